@@ -1,0 +1,232 @@
+#include "checkpoints/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+/// Throws "[file] call 'path': text of errno (number)".
+[[noreturn]] void fail(std::string_view call, const std::filesystem::path& path, int error) {
+  throw std::runtime_error(concat("[file] ",
+                                  call,
+                                  " '",
+                                  path.string(),
+                                  "' failed: ",
+                                  std::generic_category().message(error),
+                                  " (errno ",
+                                  error,
+                                  ")"));
+}
+
+void fail_if(bool failed, std::string_view call, const std::filesystem::path& path) {
+  if (failed) fail(call, path, errno);
+}
+
+int open_retrying(const std::filesystem::path& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+enum class Lock { taken, busy, unsupported };
+
+Lock try_lock(int descriptor) {
+  int result = -1;
+  do {
+    result = ::flock(descriptor, LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return Lock::taken;
+  return errno == EWOULDBLOCK ? Lock::busy : Lock::unsupported;
+}
+
+/// True while `path` still names the open file: another writer may have renamed it away meanwhile.
+bool still_named(int descriptor, const std::filesystem::path& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(descriptor, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+}
+
+int open_temporary(const std::filesystem::path& path) {
+  while (true) {
+    const int descriptor = open_retrying(path, O_RDWR | O_CREAT);
+    fail_if(descriptor < 0, "open", path);
+    if (try_lock(descriptor) == Lock::busy) {
+      ::close(descriptor);
+      throw std::runtime_error(
+          concat("[file] '", path.string(), "' is being written by another writer"));
+    }
+    if (still_named(descriptor, path)) return descriptor;
+    ::close(descriptor);
+  }
+}
+
+double timed_sync(int descriptor, const std::filesystem::path& path) {
+  const auto start = std::chrono::steady_clock::now();
+  fail_if(::fsync(descriptor) != 0, "fsync", path);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path final_path)
+    : final_path_(std::move(final_path)), temporary_path_(final_path_.string() + ".tmp") {
+  descriptor_ = open_temporary(temporary_path_);
+  if (::ftruncate(descriptor_, 0) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    fail("ftruncate", temporary_path_, error);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::unlink(temporary_path_.c_str());
+  ::close(descriptor_);
+}
+
+void AtomicFile::append(std::span<const std::byte> bytes) {
+  write_at(position_, bytes);
+  position_ += std::ssize(bytes);
+}
+
+void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    fail_if(written < 0, "write", final_path_);
+    if (written == 0) fail("write", final_path_, ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
+  }
+}
+
+void AtomicFile::reserve(std::int64_t bytes) {
+  if (bytes == 0) return;
+  int result = -1;
+  do {
+    result = ::fallocate(descriptor_, 0, 0, bytes);
+  } while (result != 0 && errno == EINTR);
+  // Where the file system cannot reserve, a full disk shows at the write instead.
+  if (result != 0 && errno == EOPNOTSUPP) result = ::ftruncate(descriptor_, bytes);
+  fail_if(result != 0, "fallocate", final_path_);
+}
+
+double AtomicFile::commit() {
+  check(descriptor_ >= 0, "AtomicFile::commit called twice");
+  const double seconds = timed_sync(descriptor_, final_path_);
+  fail_if(::rename(temporary_path_.c_str(), final_path_.c_str()) != 0, "rename", final_path_);
+  // The lock is held until here, so that no other writer can take the renamed file for its own.
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  fail_if(closed != 0 && errno != EINTR, "close", final_path_);
+  const auto start = std::chrono::steady_clock::now();
+  sync_folder(folder_of(final_path_));
+  return seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.append(std::as_bytes(std::span(text.data(), text.size())));
+  file.commit();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open_retrying(folder, O_RDONLY | O_DIRECTORY);
+  fail_if(descriptor < 0, "open", folder);
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  // Some network file systems cannot sync a folder (EINVAL); their renames are durable on reply.
+  if (result != 0 && error != EINVAL) fail("fsync", folder, error);
+}
+
+void create_folders(const std::filesystem::path& folder) {
+  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  create_folders(folder.parent_path());
+  fail_if(::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST, "mkdir", folder);
+  require_environment(std::filesystem::is_directory(folder),
+                      "file",
+                      "'",
+                      folder.string(),
+                      "' needs to be a folder");
+  sync_folder(folder_of(folder));
+}
+
+void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
+  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(".tmp") || !item.is_regular_file()) continue;
+    const int descriptor = open_retrying(item.path(), O_RDWR);
+    if (descriptor < 0) continue;  // its writer has just renamed it
+    if (try_lock(descriptor) == Lock::taken && still_named(descriptor, item.path())) {
+      ::unlink(item.path().c_str());
+    }
+    ::close(descriptor);
+  }
+}
+
+void read_exactly(int descriptor,
+                  std::int64_t offset,
+                  std::span<std::byte> out,
+                  const std::filesystem::path& path) {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor, out.data(), out.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    fail_if(count < 0, "read", path);
+    require_environment(count > 0,
+                        "file",
+                        "'",
+                        path.string(),
+                        "' ends at byte ",
+                        offset,
+                        ", ",
+                        out.size(),
+                        " bytes too early");
+    out = out.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+}
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = open_retrying(path_, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
+  if (descriptor_ < 0) {
+    require(errno != ENOENT && errno != ENOTDIR, "file", "'", path_.string(), "' does not exist");
+    fail("open", path_, errno);
+  }
+  struct stat status {};
+  const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!regular) ::close(descriptor_);
+  require(regular, "file", "'", path_.string(), "' needs to be a regular file");
+  size_ = status.st_size;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
+  read_exactly(descriptor_, offset, out, path_);
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+
+namespace dimred::checkpoints {
+
+enum class Replacement { exchange, two_renames };
+
+/// Makes the folder `temporary`, whose files are durable already, appear as `final_path` (same
+/// parent), durably. An older folder of that name is swapped with it in one step (renameat2) and
+/// then deleted; where the file system cannot swap, it is first renamed to `<final>.old.tmp`, and a
+/// crash between the two renames leaves no `final_path`. Throws std::runtime_error.
+void commit_folder(const std::filesystem::path& temporary,
+                   const std::filesystem::path& final_path,
+                   Replacement replacement = Replacement::exchange);
+
+}  // namespace dimred::checkpoints

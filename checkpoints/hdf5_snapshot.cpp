@@ -1,0 +1,224 @@
+#include "checkpoints/hdf5_snapshot.h"
+
+#include <hdf5.h>
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+// The library of Debian is built without thread safety.
+std::mutex& library_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Holds the library for one caller; its own error printing is off meanwhile.
+class Library {
+ public:
+  Library() : lock_(library_mutex()) {
+    H5Eget_auto2(H5E_DEFAULT, &printer_, &data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  ~Library() { H5Eset_auto2(H5E_DEFAULT, printer_, data_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+ private:
+  std::scoped_lock<std::mutex> lock_;
+  H5E_auto2_t printer_ = nullptr;
+  void* data_ = nullptr;
+};
+
+herr_t keep_innermost(unsigned /*depth*/, const H5E_error2_t* error, void* text) {
+  if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
+  return 0;
+}
+
+/// Passes a non-negative result on, else throws with the library's innermost reason.
+template <class Result>
+Result checked(Result result, const char* call) {
+  if (result >= 0) return result;
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &reason);
+  throw std::runtime_error(concat("[hdf5] ", call, " failed: ", reason));
+}
+
+/// An HDF5 identifier that closes itself.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t), const char* call)
+      : id_(checked(id, call)), close_(close) {}
+  ~Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle& operator=(Handle&&) = delete;
+  operator hid_t() const { return id_; }  // NOLINT: stands for the identifier in every call
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+Handle string_type(std::size_t length) {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "H5Tcopy");
+  checked(H5Tset_size(type, length), "H5Tset_size");
+  checked(H5Tset_strpad(type, H5T_STR_NULLPAD), "H5Tset_strpad");
+  checked(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset");
+  return type;
+}
+
+void write_attribute(hid_t file, const char* name, hid_t type, const void* value) {
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate");
+  const Handle attribute(
+      H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, "H5Acreate");
+  checked(H5Awrite(attribute, type, value), "H5Awrite");
+}
+
+void write_dataset(hid_t file, const char* name, hid_t type, hid_t space, const void* values) {
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate");
+  // Contiguous, so that columns can be read at an offset; no time stamps: equal bytes for equal
+  // data.
+  checked(H5Pset_layout(properties, H5D_CONTIGUOUS), "H5Pset_layout");
+  checked(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
+  const Handle dataset(H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                       H5Dclose,
+                       "H5Dcreate");
+  checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "H5Dwrite");
+}
+
+template <class T>
+void write_vector(hid_t file, const char* name, hid_t type, const std::vector<T>& values) {
+  const hsize_t size = values.size();
+  const Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose, "H5Screate_simple");
+  write_dataset(file, name, type, space, values.data());
+}
+
+void write_text(hid_t file, const char* name, const std::string& text) {
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate");
+  write_dataset(file, name, string_type(text.size()), space, text.data());
+}
+
+void fill(hid_t file, const Snapshot& snapshot) {
+  write_vector(file, "weights", H5T_IEEE_F32LE, snapshot.weights);
+  write_vector(file, "buffers", H5T_IEEE_F32LE, snapshot.buffers);
+  write_vector(file, "counters", H5T_STD_I64LE, snapshot.counters);
+  write_text(file, "layout", snapshot.layout_json);
+  write_attribute(file, "epoch", H5T_STD_I64LE, &snapshot.epoch);
+  write_attribute(file, "step", H5T_STD_I64LE, &snapshot.step);
+  write_attribute(file, "train_loss", H5T_IEEE_F64LE, &snapshot.train_loss);
+  write_attribute(file, "validation_loss", H5T_IEEE_F64LE, &snapshot.validation_loss);
+  write_attribute(
+      file, "layout_hash", string_type(snapshot.layout_hash.size()), snapshot.layout_hash.data());
+}
+
+template <class T>
+T read_attribute(hid_t file, const char* name, hid_t type) {
+  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name);
+  const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
+  require_environment(checked(H5Sget_simple_extent_npoints(space), name) == 1,
+                      "hdf5",
+                      "attribute '",
+                      name,
+                      "' needs one value");
+  T value{};
+  checked(H5Aread(attribute, type, &value), name);
+  return value;
+}
+
+std::string read_text_attribute(hid_t file, const char* name) {
+  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name);
+  const Handle type(H5Aget_type(attribute), H5Tclose, "H5Aget_type");
+  const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
+  require_environment(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+                          H5Sget_simple_extent_npoints(space) == 1,
+                      "hdf5",
+                      "attribute '",
+                      name,
+                      "' needs one string of fixed length");
+  std::string text(H5Tget_size(type), '\0');  // an attribute's size is limited to 64 KiB
+  checked(H5Aread(attribute, type, text.data()), name);
+  return text;
+}
+
+/// Checks that `count` values of `type` lie without gaps inside the file.
+DatasetPlace place_of(hid_t file, const char* name, hid_t type, std::int64_t file_size) {
+  const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose, name);
+  const Handle actual(H5Dget_type(dataset), H5Tclose, "H5Dget_type");
+  const Handle space(H5Dget_space(dataset), H5Sclose, "H5Dget_space");
+  const Handle properties(H5Dget_create_plist(dataset), H5Pclose, "H5Dget_create_plist");
+  const bool text = type == H5T_C_S1;
+  const bool type_fits = text
+                             ? H5Tget_class(actual) == H5T_STRING && H5Tis_variable_str(actual) == 0
+                             : H5Tequal(actual, type) > 0;
+  const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1) &&
+                          H5Pget_layout(properties) == H5D_CONTIGUOUS &&
+                          H5Pget_external_count(properties) == 0;
+  require_environment(
+      type_fits && shape_fits, "hdf5", "dataset '", name, "' needs another type or shape");
+  const auto item = static_cast<std::int64_t>(text ? 1 : H5Tget_size(actual));
+  const std::int64_t count = text ? static_cast<std::int64_t>(H5Tget_size(actual))
+                                  : checked(H5Sget_simple_extent_npoints(space), name);
+  if (count == 0) return {};
+  const haddr_t offset = H5Dget_offset(dataset);
+  require_environment(offset != HADDR_UNDEF && std::cmp_less_equal(offset, file_size) &&
+                          count <= (file_size - static_cast<std::int64_t>(offset)) / item,
+                      "hdf5",
+                      "dataset '",
+                      name,
+                      "' reaches beyond the end of the file");
+  return {static_cast<std::int64_t>(offset), count};
+}
+
+}  // namespace
+
+std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
+  const Library library;
+  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "H5Pcreate");
+  checked(H5Pset_userblock(creation, kUserBlock), "H5Pset_userblock");
+  // In memory: the library never meets a full disk, which it handles badly when it closes a file.
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+  checked(H5Pset_fapl_core(access, 1 << 20, false), "H5Pset_fapl_core");
+  const Handle file(
+      H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate");
+  fill(file, snapshot);
+  checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
+  std::vector<std::byte> image(
+      static_cast<std::size_t>(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image")));
+  checked(H5Fget_file_image(file, image.data(), image.size()), "H5Fget_file_image");
+  // The library leaves the user block out of an image, but its addresses count it.
+  check(std::memcmp(image.data(), "\x89HDF", 4) == 0, "an HDF5 image starts at its superblock");
+  return image;
+}
+
+Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size) {
+  const Library library;
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+  // A finished file never changes, so it needs no lock (network file systems often have none).
+  checked(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
+  Hdf5Contents contents;
+  SnapshotInfo& info = contents.info;
+  const DatasetPlace weights = place_of(file, "weights", H5T_IEEE_F32LE, file_size);
+  contents.buffers = place_of(file, "buffers", H5T_IEEE_F32LE, file_size);
+  contents.counters = place_of(file, "counters", H5T_STD_I64LE, file_size);
+  info.parameters = weights.count;
+  info.weights_offset = weights.offset;
+  info.buffer_count = contents.buffers.count;
+  info.counter_count = contents.counters.count;
+  info.epoch = read_attribute<std::int64_t>(file, "epoch", H5T_NATIVE_INT64);
+  info.step = read_attribute<std::int64_t>(file, "step", H5T_NATIVE_INT64);
+  info.train_loss = read_attribute<double>(file, "train_loss", H5T_NATIVE_DOUBLE);
+  info.validation_loss = read_attribute<double>(file, "validation_loss", H5T_NATIVE_DOUBLE);
+  info.layout_hash = read_text_attribute(file, "layout_hash");
+  const DatasetPlace layout = place_of(file, "layout", H5T_C_S1, file_size);
+  contents.layout = layout;
+  return contents;
+}
+
+}  // namespace dimred::checkpoints

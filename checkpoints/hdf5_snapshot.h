@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoints/snapshot.h"
+
+// The HDF5 part of a snapshot, alone behind its C library; snapshot.cpp does digests and files.
+namespace dimred::checkpoints {
+
+constexpr std::size_t kUserBlock = 512;
+
+/// What follows the user block in the file. Throws std::runtime_error naming the call.
+std::vector<std::byte> hdf5_image(const Snapshot& snapshot);
+
+/// A one-dimensional, contiguous dataset inside the file.
+struct DatasetPlace {
+  std::int64_t offset = 0;  // bytes from the start of the file; 0 when it is empty
+  std::int64_t count = 0;
+};
+
+struct Hdf5Contents {
+  SnapshotInfo info;
+  DatasetPlace buffers;
+  DatasetPlace counters;
+  DatasetPlace layout;  // text; count in bytes
+};
+
+/// Opens a verified file read-only and locates everything; each place is checked to lie inside the
+/// first `file_size` bytes. Throws std::runtime_error.
+Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size);
+
+}  // namespace dimred::checkpoints

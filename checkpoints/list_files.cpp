@@ -1,0 +1,65 @@
+#include "checkpoints/list_files.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Takes the leading run of digits (or one other character) off `text`; a number loses its zeros.
+std::string_view take_token(std::string_view& text, bool& number) {
+  number = is_digit(text.front());
+  std::size_t length = 1;
+  while (number && length < text.size() && is_digit(text[length])) ++length;
+  std::string_view token = text.substr(0, length);
+  text.remove_prefix(length);
+  while (number && token.size() > 1 && token.front() == '0') token.remove_prefix(1);
+  return token;
+}
+
+/// -1, 0, 1 by value.
+int compare_natural(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    bool a_number = false;
+    bool b_number = false;
+    const std::string_view x = take_token(a, a_number);
+    const std::string_view y = take_token(b, b_number);
+    if (a_number && b_number && x.size() != y.size()) return x.size() < y.size() ? -1 : 1;
+    const int order = x.compare(y);
+    if (order != 0) return order < 0 ? -1 : 1;
+  }
+  return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
+}
+
+}  // namespace
+
+bool natural_less(const std::string& a, const std::string& b) {
+  const int order = compare_natural(a, b);
+  return order != 0 ? order < 0 : a < b;
+}
+
+std::vector<std::filesystem::path> list_files(const std::filesystem::path& folder,
+                                              const std::vector<std::string>& extensions) {
+  require(std::filesystem::is_directory(folder),
+          "files",
+          "needs an existing folder, received '",
+          folder.string(),
+          "'");
+  std::vector<std::filesystem::path> files;
+  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+    const std::string name = item.path().filename().string();
+    const bool wanted = std::ranges::any_of(
+        extensions, [&](const std::string& extension) { return name.ends_with(extension); });
+    if (wanted && !name.ends_with(".tmp") && item.is_regular_file()) files.push_back(item.path());
+  }
+  std::ranges::sort(files, [](const auto& a, const auto& b) {
+    return natural_less(a.filename().string(), b.filename().string());
+  });
+  return files;
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,214 @@
+#include "checkpoints/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "checkpoints/atomic_file.h"
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "npy data is read as it lies in memory");
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::int64_t kLongestHeader = 1 << 16;  // NumPy itself reads no more than 10,000
+constexpr std::size_t kMostDimensions = 64;       // as NumPy
+
+/// Reads a Python dict literal of the three keys that NumPy writes; nothing else is a header.
+class HeaderReader {
+ public:
+  HeaderReader(std::string_view text, const std::filesystem::path& path)
+      : rest_(text), path_(path) {}
+
+  NpyHeader read() {
+    NpyHeader header;
+    std::optional<std::string> type;
+    std::optional<bool> fortran;
+    std::optional<std::vector<std::int64_t>> shape;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr" && !type) {
+        type = quoted();
+      } else if (key == "fortran_order" && !fortran) {
+        fortran = boolean();
+      } else if (key == "shape" && !shape) {
+        shape = tuple();
+      } else {
+        fail("needs the keys descr, fortran_order and shape, once each", key);
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (!rest_.empty()) fail("needs nothing behind its header", rest_.substr(0, 20));
+    if (!type || !fortran || !shape) fail("needs descr, fortran_order and shape", "fewer");
+    if (*type != "<f4" && *type != "<f8") fail("needs dtype '<f4' or '<f8'", *type);
+    header.item_bytes = *type == "<f4" ? 4 : 8;
+    header.fortran_order = *fortran;
+    header.shape = *shape;
+    return header;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view rule, std::string_view received) const {
+    throw std::runtime_error(
+        concat("[npy] '", path_.string(), "' ", rule, ", received '", received, "'"));
+  }
+
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
+  }
+
+  bool accept(char symbol) {
+    skip_space();
+    if (!rest_.starts_with(symbol)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  void expect(char symbol) {
+    if (!accept(symbol)) fail(concat("needs '", symbol, "' in its header"), rest_.substr(0, 20));
+  }
+
+  std::string quoted() {
+    skip_space();
+    const char quote = rest_.empty() ? '\0' : rest_.front();
+    if (quote != '\'' && quote != '"') fail("needs a quoted text", rest_.substr(0, 20));
+    const std::size_t end = rest_.find(quote, 1);
+    if (end == std::string_view::npos) fail("needs a closing quote", rest_.substr(0, 20));
+    const std::string text(rest_.substr(1, end - 1));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  bool boolean() {
+    skip_space();
+    for (const std::string_view word : {"True", "False"}) {
+      if (!rest_.starts_with(word)) continue;
+      rest_.remove_prefix(word.size());
+      return word == "True";
+    }
+    fail("needs True or False as fortran_order", rest_.substr(0, 20));
+  }
+
+  std::int64_t number() {
+    skip_space();
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc() || value < 0) fail("needs extents >= 0", rest_.substr(0, 24));
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return value;
+  }
+
+  std::vector<std::int64_t> tuple() {
+    std::vector<std::int64_t> values;
+    expect('(');
+    while (!accept(')')) {
+      if (values.size() == kMostDimensions) fail("needs at most 64 dimensions", "more");
+      values.push_back(number());
+      if (accept(',')) continue;
+      expect(')');
+      if (values.size() == 1) fail("needs a comma in a shape of one extent", concat(values[0]));
+      break;
+    }
+    return values;
+  }
+
+  std::string_view rest_;
+  const std::filesystem::path& path_;
+};
+
+/// Bytes that the shape announces; nullopt when they do not fit 63 bits.
+std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
+  std::int64_t bytes = header.item_bytes;
+  for (const std::int64_t extent : header.shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += concat(i == 0 ? "" : ", ", shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+std::string read_text(const InputFile& file, std::int64_t offset, std::int64_t size) {
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.read(offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::int64_t little_endian(std::string_view bytes) {
+  std::int64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    value = value * 256 + static_cast<unsigned char>(bytes[i]);
+  }
+  return value;
+}
+
+}  // namespace
+
+NpyHeader read_npy_header(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const auto require_file = [&path](bool holds, const auto&... rule) {
+    require_environment(holds, "npy", "'", path.string(), "' ", rule...);
+  };
+  require_file(file.size() >= 12, "needs at least 12 bytes, received ", file.size());
+  const std::string start = read_text(file, 0, 12);
+  require_file(start.starts_with(kMagic), "needs to start with \\x93NUMPY");
+  const int version = start[6];
+  require_file(version >= 1 && version <= 3 && start[7] == 0,
+               "needs format version 1.0, 2.0 or 3.0, received ",
+               version,
+               '.',
+               static_cast<int>(start[7]));
+  const std::int64_t begin = version == 1 ? 10 : 12;
+  const auto digits = static_cast<std::size_t>(begin - 8);
+  const std::int64_t length = little_endian(std::string_view(start).substr(8, digits));
+  require_file(length <= kLongestHeader && length <= file.size() - begin,
+               "needs a header of at most ",
+               std::min(kLongestHeader, file.size() - begin),
+               " bytes, received ",
+               length);
+  const std::string text = read_text(file, begin, length);
+  NpyHeader header = HeaderReader(text, path).read();
+  header.data_offset = begin + length;
+  const std::optional<std::int64_t> bytes = data_bytes(header);
+  require_file(bytes.has_value(),
+               "needs a shape whose bytes fit 63 bits, received ",
+               shape_text(header.shape));
+  require_file(*bytes == file.size() - header.data_offset,
+               "needs ",
+               *bytes,
+               " bytes of data for shape ",
+               shape_text(header.shape),
+               ", received ",
+               file.size() - header.data_offset);
+  return header;
+}
+
+std::string npy_header_bytes(const std::vector<std::int64_t>& shape) {
+  std::string text =
+      concat("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape_text(shape), ", }");
+  const std::size_t unpadded = 10 + text.size() + 1;
+  text.append((64 - unpadded % 64) % 64, ' ');
+  text += '\n';
+  check(text.size() < 65536, "an npy header of version 1 is shorter than 64 KiB");
+  const auto low = static_cast<char>(text.size() % 256);
+  const auto high = static_cast<char>(text.size() / 256);
+  return concat(kMagic, '\x01', '\0', low, high, text);
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,180 @@
+#include "checkpoints/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "checkpoints/atomic_file.h"
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+constexpr std::int64_t kLargestHeader = 100'000'000;  // the format's own limit
+
+/// Sign, 5 bits of exponent, 10 of mantissa; IEEE 754-2008 binary16.
+float from_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  float value = std::ldexp(static_cast<float>(mantissa | (exponent != 0 ? 1024 : 0)),
+                           (exponent != 0 ? exponent : 1) - 25);
+  if (exponent == 31) {  // infinity, or NaN with its payload
+    value = std::bit_cast<float>(0x7F800000U | static_cast<std::uint32_t>(mantissa) << 13);
+  }
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+/// The upper half of a float32.
+float from_bfloat(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float from_double(double value) {
+  const auto rounded = static_cast<float>(value);
+  require_environment(std::isinf(value) || !std::isinf(rounded),
+                      "safetensors",
+                      value,
+                      " is beyond the float32 range");
+  return rounded;
+}
+
+template <class Stored, class Value, class Convert>
+std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Convert convert) {
+  const std::int64_t room = file.size() - tensor.offset;
+  require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
+                          tensor.elements <= room / std::int64_t{sizeof(Stored)},
+                      "safetensors",
+                      "'",
+                      file.path().string(),
+                      "': \"",
+                      tensor.name,
+                      "\" reaches beyond the end of the file");
+  std::vector<Stored> stored(static_cast<std::size_t>(tensor.elements));
+  file.read(tensor.offset, std::as_writable_bytes(std::span(stored)));
+  if constexpr (std::is_same_v<Stored, Value>) {
+    return stored;
+  } else {
+    std::vector<Value> values(stored.size());
+    std::ranges::transform(stored, values.begin(), convert);
+    return values;
+  }
+}
+
+[[noreturn]] void refuse(const InputFile& file, const TensorInfo& tensor, std::string_view rule) {
+  throw std::runtime_error(concat("[safetensors] '",
+                                  file.path().string(),
+                                  "': \"",
+                                  tensor.name,
+                                  "\" needs ",
+                                  rule,
+                                  ", received ",
+                                  tensor.dtype));
+}
+
+/// Header text padded with spaces, so that the data starts at a multiple of 8 bytes.
+std::string header_of(const std::vector<FloatTensor>& tensors) {
+  nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
+  std::int64_t offset = 0;
+  for (const FloatTensor& tensor : tensors) {
+    const std::int64_t end = offset + std::ssize(tensor.values) * 4;
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+void check_tensors(const std::vector<FloatTensor>& tensors) {
+  std::set<std::string> names{"__metadata__"};
+  for (const FloatTensor& tensor : tensors) {
+    require(names.insert(tensor.name).second,
+            "safetensors",
+            "needs different names, received '",
+            tensor.name,
+            "' twice");
+    std::int64_t elements = 1;
+    bool fits = true;
+    for (std::int64_t extent : tensor.shape) {
+      fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
+    }
+    require(fits && elements == std::ssize(tensor.values),
+            "safetensors",
+            "'",
+            tensor.name,
+            "' needs as many values as its shape has, received ",
+            tensor.values.size());
+  }
+}
+
+}  // namespace
+
+std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path) {
+  const InputFile file(path);
+  std::uint64_t length = 0;
+  require_environment(file.size() >= 8,
+                      "safetensors",
+                      "'",
+                      path.string(),
+                      "': needs 8 bytes of header length, received ",
+                      file.size());
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  require_environment(
+      std::cmp_less_equal(length, kLargestHeader) && std::cmp_less_equal(length, file.size() - 8),
+      "safetensors",
+      "'",
+      path.string(),
+      "': needs a header of at most ",
+      std::min(kLargestHeader, file.size() - 8),
+      " bytes, received ",
+      length);
+  std::string text(length, '\0');
+  file.read(8, std::as_writable_bytes(std::span(text)));
+  const auto data = static_cast<std::int64_t>(8 + length);
+  try {
+    std::vector<TensorInfo> tensors = parse_safetensors_header(text, file.size() - data);
+    for (TensorInfo& tensor : tensors) tensor.offset += data;
+    return tensors;
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(concat("[safetensors] '", path.string(), "': ", error.what()));
+  }
+}
+
+std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor) {
+  const InputFile file(path);
+  const auto same = [](float value) { return value; };
+  if (tensor.dtype == "F32") return read_as<float, float>(file, tensor, same);
+  if (tensor.dtype == "F64") return read_as<double, float>(file, tensor, from_double);
+  if (tensor.dtype == "F16") return read_as<std::uint16_t, float>(file, tensor, from_half);
+  if (tensor.dtype == "BF16") return read_as<std::uint16_t, float>(file, tensor, from_bfloat);
+  refuse(file, tensor, "one of F32, F64, F16, BF16");
+}
+
+std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
+                                              const TensorInfo& tensor) {
+  using Integer = std::int64_t;
+  const InputFile file(path);
+  const auto widen = [](auto value) { return static_cast<Integer>(value); };
+  if (tensor.dtype == "I64") return read_as<Integer, Integer>(file, tensor, widen);
+  if (tensor.dtype == "I32") return read_as<std::int32_t, Integer>(file, tensor, widen);
+  if (tensor.dtype == "U8") return read_as<std::uint8_t, Integer>(file, tensor, widen);
+  refuse(file, tensor, "one of I64, I32, U8");
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<FloatTensor>& tensors) {
+  check_tensors(tensors);
+  const std::string header = header_of(tensors);
+  const std::uint64_t length = header.size();
+  AtomicFile file(path);
+  file.append(std::as_bytes(std::span(&length, 1)));
+  file.append(std::as_bytes(std::span(header)));
+  for (const FloatTensor& tensor : tensors) file.append(std::as_bytes(std::span(tensor.values)));
+  file.commit();
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// safetensors: 8 bytes of header length, a JSON header, then the tensors without gaps.
+// Format: https://github.com/huggingface/safetensors (header <= 100 MB, starts with '{', offsets
+// contiguous, no overlap, no holes, file fully covered, no duplicate keys).
+namespace dimred::checkpoints {
+
+struct TensorInfo {
+  std::string name;
+  std::string dtype;  // "F32", "F64", "F16", "BF16", "I64", ...
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 0;
+  std::int64_t offset = 0;  // bytes from the start of the file
+  std::int64_t bytes = 0;
+};
+
+/// Strict header check, all arithmetic overflow-safe, before anything is allocated. In file order
+/// of the data. Throws std::invalid_argument when missing, std::runtime_error("[safetensors] file:
+/// rule").
+std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path);
+
+/// The same check on the JSON text alone; `data_bytes` is what follows it in the file. Offsets
+/// are counted from the start of the data.
+std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
+
+/// One tensor as float32 (F32, F64, F16 and BF16 are converted; others are refused, and so is a
+/// finite F64 value beyond the float32 range).
+std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor);
+/// One tensor as int64 (I64, I32, U8).
+std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
+                                              const TensorInfo& tensor);
+
+struct FloatTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+/// Writes F32 tensors, sorted as given, atomically. Throws std::invalid_argument when a name
+/// repeats or a shape does not have as many elements as there are values.
+void write_safetensors(const std::filesystem::path& path, const std::vector<FloatTensor>& tensors);
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "checkpoints/list_files.h"
+#include "layout/layout.h"
+
+// A snapshot is one HDF5 file: datasets `weights` [M] float32 (file order), `buffers` (float32, all
+// floating buffers one after another), `counters` (int64, the integer ones), `layout` (the JSON
+// text of layout::to_json), attributes epoch, step, train_loss, validation_loss, layout_hash. A
+// 512-byte user block in front carries "dimred-snapshot 1\n" and the XXH3-128 digest of all that
+// follows; it is verified before the HDF5 library sees the file. Any h5py reads it. All functions
+// may be called from several threads; only the library's own calls are serialised, not reading and
+// digesting.
+namespace dimred::checkpoints {
+
+struct Snapshot {
+  std::vector<float> weights;          // [M], file order
+  std::vector<float> buffers;          // floating buffers, file order
+  std::vector<std::int64_t> counters;  // integer buffers
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;                                         // optimiser steps since the start
+  double train_loss = std::numeric_limits<double>::quiet_NaN();  // running mean, NaN: not measured
+  double validation_loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not measured
+  std::string layout_json;
+  std::string layout_hash;
+};
+
+/// Where the weights lie in a verified file, so that columns are read without the library.
+struct SnapshotInfo {
+  std::int64_t parameters = 0;  // M
+  std::int64_t buffer_count = 0;
+  std::int64_t counter_count = 0;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  double train_loss = 0;
+  double validation_loss = 0;
+  std::int64_t weights_offset = 0;  // bytes from the start of the file; contiguous float32
+  std::string layout_json;
+  std::string layout_hash;
+};
+
+/// Writes durably (AtomicFile); the same snapshot gives the same bytes. Needs two more copies
+/// of the weights while it works. Throws std::invalid_argument if a weight or buffer is not finite
+/// or a loss is infinite (nothing non-finite reaches a snapshot), std::runtime_error on I/O errors.
+void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
+
+/// Throws std::invalid_argument when missing or not a snapshot, std::runtime_error when damaged.
+/// Both read every byte of the file once for the digest; info allocates a few kilobytes only.
+Snapshot read_snapshot(const std::filesystem::path& path);
+SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
+
+/// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.
+bool is_snapshot(const std::filesystem::path& path);
+
+/// A folder of snapshots, named snapshot_<step, 8 digits>.h5. One writer at a time.
+class SnapshotStore {
+ public:
+  /// keep >= 1: how many stay; the oldest are deleted after the new one is durable.
+  SnapshotStore(std::filesystem::path folder, std::int64_t keep);
+  /// Also creates the folder, and deletes the temporary files that a killed run left.
+  std::filesystem::path save(const Snapshot& snapshot) const;
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::int64_t keep_;
+};
+
+}  // namespace dimred::checkpoints

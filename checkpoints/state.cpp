@@ -1,0 +1,188 @@
+#include "checkpoints/state.h"
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <limits>
+#include <span>
+
+#include "checkpoints/atomic_file.h"
+#include "checkpoints/digest.h"
+#include "checkpoints/finite.h"
+#include "checkpoints/folder_commit.h"
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "raw files are little-endian");
+
+constexpr std::string_view kHead = R"({"format": "dimred-state 1", "digest": ")";
+constexpr std::size_t kDigestLength = 32;
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+  });
+}
+
+std::span<const std::byte> bytes_of_text(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+template <class T>
+constexpr std::string_view kSuffix = std::is_same_v<T, float> ? ".f32" : ".i64";
+
+/// Writes <name>.f32 or <name>.i64; returns its row of state.json.
+template <class T>
+void write_vectors(const fs::path& folder,
+                   const std::map<std::string, std::vector<T>>& vectors,
+                   json& files) {
+  for (const auto& [name, values] : vectors) {
+    const auto bytes = std::as_bytes(std::span(values));
+    const std::string file_name = concat(name, kSuffix<T>);
+    AtomicFile file(folder / file_name);
+    file.reserve(std::ssize(bytes));
+    file.append(bytes);
+    file.commit();
+    files[file_name] = {{"elements", values.size()}, {"digest", digest(bytes)}};
+  }
+}
+
+/// The digest covers all bytes after its own; the bytes before it are fixed.
+std::string header_text(const json& files, const json& scalars) {
+  const std::string body = json{{"files", files}, {"scalars", scalars}}.dump(1);
+  const std::string rest = concat("\",", body.substr(1), '\n');
+  return concat(kHead, digest(bytes_of_text(rest)), rest);
+}
+
+void check_state(const State& state) {
+  const auto check_name = [](const std::string& name) {
+    require(is_plain_name(name),
+            "state",
+            "needs vector names of letters, digits, '_', '-', '.', received '",
+            name,
+            "'");
+  };
+  for (const auto& [name, values] : state.vectors) {
+    check_name(name);
+    require_finite(values, "state", name);
+  }
+  for (const auto& [name, values] : state.counters) check_name(name);
+  require(state.scalars.is_object(),
+          "state",
+          "needs a JSON object of scalars, received ",
+          state.scalars.type_name());
+}
+
+[[noreturn]] void damaged(const fs::path& file, std::string_view why) {
+  throw std::runtime_error(concat("[state] '", file.string(), "' is damaged: ", why));
+}
+
+template <class T>
+std::vector<T> read_vector(const fs::path& path, const json& row) {
+  if (!fs::exists(path)) damaged(path, "it is missing");
+  const InputFile file(path);
+  const auto elements = row.at("elements").get<std::int64_t>();
+  const bool fits = elements >= 0 && file.size() % std::int64_t{sizeof(T)} == 0 &&
+                    elements == file.size() / std::int64_t{sizeof(T)};
+  if (!fits) damaged(path, concat("needs ", elements, " values, received ", file.size(), " bytes"));
+  std::vector<T> values(static_cast<std::size_t>(elements));
+  file.read(0, std::as_writable_bytes(std::span(values)));
+  if (digest(std::as_bytes(std::span(values))) != row.at("digest").get<std::string>()) {
+    damaged(path, "its bytes do not have the digest in state.json");
+  }
+  return values;
+}
+
+void read_file_of(const fs::path& folder, const std::string& name, const json& row, State& state) {
+  require_environment(is_plain_name(name) && name.size() > 4,
+                      "state",
+                      "'",
+                      (folder / "state.json").string(),
+                      "' names the file '",
+                      name,
+                      "'");
+  const std::string stem = name.substr(0, name.size() - 4);
+  if (name.ends_with(kSuffix<float>)) {
+    state.vectors[stem] = read_vector<float>(folder / name, row);
+  } else if (name.ends_with(kSuffix<std::int64_t>)) {
+    state.counters[stem] = read_vector<std::int64_t>(folder / name, row);
+  } else {
+    damaged(folder / "state.json", concat("it names a file of unknown type, '", name, "'"));
+  }
+}
+
+}  // namespace
+
+void write_state(const fs::path& folder, const State& state) {
+  check_state(state);
+  if (folder.has_parent_path()) create_folders(folder.parent_path());
+  const fs::path temporary = folder.string() + ".tmp";
+  fs::remove_all(temporary);
+  try {
+    create_folders(temporary);
+    json files = json::object();
+    write_vectors(temporary, state.vectors, files);
+    write_vectors(temporary, state.counters, files);
+    write_file_atomically(temporary / "state.json", header_text(files, state.scalars));
+    commit_folder(temporary, folder);
+  } catch (...) {
+    std::error_code ignored;  // the first failure is the one to report
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+}
+
+json read_state_header(const fs::path& folder) {
+  const InputFile file(folder / "state.json");
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  const std::size_t start = kHead.size() + kDigestLength;
+  if (!text.starts_with(kHead) || text.size() < start) damaged(file.path(), "it has no digest");
+  const std::string_view rest = std::string_view(text).substr(start);
+  if (digest(bytes_of_text(rest)) != text.substr(kHead.size(), kDigestLength)) {
+    damaged(file.path(), "its text does not have the digest in its first line");
+  }
+  json header = json::parse(text, nullptr, false);
+  if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
+    damaged(file.path(), "it lacks files or scalars");
+  }
+  return header;
+}
+
+State read_state(const fs::path& folder) {
+  const json header = read_state_header(folder);
+  State state;
+  state.scalars = header.at("scalars");
+  try {
+    for (const auto& [name, row] : header.at("files").items()) {
+      read_file_of(folder, name, row, state);
+    }
+  } catch (const json::exception& error) {
+    damaged(folder / "state.json", error.what());
+  }
+  return state;
+}
+
+bool is_state(const fs::path& folder) {
+  const fs::path path = folder / "state.json";
+  if (!fs::is_regular_file(path)) return false;
+  const InputFile file(path);
+  std::string start(kHead.size(), '\0');
+  if (file.size() < std::ssize(start)) return false;
+  file.read(0, std::as_writable_bytes(std::span(start)));
+  return start == kHead;
+}
+
+double number_or_nan(const json& value) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  require_environment(
+      value.is_number(), "state", "needs a number or null, received ", value.dump());
+  return value.get<double>();
+}
+
+}  // namespace dimred::checkpoints

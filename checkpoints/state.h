@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Full resume state: a folder with one raw little-endian file per global vector (file order;
+// <name>.f32, <name>.i64) and a state.json with the scalars, every file's length and digest, and in
+// its first line the digest of its own remaining bytes. Independent of the number of ranks.
+namespace dimred::checkpoints {
+
+struct State {
+  nlohmann::json scalars = nlohmann::json::object();  // epoch, step, H, curve length, ...
+  std::map<std::string, std::vector<float>> vectors;  // "weights", "momentum", "buffers", ...
+  std::map<std::string, std::vector<std::int64_t>> counters;
+};
+
+/// Writes `folder` durably: everything into <folder>.tmp, each file fsynced, the folder renamed,
+/// its parent fsynced; an older folder of that name is replaced in one step. A NaN or infinite
+/// scalar becomes null (see number_or_nan). Throws std::invalid_argument if a vector holds a
+/// non-finite value or a name is not made of letters, digits, '_', '-', '.'; std::runtime_error on
+/// I/O errors. One writer at a time.
+void write_state(const std::filesystem::path& folder, const State& state);
+
+/// Throws std::invalid_argument when missing, std::runtime_error when damaged (names the file).
+State read_state(const std::filesystem::path& folder);
+
+/// state.json alone, unverified vectors; for `inspect`: {"files": {file: {"elements", "digest"}},
+/// "scalars"}. Throws like read_state.
+nlohmann::json read_state_header(const std::filesystem::path& folder);
+
+bool is_state(const std::filesystem::path& folder);
+
+/// A scalar back from its JSON form: null is NaN. Throws std::runtime_error unless it is a number.
+double number_or_nan(const nlohmann::json& value);
+
+/// A folder of states, named state_<step, 8 digits>.
+class StateStore {
+ public:
+  StateStore(std::filesystem::path folder, std::int64_t keep);
+  /// scalars must hold "step". Deletes the oldest beyond `keep` after the new one is durable, and
+  /// temporary folders that an earlier crash left.
+  std::filesystem::path save(const State& state) const;
+  /// Newest state that passes verification; `skipped` receives a line for each damaged one.
+  std::optional<State> newest_valid(std::vector<std::string>* skipped = nullptr) const;
+  std::vector<std::filesystem::path> list() const;  // oldest first; empty when there is no folder
+
+ private:
+  std::filesystem::path folder_;
+  std::int64_t keep_;
+};
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,52 @@
+#include "checkpoints/step_names.h"
+
+#include <algorithm>
+
+#include "checkpoints/list_files.h"
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+
+std::string StepNames::name_of(std::int64_t step) const {
+  require(step >= 0, "checkpoints", "needs step >= 0, received ", step);
+  std::string digits = std::to_string(step);
+  if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
+  return concat(prefix, digits, suffix);
+}
+
+bool StepNames::matches(std::string_view name) const {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return false;
+  if (name.size() < prefix.size() + suffix.size() + 8) return false;
+  name.remove_prefix(prefix.size());
+  name.remove_suffix(suffix.size());
+  return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::vector<std::filesystem::path> list_steps(const std::filesystem::path& folder,
+                                              StepNames names) {
+  std::vector<std::filesystem::path> found;
+  if (!std::filesystem::is_directory(folder)) return found;
+  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+    if (names.matches(item.path().filename().string())) found.push_back(item.path());
+  }
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
+    return natural_less(a.filename().string(), b.filename().string());
+  });
+  return found;
+}
+
+void remove_oldest(const std::filesystem::path& folder,
+                   StepNames names,
+                   std::int64_t keep,
+                   const std::filesystem::path& newest) {
+  const std::vector<std::filesystem::path> found = list_steps(folder, names);
+  std::int64_t excess = std::ssize(found) - keep;
+  for (const std::filesystem::path& path : found) {
+    if (excess <= 0) return;
+    if (path.filename() == newest.filename()) continue;
+    std::filesystem::remove_all(path);
+    --excess;
+  }
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,26 @@
+# A room is a folder, a namespace and a target: dimred_room(pca SOURCES fit.cpp LINKS checkpoints).
+# LINKS names rooms (each must be defined already, so links only point downward); LIBRARIES names others.
+
+add_library(dimred_flags INTERFACE)
+# Designated initialisers leave the other fields at their defaults on purpose; the "maybe" warning is
+# wrong about torch's reference counts under -O3.
+target_compile_options(dimred_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized>)
+target_include_directories(dimred_flags INTERFACE ${CMAKE_SOURCE_DIR})
+
+function(dimred_room name)
+  cmake_parse_arguments(ROOM "SHARED" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  foreach(lower ${ROOM_LINKS})
+    if(NOT TARGET dimred_${lower})
+      message(FATAL_ERROR "room ${name} links ${lower}, which is not below it")
+    endif()
+  endforeach()
+  list(TRANSFORM ROOM_LINKS PREPEND dimred_)
+  if(ROOM_SHARED)
+    add_library(dimred_${name} SHARED ${ROOM_SOURCES})
+  else()
+    add_library(dimred_${name} STATIC ${ROOM_SOURCES})
+  endif()
+  target_link_libraries(dimred_${name} PUBLIC ${ROOM_LINKS} ${ROOM_LIBRARIES} PRIVATE dimred_flags)
+  target_include_directories(dimred_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,34 @@
+# LibTorch out of the Python wheel in .venv, one precompiled header for all rooms that see it, and
+# nvcc where there is one (the system's, or the PyPI toolkit that scripts/setup.sh installed).
+
+set(DIMRED_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "Python that has torch")
+execute_process(COMMAND ${DIMRED_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path)"
+  OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+
+# Torch's own CMake files use FindCUDA and unversioned policies; its warnings are not ours.
+set(CMAKE_POLICY_DEFAULT_CMP0146 OLD)
+set(CMAKE_WARN_DEPRECATED OFF CACHE BOOL "" FORCE)
+# Ampere to Hopper, and PTX for what comes after; torch ignores CMAKE_CUDA_ARCHITECTURES.
+if(NOT DEFINED ENV{TORCH_CUDA_ARCH_LIST} AND NOT TORCH_CUDA_ARCH_LIST)
+  set(TORCH_CUDA_ARCH_LIST "8.0;9.0+PTX")
+endif()
+find_package(Torch REQUIRED PATHS ${torch_prefix} NO_DEFAULT_PATH)
+find_package(Threads REQUIRED)
+
+add_library(dimred_torch INTERFACE)
+target_link_libraries(dimred_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
+target_include_directories(dimred_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+# Rooms reuse this target's precompiled <torch/torch.h>, which takes longer to read than any of them.
+file(WRITE ${CMAKE_BINARY_DIR}/torch_precompiled.cpp "")
+add_library(dimred_torch_precompiled STATIC ${CMAKE_BINARY_DIR}/torch_precompiled.cpp)
+target_link_libraries(dimred_torch_precompiled PUBLIC dimred_torch PRIVATE dimred_flags)
+target_precompile_headers(dimred_torch_precompiled PRIVATE <torch/torch.h>)
+
+function(dimred_use_torch target)
+  target_link_libraries(${target} PUBLIC dimred_torch)
+  # The precompiled header is -fPIC; CMake would compile an executable with -fPIE, which does not match.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+  target_precompile_headers(${target} REUSE_FROM dimred_torch_precompiled)
+endfunction()

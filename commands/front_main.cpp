@@ -1,0 +1,39 @@
+
+#include "commands/front.h"
+#include "commands/inspect_command.h"
+#include "commands/pca_command.h"
+#include "commands/run.h"
+#include "support/errors.h"
+#include "support/version.h"
+
+// `dimred`: the torch-free front. What needs no network runs here; the rest is another program,
+// because loading LibTorch alone costs .3 s and 340 MB.
+namespace {
+
+using namespace dimred::commands;
+
+int dispatch(const std::vector<std::string>& arguments) {
+  dimred::require(!arguments.empty(), "dimred", "needs a subcommand; see dimred --help");
+  const auto& name = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (name == "--help" || name == "-h" || name == "help") {
+    print(front_help());
+  } else if (name == "--version") {
+    print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
+  } else if (name == "pca") {
+    return pca_command(rest);
+  } else if (name == "inspect" && !asks_for_model(rest)) {
+    return inspect_command(rest);
+  } else {
+    check_subcommand(name);
+    execute_trainer(arguments);
+  }
+  return exit_success;
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  const auto arguments = arguments_after(count, values, 1);
+  return run(program_name(arguments), [&] { return dispatch(arguments); });
+}

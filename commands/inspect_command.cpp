@@ -1,0 +1,55 @@
+#include "commands/inspect_command.h"
+
+#include <filesystem>
+
+#include "commands/inspect.h"
+#include "commands/run.h"
+#include "support/errors.h"
+#include "support/options.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files that only mean something together with the folder they lie in.
+bool stands_for_its_folder(const fs::path& file) {
+  for (const auto* name : {"state.json", "config.toml", "manifest.json", "curve.csv"}) {
+    if (file.filename() == name) return true;
+  }
+  return false;
+}
+
+Inspection inspect(fs::path path) {
+  require(
+      fs::exists(path), "inspect", "needs an existing file or folder, received ", path.string());
+  if (stands_for_its_folder(path)) path = fs::absolute(path).parent_path();
+  // pca_mat.json belongs to pca_mat.npy.
+  const auto matrix = fs::path(path).replace_extension(".npy");
+  if (path.extension() == ".json" && fs::exists(matrix)) path = matrix;
+  if (fs::is_directory(path)) return inspect_folder(path);
+  return {inspect_file(path)};
+}
+
+}  // namespace
+
+int inspect_command(const std::vector<std::string>& arguments) {
+  fs::path file;
+  OptionTable table("dimred inspect",
+                    "what a snapshot, state, run folder, matrix or data set holds, and whether it "
+                    "is whole; exit code 1 when it is damaged");
+  table.group("What");
+  table.add("file", &file, "file or folder to look at");
+  table.positional("file");
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  require(!file.empty(), "inspect", "needs a file or folder; see dimred inspect --help");
+  const auto result = inspect(file);
+  print(result.text);
+  require_environment(!result.damaged, "inspect", file.string(), " holds damaged files");
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,70 @@
+#include <fstream>
+#include <sstream>
+
+#include "commands/inspect.h"
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream in(line);
+  for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+  return fields;
+}
+
+std::string manifest_rows(const fs::path& file) {
+  std::string text;
+  const auto manifest = read_json(file);
+  for (const auto& [name, value] : manifest.items()) {
+    if (value.is_structured() && value.empty()) continue;
+    text += text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+/// The last whole row; a line without its end is still being written.
+std::string last_curve_row(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string header, last;
+  std::size_t rows = 0;
+  std::getline(in, header);
+  for (std::string line; std::getline(in, line) && !in.eof(); ++rows) last = line;
+  std::string text = text_row("curve rows", std::to_string(rows));
+  const auto names = split(header), values = split(last);
+  for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
+    if (!values[i].empty()) text += text_row("  " + names[i], values[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Inspection inspect_run(const fs::path& folder) {
+  Inspection result{text_row("run", folder.string())};
+  const auto add = [&](const fs::path& path, const auto& describe) {
+    try {
+      if (fs::exists(path)) result.text += describe(path);
+    } catch (const std::exception& error) {
+      result.text += text_row(path.filename().string(), concat("DAMAGED: ", error.what()));
+      result.damaged = true;
+    }
+  };
+  const auto describe_folder = [&](const fs::path& path) -> std::string {
+    if (fs::is_empty(path)) return text_row(path.filename().string(), "empty");
+    auto inner = inspect_folder(path);
+    result.damaged = result.damaged || inner.damaged;
+    return inner.text;
+  };
+  add(folder / "manifest.json", manifest_rows);
+  add(folder / "curve.csv", last_curve_row);
+  add(folder / "checkpoints", describe_folder);
+  add(folder / "snapshots", describe_folder);
+  add(folder / "pca_mat.npy", inspect_file);
+  return result;
+}
+
+}  // namespace dimred::commands

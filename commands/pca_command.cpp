@@ -1,0 +1,117 @@
+#include "commands/pca_command.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "commands/run.h"
+#include "pca/fit.h"
+#include "pca/source.h"
+#include "support/console.h"
+#include "support/errors.h"
+#include "support/human.h"
+#include "support/options.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PcaOptions {
+  fs::path snapshots;
+  fs::path output = "pca_mat.npy";
+  std::int64_t components = 32;
+  std::int64_t threads = 0;
+  std::int64_t tile_mb = 32;
+  bool overwrite = false;
+  bool quiet = false;
+};
+
+OptionTable table_of(PcaOptions& options) {
+  OptionTable table("dimred pca",
+                    "principal components of weight snapshots as a k x M projection matrix");
+  table.group("Files");
+  table.add("snapshots",
+            &options.snapshots,
+            "folder of snapshots (.h5) or of safetensors files, a list of such files (.txt, one a "
+            "line), or one n x M .npy");
+  table.add("output",
+            &options.output,
+            "matrix to write (.npy); its sidecar .json gets the singular values and digests");
+  table.add("overwrite", &options.overwrite, "replace an existing output");
+  table.group("Components");
+  table.add(
+      "components", &options.components, "k, rows of the matrix; needs n - 1 >= k", at_least(1));
+  table.group("Machine");
+  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
+  table.add("tile_mb",
+            &options.tile_mb,
+            "memory of all column tiles together, in MiB; the result does not depend on it",
+            between(1, 1 << 20));
+  table.add("quiet", &options.quiet, "print errors only");
+  table.positional("snapshots");
+  return table;
+}
+
+/// All that can be refused is refused before the snapshots are read.
+void check_paths(const PcaOptions& options) {
+  require(!options.snapshots.empty(), "pca", "needs --snapshots FOLDER, LIST.txt or FILE.npy");
+  const auto& output = options.output;
+  require(
+      output.extension() == ".npy", "pca", "needs --output NAME.npy, received ", output.string());
+  const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  require(fs::is_directory(folder),
+          "pca",
+          "needs an existing folder for --output, received ",
+          output.string());
+  require(!fs::is_directory(output),
+          "pca",
+          "needs a file for --output, received the folder ",
+          output.string());
+  for (const auto& path : {output, fs::path(output).replace_extension(".json")}) {
+    require(options.overwrite || !fs::exists(path),
+            "pca",
+            path.string(),
+            " exists already; choose another --output or give --overwrite");
+  }
+  std::error_code none;
+  require(!fs::equivalent(options.snapshots, output, none),
+          "pca",
+          "--output would replace the snapshots themselves, received ",
+          output.string());
+}
+
+/// Largest resident memory of this process so far; empty where /proc does not tell.
+std::string peak_memory() {
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    std::int64_t kibibytes = 0;
+    if (word == "VmHWM:" && in >> kibibytes) return bytes_text(kibibytes * 1024);
+  }
+  return {};
+}
+
+}  // namespace
+
+int pca_command(const std::vector<std::string>& arguments) {
+  PcaOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_paths(options);
+  const auto source = pca::open_source(options.snapshots);
+  pca::FitOptions fit;
+  fit.components = options.components;
+  fit.threads = options.threads;
+  fit.tile_bytes = options.tile_mb << 20;
+  auto report = pca::fit(*source, fit, options.output);
+  report.peak_memory = peak_memory();
+  Console console(options.quiet);
+  console.line(pca::describe(report));
+  console.line("wrote " + options.output.string());
+  return exit_success;
+}
+
+}  // namespace dimred::commands

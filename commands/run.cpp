@@ -1,0 +1,65 @@
+#include "commands/run.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+/// Other libraries' texts may go on with a stack trace: the first line says what happened.
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  return text;
+}
+
+int report(const std::string& name, const std::string& text, int code) {
+  std::fflush(stdout);
+  std::fputs(concat(name, ": error: ", first_line(text), '\n').c_str(), stderr);
+  return code;
+}
+
+std::string describe(const std::filesystem::filesystem_error& error) {
+  auto text = concat("cannot use ", error.path1().string());
+  if (!error.path2().empty()) text += concat(" and ", error.path2().string());
+  return concat(text, ": ", error.code().message());
+}
+
+void flush_output() {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  require_environment(written, "output", "cannot write standard output: ", std::strerror(errno));
+}
+
+}  // namespace
+
+int run(const std::string& name, const std::function<int()>& command) {
+  try {
+    const int code = command();
+    flush_output();
+    return code;
+  } catch (const std::invalid_argument& error) {
+    return report(name, error.what(), exit_caller);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(name, describe(error), exit_environment);
+  } catch (const std::bad_alloc&) {
+    return report(name, "not enough memory", exit_environment);
+  } catch (const std::exception& error) {
+    return report(name, error.what(), exit_environment);
+  } catch (...) {
+    return report(name, "unknown exception", exit_environment);
+  }
+}
+
+std::vector<std::string> arguments_after(int count, char** values, int first) {
+  return {values + std::min(first, count), values + count};
+}
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+}  // namespace dimred::commands

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+// What every command of ours shares at its outermost edge: exit codes and one-line errors.
+namespace dimred::commands {
+
+constexpr int exit_success = 0;
+constexpr int exit_environment = 1;  // a file, a device, memory, or a bug of ours
+constexpr int exit_caller = 2;       // bad input; nothing was written
+
+/// Runs `command` and returns its exit code; an exception becomes the one line
+/// "NAME: error: TEXT" on standard error and 2 for std::invalid_argument, else 1. Standard output
+/// that cannot be written (a full disk behind a pipe) is an error too.
+int run(const std::string& name, const std::function<int()>& command);
+
+/// argv[first..] as strings.
+std::vector<std::string> arguments_after(int count, char** values, int first);
+
+/// Prints `text` on standard output.
+void print(const std::string& text);
+
+}  // namespace dimred::commands

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// The subcommands that need a network; each returns the exit code (130 or 143 after a stop signal).
+namespace dimred::commands {
+
+/// Conventional training with snapshots.
+int stage1_command(const std::vector<std::string>& arguments);
+
+/// Descent in the subspace of a projection matrix; without one the PCA runs first.
+int stage2_command(const std::vector<std::string>& arguments);
+
+/// Test loss and accuracy of a snapshot, state, run, safetensors file, or the mean of a folder of snapshots.
+int evaluate_command(const std::vector<std::string>& arguments);
+
+}  // namespace dimred::commands

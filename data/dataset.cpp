@@ -1,0 +1,87 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/random.h"
+
+namespace dimred::data {
+namespace {
+
+class Subset : public Dataset {
+ public:
+  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> indices)
+      : whole_(std::move(whole)), indices_(std::move(indices)) {
+    for (const auto index : indices_) {
+      require(index >= 0 && index < whole_->size(),
+              "data::subset",
+              "needs indices in [0, ",
+              whole_->size(),
+              "), received ",
+              index);
+    }
+  }
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  std::int64_t classes() const override { return whole_->classes(); }
+  ImageShape shape() const override { return whole_->shape(); }
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    require(index >= 0 && index < size(),
+            "data::subset",
+            "needs 0 <= index < ",
+            size(),
+            ", received ",
+            index);
+    return whole_->read(indices_[static_cast<std::size_t>(index)], scratch);
+  }
+
+  std::string description() const override {
+    return concat("subset of ",
+                  size(),
+                  " samples, indices xxh3 ",
+                  digest(std::as_bytes(std::span(indices_))),
+                  ", of ",
+                  whole_->description());
+  }
+
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  std::vector<std::int64_t> indices_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
+                                std::vector<std::int64_t> indices) {
+  check(whole != nullptr, "subset of no dataset");
+  return std::make_unique<Subset>(std::move(whole), std::move(indices));
+}
+
+Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
+  require(size >= 1, "data::split_indices", "needs size >= 1, received ", size);
+  require(fraction >= 0 && fraction < 1,
+          "data::split_indices",
+          "needs a fraction in [0, 1), received ",
+          fraction);
+  const auto product = std::floor(fraction * static_cast<double>(size) + 1e-6);
+  const auto held_count = std::min(static_cast<std::int64_t>(product), size - 1);
+  std::vector<bool> held(static_cast<std::size_t>(size), false);
+  for (std::int64_t i = 0; i < held_count; ++i) {
+    held[permuted(static_cast<std::uint64_t>(i),
+                  static_cast<std::uint64_t>(size),
+                  seed,
+                  RandomPurpose::split,
+                  0)] = true;
+  }
+  Split split;
+  for (std::int64_t i = 0; i < size; ++i) {
+    (held[static_cast<std::size_t>(i)] ? split.held_out : split.kept).push_back(i);
+  }
+  return split;
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,108 @@
+#include "data/idx.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "data/idx_array.h"
+#include "support/digest.h"
+#include "support/errors.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t class_count = 10;
+
+fs::path find_file(const fs::path& folder, const std::string& name) {
+  for (const auto& path : {folder / name, folder / (name + ".gz")}) {
+    if (fs::is_regular_file(path)) return path;
+  }
+  throw std::invalid_argument(
+      concat("[idx] needs ",
+             (folder / name).string(),
+             " or the same with .gz, received ",
+             fs::is_directory(folder) ? "a folder without it" : "no such folder",
+             " (Fashion-MNIST is in the Debian package dataset-fashion-mnist)"));
+}
+
+class IdxDataset : public Dataset {
+ public:
+  IdxDataset(const fs::path& images_path, const fs::path& labels_path)
+      : path_(images_path),
+        images_(read_idx_array(images_path, 3)),
+        labels_(read_idx_array(labels_path, 1)) {
+    const auto count = images_.dimensions[0];
+    require_environment(labels_.dimensions[0] == count,
+                        "idx",
+                        labels_path.string(),
+                        ": needs as many labels as images (",
+                        count,
+                        "), received ",
+                        labels_.dimensions[0]);
+    const auto labels = labels_.span();
+    const auto bad =
+        std::find_if(labels.begin(), labels.end(), [](auto label) { return label >= class_count; });
+    require_environment(bad == labels.end(),
+                        "idx",
+                        labels_path.string(),
+                        ": needs labels < ",
+                        class_count,
+                        ", received ",
+                        bad == labels.end() ? 0 : int{*bad},
+                        " at index ",
+                        bad - labels.begin());
+    shape_ = {1,
+              static_cast<std::int64_t>(images_.dimensions[1]),
+              static_cast<std::int64_t>(images_.dimensions[2])};
+    digests_ = concat("xxh3 images ",
+                      digest(std::as_bytes(images_.span())),
+                      " labels ",
+                      digest(std::as_bytes(labels)));
+  }
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size); }
+  std::int64_t classes() const override { return class_count; }
+  ImageShape shape() const override { return shape_; }
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    require(
+        index >= 0 && index < size(), "idx", "needs 0 <= index < ", size(), ", received ", index);
+    const auto at = static_cast<std::size_t>(index);
+    const auto pixels = static_cast<std::size_t>(shape_.size());
+    return {shape_, images_.span().subspan(at * pixels, pixels), labels_.bytes[at]};
+  }
+
+  std::string description() const override {
+    return concat("idx ",
+                  path_.string(),
+                  ", ",
+                  size(),
+                  " images of ",
+                  shape_.height,
+                  " x ",
+                  shape_.width,
+                  ", ",
+                  digests_);
+  }
+
+ private:
+  fs::path path_;
+  IdxArray images_, labels_;
+  ImageShape shape_;
+  std::string digests_;
+};
+
+}  // namespace
+
+fs::path default_fashion_mnist_folder() { return "/usr/share/datasets/fashion-mnist"; }
+
+std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train) {
+  const std::string prefix = train ? "train" : "t10k";
+  const auto images = find_file(folder, prefix + "-images-idx3-ubyte");
+  const auto labels = find_file(folder, prefix + "-labels-idx1-ubyte");
+  return std::make_unique<IdxDataset>(images, labels);
+}
+
+}  // namespace dimred::data

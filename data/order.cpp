@@ -1,0 +1,24 @@
+#include "data/order.h"
+
+#include "support/errors.h"
+#include "support/random.h"
+
+namespace dimred::data {
+
+std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
+  require(epoch >= 0, "data::Order", "needs epoch >= 0, received ", epoch);
+  require(position >= 0 && position < size,
+          "data::Order",
+          "needs 0 <= position < ",
+          size,
+          ", received ",
+          position);
+  if (!shuffled) return position;
+  return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(position),
+                                            static_cast<std::uint64_t>(size),
+                                            seed,
+                                            RandomPurpose::order,
+                                            static_cast<std::uint64_t>(epoch)));
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,50 @@
+"""Puts run folders side by side: a small table on the terminal and one self-contained HTML page.
+
+    python experiments/report.py runs/stage1 runs/stage2 runs/continued runs/annealed \\
+        --output report.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workbench.page import page
+from workbench.runs import find_pca, read_runs
+from workbench.summary import comparison, summary_header, summary_rows
+from workbench.text_table import text_table
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_FOLDER")
+    shown = "default: %(default)s"
+    parser.add_argument("--output", type=Path, default=Path("report.html"), help=shown)
+    parser.add_argument("--title", default="Dimension-reduced training", help=shown)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0; 2 with one line on standard error for a folder that is not a run."""
+    options = parse(arguments)
+    try:
+        runs = read_runs(options.runs)
+        html = page(options.title, runs, find_pca(runs))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(text_table(summary_header(runs), summary_rows(runs)))
+    for sentence in comparison(runs):
+        print(sentence)
+    temporary = options.output.with_suffix(".tmp")
+    temporary.write_text(html, encoding="utf-8")
+    temporary.replace(options.output)
+    print(f"curves: {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""The report's charts: accuracy and loss of all runs, telemetry of stage 2, explained variance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from .runs import Run
+from .svg import Chart, Series
+
+COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}
+MARKS = {"raw": "dot", "recalibrated": "ring", "mean": "diamond", "ema": "cross"}
+MOST_POINTS = 1500  # of one telemetry chart; more are thinned evenly
+
+
+def colours(runs: Sequence[Run]) -> dict[str, str]:
+    """Name of a run -> colour class: the first of each kind has its own, others take the rest."""
+    chosen: dict[str, str] = {}
+    spare = itertools.cycle(["c4", "c5", "c6", "c7"])
+    for run in runs:
+        colour = COLOURS[run.kind]
+        chosen[run.name] = next(spare) if colour in chosen.values() else colour
+    return chosen
+
+
+def points(rows: pd.DataFrame, column: str, scale: float = 1.0) -> list[tuple[float, float]]:
+    """(epoch, value) of the rows that measured `column`."""
+    measured = rows[rows[column].notna()]
+    return [(float(x), float(y) * scale) for x, y in zip(measured["epoch"], measured[column])]
+
+
+def joined(run: Run, column: str, scale: float) -> list[tuple[float, float]]:
+    """A run's raw curve, led up to from the point of its parent where it began."""
+    own = points(run.rows(), column, scale)
+    if run.stage == "stage2":  # its row of epoch 0 may be of a mean of snapshots
+        first = points(run.curve.iloc[:1], column, scale)
+        return own if own[:1] == first else first + own
+    if run.parent is None or not own:
+        return own
+    before = [p for p in points(run.parent.rows(), column, scale) if p[0] <= run.start_epoch]
+    return before[-1:] + own
+
+
+def curve_series(runs: Sequence[Run], column: str, scale: float = 1.0) -> list[Series]:
+    """One line per run; points of recalibrated, mean and ema weights as marks of their own."""
+    chosen = colours(runs)
+    series = []
+    for run in runs:
+        colour = chosen[run.name]
+        series.append(Series(run.name, joined(run, column, scale), colour, mark="dot"))
+        for weights, mark in MARKS.items():
+            marked = points(run.rows(weights), column, scale) if weights != "raw" else []
+            if marked:
+                series.append(Series(f"{run.name}, {weights}", marked, colour, False, mark))
+    return [s for s in series if s.points]
+
+
+def branch_epoch(runs: Sequence[Run]) -> float | None:
+    """Where the runs part: the start of the first that has a parent."""
+    starts = [run.start_epoch for run in runs if run.parent]
+    return min(starts) if starts else None
+
+
+def accuracy_charts(runs: Sequence[Run]) -> list[Chart]:
+    """Test accuracy over all epochs, and again from shortly before the runs part."""
+    series = curve_series(runs, "test_accuracy", 100.0)
+    values = sorted(y for s in series for _, y in s.points)
+    start = branch_epoch(runs)
+    low = values[len(values) // 10] - 1.5 if len(values) > 10 else None  # first epochs may fall off
+    whole = Chart(
+        "Test accuracy", "epoch", "%", series, y_limits=(low, None),
+        whole_x=True, y_format="{:.4g}".format, width=1040, height=380, x_line=start,
+    )  # fmt: skip
+    if start is None:
+        return [whole]
+    near = Chart(
+        "Test accuracy after the runs part", "epoch", "%", series, x_limits=(start - 3, None),
+        y_format="{:.4g}".format, x_line=start,
+    )  # fmt: skip
+    return [whole, near]
+
+
+def loss_chart(runs: Sequence[Run]) -> Chart:
+    """Mean training loss of each epoch, as the trainer saw it."""
+    series = curve_series(runs, "train_loss")
+    return Chart("Training loss", "epoch", "cross-entropy", series, log_y=False, whole_x=True)
+
+
+def explained_chart(pca: dict[str, Any]) -> Chart:
+    """Cumulative explained variance beside that of a random walk of as many snapshots."""
+    ratio, null = pca["explained_variance_ratio"], pca["random_walk_ratio"]
+
+    def cumulative(values: Sequence[float]) -> list[tuple[float, float]]:
+        return [(i + 1.0, 100 * total) for i, total in enumerate(itertools.accumulate(values))]
+
+    steps = pca["snapshots"]
+    series = [
+        Series(f"{steps} snapshots", cumulative(ratio), "c1", mark="small"),
+        Series(f"random walk of {steps}", cumulative(null), "c0", mark="small", dashed=True),
+    ]
+    return Chart("Explained variance", "components", "cumulative %", series, whole_x=True,
+                 y_limits=(None, 100.0))  # fmt: skip
+
+
+def thinned(values: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Every n-th value, so that a chart holds at most MOST_POINTS."""
+    return values[:: math.ceil(len(values) / MOST_POINTS) or 1]
+
+
+def smoothed(values: list[tuple[float, float]], window: int = 21) -> list[tuple[float, float]]:
+    """Running median over `window` steps."""
+    median = pd.Series([y for _, y in values]).rolling(window, center=True, min_periods=1).median()
+    return [(x, float(y)) for (x, _), y in zip(values, median)]
+
+
+def step_points(steps: pd.DataFrame, column: str) -> list[tuple[float, float]]:
+    """(step, value) of one telemetry column."""
+    return [(float(x), float(y)) for x, y in zip(steps["step"], steps[column]) if not pd.isna(y)]
+
+
+def telemetry_charts(run: Run, colour: str) -> list[Chart]:
+    """Loss, accepted step size, trials, and how often H was left alone or reset, step by step."""
+    steps = run.steps
+    if steps is None or not len(steps):
+        return []
+    loss = step_points(steps, "loss")
+    size = thinned([point for point in step_points(steps, "step_size") if point[1] > 0])
+    trials = thinned(step_points(steps, "trials"))
+    charts = [
+        Chart("Loss of each step's batch", "step", "running median of 21", [
+            Series("loss", thinned(loss), colour, False, "small", opacity=0.35),
+            Series("median", thinned(smoothed(loss)), colour),
+        ], whole_x=True),
+        Chart("Accepted step size", "step", "t, logarithmic", [
+            Series("t", size, colour, False, "small", opacity=0.6),
+        ], log_y=True, whole_x=True),
+        Chart("Trials of the line search", "step", "loss evaluations", [
+            Series("trials", trials, colour, False, "small", opacity=0.6),
+        ], whole_x=True, y_limits=(0.0, None)),
+        counts_chart(steps),
+    ]  # fmt: skip
+    return [chart for chart in charts if any(s.points for s in chart.series)]
+
+
+def event_columns(steps: pd.DataFrame) -> dict[str, pd.Series]:
+    """What may go wrong in a step, as one truth value per step, for the columns that are there."""
+    tests = {
+        "failed searches": ("outcome", lambda c: c != "accepted"),
+        "skipped updates of H": ("update", lambda c: c == "skipped"),
+        "resets of H": ("reset", lambda c: c.astype(int) > 0),
+        "residual left out": ("residual_left_out", lambda c: c.astype(int) > 0),
+    }
+    return {name: test(steps[key]) for name, (key, test) in tests.items() if key in steps.columns}
+
+
+def counts_chart(steps: pd.DataFrame) -> Chart:
+    """How many steps so far had each event."""
+    series = []
+    for (name, happened), colour in zip(event_columns(steps).items(), ("c1", "c2", "c4", "c5")):
+        total = list(zip(map(float, steps["step"]), map(float, happened.cumsum())))
+        series.append(Series(f"{name} ({int(happened.sum())})", thinned(total), colour))
+    limits = (0.0, None)
+    return Chart("Guards at work", "step", "steps so far", series, whole_x=True, y_limits=limits)

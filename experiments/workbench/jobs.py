@@ -1,0 +1,62 @@
+"""Runs dimred commands so that an experiment can be stopped and started again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DIMRED = REPOSITORY / "build" / "bin" / "dimred"
+
+
+class CommandFailed(RuntimeError):
+    """A dimred command ended with an error; the text is its last line."""
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run folder's manifest says that the run came to its end."""
+    manifest = folder / "manifest.json"
+    return manifest.is_file() and json.loads(manifest.read_text()).get("outcome") == "finished"
+
+
+def flags(options: Mapping[str, object]) -> list[str]:
+    """{"batch_size": 64} -> ["--batch_size=64"]; None leaves an option out."""
+    return [f"--{key}={value}" for key, value in options.items() if value is not None]
+
+
+def execute(binary: Path, command: str, options: Mapping[str, object], log: Path) -> None:
+    """Runs `dimred command`, appending what it prints to `log`. Raises CommandFailed."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    arguments = [str(binary), command, *flags(options)]
+    with log.open("a") as stream:
+        stream.write("$ " + " ".join(arguments) + "\n")
+        stream.flush()
+        done = subprocess.run(arguments, stdout=stream, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        lines = log.read_text().splitlines()
+        raise CommandFailed(f"dimred {command} ended with {done.returncode}: {lines[-1]} ({log})")
+
+
+def train(binary: Path, stage: str, folder: Path, options: Mapping[str, object]) -> None:
+    """One run of stage1 or stage2 into `folder`; nothing when it is finished, else it resumes."""
+    if not is_finished(folder):
+        log = folder.with_name(folder.name + ".log")
+        execute(binary, stage, {**options, "output": folder, "quiet": "true"}, log)
+
+
+def fit(binary: Path, run: Path, output: Path, components: int, threads: int) -> None:
+    """The PCA of a run's snapshots; nothing when the matrix exists (it is written atomically)."""
+    if not output.is_file():
+        options = {"snapshots": run / "snapshots", "components": components, "threads": threads}
+        log = output.with_suffix(".log")
+        execute(binary, "pca", {**options, "output": output, "quiet": "true"}, log)
+
+
+def pairs(texts: list[str]) -> dict[str, str]:
+    """["rho=0.5"] -> {"rho": "0.5"}. Raises ValueError for a text without `=`."""
+    for text in texts:
+        if "=" not in text:
+            raise ValueError(f"needs option=value, received {text!r}")
+    return dict(text.split("=", 1) for text in texts)

@@ -1,0 +1,70 @@
+"""What a set of runs comes to: one line each, and how stage 2 stands beside its baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from .runs import Run
+
+
+def has_validation(runs: Sequence[Run]) -> bool:
+    """Whether any run kept a validation set, by which a best epoch may be chosen."""
+    return any(run.best_by_validation() is not None for run in runs)
+
+
+def summary_header(runs: Sequence[Run]) -> list[str]:
+    """Column names; costs are the run's own, without what it inherited."""
+    best = ["best by validation %"] if has_validation(runs) else []
+    return ["run", "method", "epochs", "images", "seconds", "forward passes", *best, "final test %"]
+
+
+def percent(value: float) -> str:
+    """A fraction as per cent with two decimals; a dash where it was not measured."""
+    return "–" if pd.isna(value) else f"{100 * value:.2f}"
+
+
+def epochs(run: Run) -> str:
+    """`18`, or `18 + 2` for a run that began where another stopped."""
+    own = run.curve["epoch"].max() - run.start_epoch
+    return f"{run.start_epoch:g} + {own:g}" if run.start_epoch else f"{own:g}"
+
+
+def method(run: Run) -> str:
+    """sgd, the preset's name; annealed and continued runs say so."""
+    return run.method if run.kind.startswith("stage") else f"{run.method}, {run.kind}"
+
+
+def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """One row of texts per run, as summary_header names them."""
+    with_validation = has_validation(runs)
+    rows = []
+    for run in runs:
+        costs = run.costs()
+        final = run.final()
+        tail = "" if final["weights"] == "raw" else f" ({final['weights']})"
+        best = run.best_by_validation()
+        chosen = [percent(best["test_accuracy"]) if best is not None else "–"]
+        row = [run.name, method(run), epochs(run), f"{costs['images']:,.0f}"]
+        row += [f"{costs['seconds']:,.1f}", f"{costs['forward_passes']:,.0f}"]
+        row += chosen if with_validation else []
+        rows.append([*row, percent(final["test_accuracy"]) + tail])
+    return rows
+
+
+def comparison(runs: Sequence[Run]) -> list[str]:
+    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
+    sentences = []
+    for run in (r for r in runs if r.kind == "stage 2"):
+        end = run.final()["test_accuracy"]
+        others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]
+        sentence = f"{run.name} ends at {percent(end)} %"
+        if run.parent is not None:
+            start = run.parent.final()["test_accuracy"]
+            sentence += f", from {percent(start)} % after stage 1"
+        for other in others:
+            value = other.final()["test_accuracy"]
+            sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
+        sentences.append(sentence + ".")
+    return sentences

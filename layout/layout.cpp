@@ -1,0 +1,140 @@
+#include "layout/layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "support/digest.h"
+#include "support/errors.h"
+
+namespace dimred::layout {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
+
+constexpr std::int64_t kAlignment = 16;  // floats: 64 bytes
+// Byte counts of up to two such vectors still fit a 64-bit integer.
+constexpr std::int64_t kLargestSize = std::numeric_limits<std::int64_t>::max() / 16;
+
+std::int64_t elements_of(const Parameter& parameter) {
+  std::int64_t size = 1;
+  for (std::int64_t extent : parameter.shape) {
+    require(extent >= 0, "layout", "'", parameter.name, "' needs extents >= 0, received ", extent);
+    require(!__builtin_mul_overflow(size, extent, &size) && size <= kLargestSize,
+            "layout",
+            "'",
+            parameter.name,
+            "' has more elements than fit a 64-bit byte count");
+  }
+  return size;
+}
+
+void append_number(std::string& text, std::int64_t number) {
+  text.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+/// Digest of, for each entry: length of the name, name, rank, extents, file_offset; int64,
+/// little-endian.
+std::string hash_of(const std::vector<Entry>& entries) {
+  std::string text;
+  for (const Entry& entry : entries) {
+    append_number(text, std::ssize(entry.name));
+    text += entry.name;
+    append_number(text, std::ssize(entry.shape));
+    for (std::int64_t extent : entry.shape) append_number(text, extent);
+    append_number(text, entry.file_offset);
+  }
+  return digest(std::as_bytes(std::span(text)));
+}
+
+/// Calls visit(file index, memory index, length) for every run of elements contiguous in both
+/// orders. channels_last [O, C, H, W]: file ((o C + c) HW + p), memory ((o HW + p) C + c).
+template <class Visit>
+void for_each_run(const Entry& entry, Visit visit) {
+  if (entry.memory_format == MemoryFormat::contiguous) {
+    visit(entry.file_offset, entry.memory_offset, entry.size);
+    return;
+  }
+  const std::int64_t channels = entry.shape[1];
+  const std::int64_t pixels = entry.shape[2] * entry.shape[3];
+  for (std::int64_t o = 0; o < entry.shape[0]; ++o) {
+    const std::int64_t begin = o * channels * pixels;
+    for (std::int64_t p = 0; p < pixels; ++p) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        visit(entry.file_offset + begin + c * pixels + p,
+              entry.memory_offset + begin + p * channels + c,
+              1);
+      }
+    }
+  }
+}
+
+void check_sizes(const Layout& layout, std::size_t file, std::size_t memory) {
+  require(std::cmp_equal(file, layout.file_size) && std::cmp_equal(memory, layout.memory_size),
+          "layout",
+          "needs ",
+          layout.file_size,
+          " file and ",
+          layout.memory_size,
+          " memory elements, received ",
+          file,
+          " and ",
+          memory);
+}
+
+}  // namespace
+
+Layout make_layout(const std::vector<Parameter>& parameters) {
+  require(!parameters.empty(), "layout", "needs at least one parameter, received none");
+  Layout layout;
+  std::set<std::string> names;
+  for (const Parameter& parameter : parameters) {
+    require(!parameter.name.empty(), "layout", "needs a name for every parameter, received ''");
+    require(names.insert(parameter.name).second,
+            "layout",
+            "needs different names, received '",
+            parameter.name,
+            "' twice");
+    require(parameter.memory_format == MemoryFormat::contiguous || parameter.shape.size() == 4,
+            "layout",
+            "'",
+            parameter.name,
+            "' needs 4 dimensions for channels_last, received ",
+            parameter.shape.size());
+    Entry entry{parameter, elements_of(parameter), layout.file_size, layout.memory_size};
+    require(layout.memory_size <= kLargestSize - entry.size - kAlignment,
+            "layout",
+            "'",
+            parameter.name,
+            "' makes the vector longer than fits a 64-bit byte count");
+    layout.file_size += entry.size;
+    layout.memory_size += (entry.size + kAlignment - 1) / kAlignment * kAlignment;
+    layout.entries.push_back(std::move(entry));
+  }
+  layout.hash = hash_of(layout.entries);
+  return layout;
+}
+
+void file_to_memory(const Layout& layout, std::span<const float> file, std::span<float> memory) {
+  check_sizes(layout, file.size(), memory.size());
+  for (const Entry& entry : layout.entries) {
+    for_each_run(entry, [&](std::int64_t from, std::int64_t to, std::int64_t length) {
+      std::copy_n(file.data() + from, length, memory.data() + to);
+    });
+    const std::int64_t end = entry.memory_offset + entry.size;
+    std::fill_n(memory.data() + end, -end & (kAlignment - 1), 0.0F);
+  }
+}
+
+void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file) {
+  check_sizes(layout, file.size(), memory.size());
+  for (const Entry& entry : layout.entries) {
+    for_each_run(entry, [&](std::int64_t to, std::int64_t from, std::int64_t length) {
+      std::copy_n(memory.data() + from, length, file.data() + to);
+    });
+  }
+}
+
+}  // namespace dimred::layout

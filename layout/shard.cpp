@@ -1,0 +1,84 @@
+#include "layout/shard.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+
+namespace dimred::layout {
+namespace {
+
+/// Elements that stay together: an output channel of a 4-D segment, else 16 (64 bytes).
+std::int64_t cut_unit(const Entry& entry) {
+  return entry.shape.size() == 4 ? entry.size / entry.shape[0] : 16;
+}
+
+/// The last cut at or before `column`; monotone in it, so shares never overlap.
+std::int64_t cut_before(const Layout& layout, std::int64_t column) {
+  if (column >= layout.memory_size) return layout.memory_size;
+  const auto after = std::ranges::upper_bound(layout.entries, column, {}, &Entry::memory_offset);
+  const Entry& entry = *(after - 1);
+  if (entry.size == 0) return entry.memory_offset;
+  // A column in the padding counts as the last element: padding is never cut off its segment.
+  const std::int64_t within = std::min(column - entry.memory_offset, entry.size - 1);
+  const std::int64_t unit = cut_unit(entry);
+  return entry.memory_offset + within / unit * unit;
+}
+
+std::int64_t boundary(const Layout& layout, int rank, int ranks) {
+  // floor(memory_size rank / ranks) without overflow.
+  const std::int64_t whole = layout.memory_size / ranks;
+  const std::int64_t rest = layout.memory_size % ranks;
+  return cut_before(layout, whole * rank + rest * rank / ranks);
+}
+
+}  // namespace
+
+std::int64_t Shard::memory_columns() const {
+  std::int64_t columns = 0;
+  for (const ColumnRange& range : memory) columns += range.size();
+  return columns;
+}
+
+Shard shard_of(const Layout& layout, int rank, int ranks) {
+  require(ranks >= 1 && rank >= 0 && rank < ranks,
+          "layout::shard_of",
+          "needs 0 <= rank < ranks, received rank = ",
+          rank,
+          ", ranks = ",
+          ranks);
+  const ColumnRange range{boundary(layout, rank, ranks), boundary(layout, rank + 1, ranks)};
+  if (range.size() == 0) return {};
+  return {{range}};
+}
+
+std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
+  std::vector<Piece> pieces;
+  for (const ColumnRange& range : shard.memory) {
+    for (std::size_t i = 0; i < layout.entries.size(); ++i) {
+      const Entry& entry = layout.entries[i];
+      const std::int64_t begin = std::max<std::int64_t>(range.begin - entry.memory_offset, 0);
+      const std::int64_t end = std::min(range.end - entry.memory_offset, entry.size);
+      if (begin >= end) continue;
+      const std::int64_t unit =
+          entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
+      require(begin % unit == 0 && end % unit == 0,
+              "layout::pieces_of",
+              "'",
+              entry.name,
+              "' needs cuts at multiples of ",
+              unit,
+              " elements, received [",
+              begin,
+              ", ",
+              end,
+              ")");
+      pieces.push_back({static_cast<std::int64_t>(i),
+                        entry.file_offset + begin,
+                        entry.memory_offset + begin,
+                        end - begin});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace dimred::layout

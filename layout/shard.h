@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout/layout.h"
+
+namespace dimred::layout {
+
+/// Columns [begin, end) of the flat vector.
+struct ColumnRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const ColumnRange&) const = default;
+};
+
+/// One rank's share of the columns: memory ranges, sorted, and the file ranges that hold the same
+/// elements piecewise. Ranges never overlap between ranks and together cover every element.
+struct Shard {
+  std::vector<ColumnRange> memory;
+  std::int64_t memory_columns() const;
+};
+
+/// Rank `rank`'s share of `ranks` shares: balanced to within the largest cut unit (16 elements; in
+/// a 4-D segment an output channel, where file and memory ranges coincide), any `ranks` >= 1, also
+/// more ranks than units (some then own nothing). Padding belongs to the segment before it.
+/// Throws std::invalid_argument unless 0 <= rank < ranks.
+Shard shard_of(const Layout& layout, int rank, int ranks);
+
+/// A piece of the flat vector that a shard owns within one entry, in both orders.
+struct Piece {
+  std::int64_t entry = 0;         // index into layout.entries
+  std::int64_t file_begin = 0;    // first element in file order
+  std::int64_t memory_begin = 0;  // first element in memory order
+  std::int64_t size = 0;          // elements; for a channels_last entry a whole number of channels
+};
+
+/// The shard cut at entry borders, in order; padding left out.
+std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard);
+
+}  // namespace dimred::layout

@@ -1,0 +1,131 @@
+#include "models/flat.h"
+
+#include "support/errors.h"
+
+namespace dimred::models {
+namespace {
+
+layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::MemoryFormat format) {
+  std::vector<layout::Parameter> table;
+  for (const auto& [name, tensor] : parameters) {
+    require(tensor.scalar_type() == torch::kFloat32,
+            "models::flatten",
+            "needs float32 parameters, received ",
+            name,
+            " of ",
+            tensor.scalar_type());
+    layout::Parameter row;
+    row.name = name;
+    row.shape = tensor.sizes().vec();
+    row.memory_format = tensor.dim() == 4 ? format : layout::MemoryFormat::contiguous;
+    row.decay = tensor.dim() > 1;
+    table.push_back(row);
+  }
+  return layout::make_layout(table);
+}
+
+/// The parameter-shaped view of an entry's segment.
+torch::Tensor view_of(const layout::Entry& entry, const torch::Tensor& flat) {
+  const auto segment = flat.narrow(0, entry.memory_offset, entry.size);
+  if (entry.memory_format == layout::MemoryFormat::contiguous) return segment.view(entry.shape);
+  const auto& s = entry.shape;
+  return segment.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
+}
+
+/// One vector behind all buffers of one kind, which become views into it.
+torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers, bool floating, torch::Device device) {
+  std::vector<torch::Tensor> parts;
+  for (const auto& [name, tensor] : buffers) {
+    if (tensor.is_floating_point() == floating) parts.push_back(tensor.flatten());
+  }
+  const auto dtype = floating ? torch::kFloat32 : torch::kInt64;
+  if (parts.empty()) return torch::empty({0}, torch::device(device).dtype(dtype));
+  auto flat = torch::cat(parts).to(device, dtype);
+  std::int64_t offset = 0;
+  for (const auto& [name, tensor] : buffers) {
+    if (tensor.is_floating_point() != floating) continue;
+    auto target = tensor;  // a handle on the module's own buffer
+    target.set_data(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+  return flat;
+}
+
+}  // namespace
+
+FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  auto parameters = objective.parameters();
+  FlatVectors flat;
+  flat.layout = layout_of(parameters, format);
+  const auto options = torch::device(device).dtype(torch::kFloat32);
+  flat.weights = torch::zeros({flat.layout.memory_size}, options);
+  flat.gradient = torch::zeros({flat.layout.memory_size}, options);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto& parameter = parameters[i].tensor;
+    auto view = view_of(flat.layout.entries[i], flat.weights);
+    view.copy_(parameter);
+    parameter.set_data(view);
+    parameter.mutable_grad() = view_of(flat.layout.entries[i], flat.gradient);
+  }
+  const auto buffers = objective.buffers();
+  flat.buffers = gather_buffers(buffers, true, device);
+  flat.counters = gather_buffers(buffers, false, device);
+  return flat;
+}
+
+std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& memory) {
+  const auto host = memory.detach().cpu().contiguous();
+  std::vector<float> file(static_cast<std::size_t>(layout.file_size));
+  layout::memory_to_file(layout, {host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())}, file);
+  return file;
+}
+
+void from_file(const layout::Layout& layout, std::span<const float> file, torch::Tensor& memory) {
+  require(static_cast<std::int64_t>(file.size()) == layout.file_size,
+          "models::from_file",
+          "needs ",
+          layout.file_size,
+          " weights, received ",
+          file.size());
+  std::vector<float> host(static_cast<std::size_t>(layout.memory_size));
+  layout::file_to_memory(layout, file, host);
+  assign(memory, host);
+}
+
+std::vector<float> to_vector(const torch::Tensor& values) {
+  const auto host = values.detach().cpu().contiguous();
+  return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
+}
+
+std::vector<std::int64_t> to_integers(const torch::Tensor& values) {
+  const auto host = values.detach().cpu().contiguous();
+  return {host.const_data_ptr<std::int64_t>(), host.const_data_ptr<std::int64_t>() + host.numel()};
+}
+
+namespace {
+
+template <class T>
+void assign_values(torch::Tensor& target, std::span<const T> values, torch::ScalarType type) {
+  const torch::NoGradGuard no_grad;
+  require(static_cast<std::int64_t>(values.size()) == target.numel(),
+          "models::assign",
+          "needs ",
+          target.numel(),
+          " values, received ",
+          values.size());
+  // from_blob wants a mutable pointer; the tensor is only read.
+  target.copy_(torch::from_blob(const_cast<T*>(values.data()), {target.numel()}, type));  // NOLINT
+}
+
+}  // namespace
+
+void assign(torch::Tensor& target, std::span<const float> values) {
+  assign_values(target, values, torch::kFloat32);
+}
+
+void assign(torch::Tensor& target, std::span<const std::int64_t> values) {
+  assign_values(target, values, torch::kInt64);
+}
+
+}  // namespace dimred::models

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/loss.h"
+#include "models/network.h"
+
+namespace dimred::models {
+
+enum class Mode { train, evaluate };  // batch statistics and dropout, or running statistics
+enum class Precision { float32, bfloat16 };
+
+struct Minibatch {
+  torch::Tensor images;  // [batch, channels, height, width] float32
+  torch::Tensor labels;  // [batch] int64
+};
+
+/// Sums over the samples, so that sums over ranks and batches stay exact means of samples.
+struct Evaluation {
+  torch::Tensor loss_sum;       // scalar float64, differentiable
+  std::int64_t sample_count = 0;
+  torch::Tensor correct_count;  // scalar int64
+};
+
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+/// All that the trainers know of a network: model, head and loss behind one function of the weights.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  virtual Evaluation evaluate(const Minibatch& batch, Mode mode) = 0;
+  virtual torch::Tensor logits(const torch::Tensor& images, Mode mode) = 0;
+  /// In registration order, equal to Python's named_parameters() and named_buffers() of the twin.
+  virtual std::vector<NamedTensor> parameters() = 0;
+  virtual std::vector<NamedTensor> buffers() = 0;
+  /// How running statistics move in train mode; nullopt is the cumulative mean since they were reset.
+  /// Returns the number of BatchNorm layers.
+  virtual int set_batchnorm_momentum(std::optional<double> momentum) = 0;
+};
+
+struct ObjectiveOptions {
+  LossOptions loss;
+  Precision precision = Precision::float32;
+};
+
+/// A torch::nn network with cross-entropy; under bfloat16 the forward pass runs in autocast, weights
+/// and loss stay float32, and the autocast cache is cleared after each pass (it would go stale when
+/// the weights change). Takes channels_last images to match channels_last weights.
+std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network, const ObjectiveOptions& options);
+
+/// True where bfloat16 arithmetic is native: AVX512-BF16 or AMX on the CPU, any CUDA device we build for.
+bool has_native_bfloat16(torch::Device device);
+
+}  // namespace dimred::models

@@ -1,0 +1,95 @@
+#include "models/network.h"
+#include "support/errors.h"
+
+namespace dimred::models {
+namespace {
+
+namespace nn = torch::nn;
+
+nn::Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
+}
+
+/// Two 3x3 convolutions with a parameter-free shortcut (option A of the paper): every second pixel,
+/// new channels filled with zeros.
+struct BasicBlock final : nn::Module {
+  BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
+      : stride_(stride),
+        new_channels_(out - in),
+        conv1(register_module("conv1", conv3x3(in, out, stride))),
+        bn1(register_module("bn1", nn::BatchNorm2d(out))),
+        conv2(register_module("conv2", conv3x3(out, out, 1))),
+        bn2(register_module("bn2", nn::BatchNorm2d(out))) {}
+
+  torch::Tensor shortcut(const torch::Tensor& x) const {
+    if (stride_ == 1 && new_channels_ == 0) return x;
+    using torch::indexing::None;
+    using torch::indexing::Slice;
+    const auto half = x.index({Slice(), Slice(), Slice(None, None, stride_), Slice(None, None, stride_)});
+    const auto before = new_channels_ / 2;
+    return torch::constant_pad_nd(half, {0, 0, 0, 0, before, new_channels_ - before});
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    auto y = torch::relu(bn1(conv1(x)));
+    y = bn2(conv2(y));
+    return torch::relu(y + shortcut(x));
+  }
+
+  std::int64_t stride_, new_channels_;
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d bn2;
+};
+
+nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std::int64_t stride) {
+  nn::Sequential blocks_of_stage;
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    blocks_of_stage->push_back(std::make_shared<BasicBlock>(i == 0 ? in : out, out, i == 0 ? stride : 1));
+  }
+  return blocks_of_stage;
+}
+
+/// ResNet for small images: depth = 6 n + 2, three stages of n blocks with 16, 32, 64 channels.
+/// Source: He et al., "Deep residual learning for image recognition", CVPR 2016, section 4.2.
+struct ResNetCifar final : Network {
+  ResNetCifar(std::int64_t depth, const InputShape& input, std::int64_t classes)
+      : conv1(register_module("conv1", conv3x3(input.channels, 16, 1))),
+        bn1(register_module("bn1", nn::BatchNorm2d(16))),
+        layer1(register_module("layer1", stage((depth - 2) / 6, 16, 16, 1))),
+        layer2(register_module("layer2", stage((depth - 2) / 6, 16, 32, 2))),
+        layer3(register_module("layer3", stage((depth - 2) / 6, 32, 64, 2))),
+        fc(register_module("fc", nn::Linear(64, classes))) {
+    for (auto& parameter : parameters()) {
+      if (parameter.dim() == 4) nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor x) override {
+    x = torch::relu(bn1(conv1(x)));
+    x = layer3->forward(layer2->forward(layer1->forward(x)));
+    return fc(x.mean({2, 3}));
+  }
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Sequential layer1, layer2, layer3;
+  nn::Linear fc;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_resnet_cifar(std::int64_t depth,
+                                           const InputShape& input,
+                                           std::int64_t classes) {
+  require(input.height >= 4 && input.width >= 4,
+          "models::resnet_cifar",
+          "needs images of at least 4 x 4, received ",
+          input.height,
+          " x ",
+          input.width);
+  return std::make_shared<ResNetCifar>(depth, input, classes);
+}
+
+}  // namespace dimred::models

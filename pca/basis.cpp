@@ -1,0 +1,228 @@
+#include "pca/basis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "checkpoints/npy.h"
+#include "pca/dense.h"
+#include "pca/npy_matrix.h"
+#include "pca/ordered_sum.h"
+#include "pca/passes.h"
+#include "pca/shard_target.h"
+#include "pca/sidecar.h"
+#include "support/digest.h"
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+constexpr const char* kPlace = "pca::load_basis";
+
+/// What one load shares.
+struct Load {
+  const std::filesystem::path& path;
+  const SnapshotSource& matrix;           // its rows are P's
+  const std::optional<Sidecar>& sidecar;  // with digests, or none
+  const ShardTarget& target;
+  Basis& basis;
+};
+
+void check_sidecar(const std::filesystem::path& npy,
+                   const checkpoints::NpyHeader& header,
+                   const Sidecar& sidecar) {
+  const std::int64_t blocks =
+      sidecar.digest_columns < 1 ? 0
+                                 : padded(sidecar.parameters, sidecar.digest_columns) /
+                                       sidecar.digest_columns;
+  const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
+                    header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
+                    !header.fortran_order;
+  require_environment(same && blocks == std::ssize(sidecar.digests) && blocks > 0 &&
+                          std::ssize(sidecar.singular_values) == sidecar.components,
+                      kPlace,
+                      "'",
+                      sidecar_path(npy).string(),
+                      "' describes a float32 matrix of ",
+                      sidecar.components,
+                      " x ",
+                      sidecar.parameters,
+                      " in C order, '",
+                      npy.filename().string(),
+                      "' is another one");
+}
+
+void check_model(const std::filesystem::path& npy,
+                 const SnapshotSource& matrix,
+                 const layout::Layout& layout,
+                 const std::optional<Sidecar>& sidecar) {
+  require(matrix.columns() == layout.file_size,
+          kPlace,
+          "needs k x M with M = ",
+          layout.file_size,
+          " parameters of the model, received ",
+          matrix.rows(),
+          " x ",
+          matrix.columns(),
+          " in '",
+          npy.string(),
+          "'");
+  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) return;
+  const std::string difference = layout::first_difference(layout, sidecar->layout_json);
+  require(false, kPlace, "'", npy.string(), "' belongs to another model: ", difference);
+}
+
+/// Columns [begin, end) of all rows: verified, then put into memory order.
+void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
+  const std::int64_t width = end - begin;
+  std::vector<float> tile(static_cast<std::size_t>(load.matrix.rows() * width));
+  load.matrix.read_tile(begin, width, tile.data(), width);
+  if (load.sidecar) {
+    require_environment(digest(std::as_bytes(std::span(tile))) ==
+                            load.sidecar->digests[static_cast<std::size_t>(block)],
+                        kPlace,
+                        "'",
+                        load.path.string(),
+                        "' is damaged: columns ",
+                        begin,
+                        " to ",
+                        end,
+                        " differ from their digest in ",
+                        sidecar_path(load.path).filename().string());
+  }
+  for (std::int64_t j = 0; j < load.basis.components; ++j) {
+    const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
+    const auto bad = std::ranges::find_if(row, [](float v) { return !std::isfinite(v); });
+    require_environment(bad == row.end(),
+                        kPlace,
+                        "'",
+                        load.path.string(),
+                        "' is damaged: row ",
+                        j,
+                        " holds a value that is not finite at column ",
+                        begin + (bad - row.begin()));
+    load.target.scatter(begin,
+                        row,
+                        std::span(load.basis.values)
+                            .subspan(static_cast<std::size_t>(j * load.basis.columns),
+                                     static_cast<std::size_t>(load.basis.columns)));
+  }
+}
+
+/// Tiles that cover the columns the shard needs: whole digest blocks where there are digests.
+std::vector<layout::ColumnRange> tiles_of(const Load& load) {
+  const std::int64_t unit = load.sidecar ? load.sidecar->digest_columns : kDigestColumns;
+  std::vector<layout::ColumnRange> tiles;
+  for (const layout::ColumnRange& range : load.target.needed()) {
+    for (std::int64_t block = range.begin / unit; block * unit < range.end; ++block) {
+      layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, load.matrix.columns())};
+      if (!load.sidecar) {
+        tile = {std::max(tile.begin, range.begin), std::min(tile.end, range.end)};
+      } else if (!tiles.empty() && tiles.back() == tile) {
+        continue;
+      }
+      tiles.push_back(tile);
+    }
+  }
+  return tiles;
+}
+
+/// max |P P' - I| over all ranks; every thread takes whole panels of columns.
+double measure_orthonormality(const Basis& basis, std::int64_t threads, const Reduce& reduce) {
+  const Kernels& kernels = select_kernels(KernelSet::automatic);
+  const std::int64_t k = basis.components;
+  const std::int64_t rows = padded(k, kernels.row_unit);
+  const std::int64_t panels = padded(basis.columns, kPanelColumns) / kPanelColumns;
+  std::vector<double> gram =
+      ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
+        std::vector<double> panel(static_cast<std::size_t>(rows * kPanelStride));
+        return [&, panel](std::int64_t index, std::span<double> partial) mutable {
+          const std::int64_t begin = index * kPanelColumns;
+          const std::int64_t width = std::min(kPanelColumns, basis.columns - begin);
+          kernels.widen(basis.values.data() + begin, basis.columns, k, width, panel.data());
+          kernels.gram(panel.data(), rows, width, partial.data());
+        };
+      });
+  if (reduce) reduce(gram);
+  return identity_error(gram, k, rows);
+}
+
+}  // namespace
+
+BasisFile read_basis_header(const std::filesystem::path& npy) {
+  const checkpoints::NpyHeader header = checkpoints::read_npy_header(npy);
+  require(header.shape.size() == 2,
+          "pca::read_basis_header",
+          "needs a matrix, received ",
+          header.shape.size(),
+          " dimensions in '",
+          npy.string(),
+          "'");
+  BasisFile file;
+  file.components = header.shape[0];
+  file.columns = header.shape[1];
+  file.fortran_order = header.fortran_order;
+  file.item_bytes = header.item_bytes;
+  if (const std::optional<Sidecar> sidecar = read_sidecar(npy)) {
+    check_sidecar(npy, header, *sidecar);
+    file.layout_hash = sidecar->layout_hash;
+    file.singular_values = sidecar->singular_values;
+    file.explained_variance_ratio = sidecar->explained_variance_ratio;
+  }
+  return file;
+}
+
+Basis load_basis(const std::filesystem::path& npy,
+                 const layout::Layout& layout,
+                 const layout::Shard& shard,
+                 std::int64_t components,
+                 double tolerance,
+                 const Reduce& reduce) {
+  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
+  const std::optional<Sidecar> sidecar = read_sidecar(npy);
+  if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
+  check_model(npy, *matrix, layout, sidecar);
+  require(components >= 0 && components <= matrix->rows(),
+          kPlace,
+          "needs components of 1 to ",
+          matrix->rows(),
+          " rows (0: all), received ",
+          components);
+  const ShardTarget target(layout, shard);
+  Basis basis;
+  basis.components = components > 0 ? components : matrix->rows();
+  basis.columns = target.columns();
+  basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
+  basis.layout_checked = sidecar && !sidecar->layout_hash.empty();
+  if (sidecar) {
+    const auto first = sidecar->singular_values.begin();
+    basis.singular_values.assign(first, first + basis.components);
+  }
+  const Load load{npy, *matrix, sidecar, target, basis};
+  const std::vector<layout::ColumnRange> tiles = tiles_of(load);
+  const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
+  for_each_index(std::ssize(tiles), threads, [&](std::int64_t i) {
+    const layout::ColumnRange& tile = tiles[static_cast<std::size_t>(i)];
+    load_tile(load, tile.begin, tile.end, sidecar ? tile.begin / sidecar->digest_columns : 0);
+  });
+  basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
+  const bool whole = target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
+  if (tolerance > 0 && (reduce || whole)) {
+    basis.orthonormality_error = measure_orthonormality(basis, threads, reduce);
+    require(basis.orthonormality_error <= tolerance,
+            kPlace,
+            "needs orthonormal rows, |P P' - I| <= ",
+            tolerance,
+            ", received ",
+            basis.orthonormality_error,
+            " in '",
+            npy.string(),
+            "'");
+  }
+  return basis;
+}
+
+}  // namespace dimred::pca

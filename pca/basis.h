@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "layout/layout.h"
+#include "layout/shard.h"
+#include "pca/fit.h"
+
+namespace dimred::pca {
+
+/// A rank's columns of P, in memory order.
+struct Basis {
+  std::int64_t components = 0;          // k
+  std::int64_t columns = 0;             // memory columns of the shard, padding included (zeros)
+  std::vector<float> values;            // [k x columns], row-major
+  std::vector<double> singular_values;  // [k] from the sidecar; empty without one
+  bool layout_checked = false;          // the sidecar's layout hash agreed with the model's
+  double orthonormality_error = 0;      // max |P P' - I| over all ranks' columns; NaN: not checked
+};
+
+struct BasisFile {
+  std::int64_t components = 0, columns = 0;  // k, M
+  bool fortran_order = false;
+  int item_bytes = 4;
+  std::string layout_hash;  // of the sidecar; empty without one
+  std::vector<double> singular_values, explained_variance_ratio;
+};
+
+/// Header and sidecar alone; for `inspect` and error texts.
+BasisFile read_basis_header(const std::filesystem::path& npy);
+
+/// Loads the columns of `shard` of a k x M .npy (both orders, float32 or float64) into memory
+/// order. Checked: shape against the layout, layout hash where a sidecar stands beside it, block
+/// digests where the sidecar has them, finiteness, orthonormality (|P P' - I| <= tolerance; pass 0
+/// to skip; `reduce` sums P P' over the ranks, and without it only a shard of all columns is
+/// checked). `components` > 0 takes the first so many rows. Throws std::invalid_argument for
+/// another model's matrix or rows that are not orthonormal (says the error measured),
+/// std::runtime_error for a damaged file.
+/// Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
+/// columns they lie in); memory: the shard and 2 digest blocks.
+Basis load_basis(const std::filesystem::path& npy,
+                 const layout::Layout& layout,
+                 const layout::Shard& shard,
+                 std::int64_t components = 0,
+                 double tolerance = 1e-3,
+                 const Reduce& reduce = {});
+
+}  // namespace dimred::pca

@@ -1,0 +1,104 @@
+#include "pca/dense.h"
+
+#include <lapacke.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+/// The lower triangle as a dense n x n matrix, zero above the diagonal.
+std::vector<double> packed(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
+  std::vector<double> dense(static_cast<std::size_t>(n * n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::copy_n(matrix.data() + i * stride, i + 1, dense.data() + i * n);
+  }
+  return dense;
+}
+
+}  // namespace
+
+Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
+  std::vector<double> dense = packed(matrix, n, stride);
+  const auto order = static_cast<lapack_int>(n);
+  std::vector<double> values(static_cast<std::size_t>(n));
+  std::vector<double> vectors(dense.size());
+  std::vector<lapack_int> support(2 * values.size());
+  lapack_int found = 0;
+  // Row-major lower is column-major upper; column j of the result is contiguous.
+  const lapack_int info = LAPACKE_dsyevr(LAPACK_COL_MAJOR,
+                                         'V',
+                                         'A',
+                                         'U',
+                                         order,
+                                         dense.data(),
+                                         order,
+                                         0,
+                                         0,
+                                         0,
+                                         0,
+                                         0,
+                                         &found,
+                                         values.data(),
+                                         vectors.data(),
+                                         order,
+                                         support.data());
+  require_environment(info == 0 && found == order,
+                      "pca::fit",
+                      "LAPACKE_dsyevr failed with info = ",
+                      info,
+                      ", found ",
+                      found,
+                      " of ",
+                      n,
+                      " eigenvalues");
+  Eigenpairs pairs;
+  pairs.values.assign(values.rbegin(), values.rend());
+  pairs.vectors.reserve(vectors.size());
+  for (std::int64_t j = n; j-- > 0;) {
+    const auto column = vectors.begin() + j * n;
+    pairs.vectors.insert(pairs.vectors.end(), column, column + n);
+  }
+  return pairs;
+}
+
+void orthonormalize(std::span<const double> gram,
+                    std::int64_t k,
+                    std::int64_t stride,
+                    std::vector<double>& c,
+                    std::int64_t c_stride) {
+  std::vector<double> factor = packed(gram, k, stride);
+  const auto order = static_cast<lapack_int>(k);
+  // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x rows].
+  lapack_int info = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, factor.data(), order);
+  require_environment(info == 0, "pca::fit", "LAPACKE_dpotrf failed with info = ", info);
+  const auto rows = static_cast<lapack_int>(std::ssize(c) / c_stride);
+  info = LAPACKE_dtrtrs(LAPACK_COL_MAJOR,
+                        'U',
+                        'T',
+                        'N',
+                        order,
+                        rows,
+                        factor.data(),
+                        order,
+                        c.data(),
+                        static_cast<lapack_int>(c_stride));
+  require_environment(info == 0, "pca::fit", "LAPACKE_dtrtrs failed with info = ", info);
+}
+
+double identity_error(std::span<const double> gram, std::int64_t k, std::int64_t stride) {
+  double error = 0;
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j <= i; ++j) {
+      const double value = gram[static_cast<std::size_t>(i * stride + j)];
+      error = std::max(error, std::abs(value - (i == j ? 1.0 : 0.0)));
+    }
+  }
+  return error;
+}
+
+}  // namespace dimred::pca

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pca/kernels.h"
+#include "pca/source.h"
+
+namespace dimred::pca {
+
+struct FitOptions {
+  std::int64_t components = 32;        // k >= 1, n - 1 >= k, k <= M
+  std::int64_t threads = 0;            // 0: all cores this process may use
+  std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
+                                       // of n x 512 values is used
+  KernelSet kernels = KernelSet::automatic;  // for tests and comparison
+};
+
+/// Sums a span over ranks, in place; the identity on one rank.
+using Reduce = std::function<void(std::span<double>)>;
+
+struct FitReport {
+  std::int64_t rows = 0, columns = 0, components = 0;  // n, M, k
+  std::vector<double> singular_values;                 // [k] of the centred W
+  std::vector<double> explained_variance_ratio;        // [k], of the total variance
+  std::vector<double> random_walk_ratio;               // [k], the null at the same n
+  double orthonormality_error = 0;                     // max |P P' - I|, measured in float64
+  bool reorthonormalized = false;  // a second pass was needed (steep spectrum)
+  std::int64_t bytes_read = 0;     // of W, digest verification included
+  double seconds_gram = 0, seconds_components = 0;   // first pass; second pass, signs and digests
+  double seconds_fsync = 0, seconds_total = 0;       // total includes fsync
+  std::string kernels;                               // "avx512", "avx2" or "baseline"
+  std::string peak_memory;                           // filled by the caller that wants it
+};
+
+/// PCA by the method of snapshots: G = Wc Wc' in float64 over fixed blocks of 4096 columns added in
+/// order, eigenpairs by LAPACKE_dsyevr, P = S^-1 V' Wc, written tile by tile to `output` (npy
+/// [k, M] float32, C order; its name ends in .npy) with sidecar <output stem>.json (singular
+/// values, explained variance ratio, snapshot list, layout hash, digest of each block of columns).
+/// Rows have norm 1, are orthogonal to 1e-6 (P P' is measured; above 2.5e-7, a second pass
+/// orthonormalises by CholeskyQR), and their entry of largest magnitude is positive. The same bits
+/// for any tile size and thread count. Two passes over W; memory: tiles + 24 n^2 bytes a thread,
+/// never n x M. flops ~ n^2 M + 2 n k M + k^2 M.
+/// An existing output is replaced only when the new one is complete and durable; its old sidecar
+/// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
+/// leaves, a sidecar never stands beside a matrix that it does not describe.
+/// Throws std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
+/// snapshots span fewer than k directions (equal snapshots; says how many; a direction counts when
+/// its eigenvalue is above n 2.2e-16 of the largest), hold a value that is not finite (names the
+/// row), or are what the output would replace; std::runtime_error on I/O or LAPACK failure. Nothing
+/// is left behind.
+/// Source: Sirovich, "Turbulence and the dynamics of coherent structures", 1987.
+FitReport fit(const SnapshotSource& source,
+              const FitOptions& options,
+              const std::filesystem::path& output,
+              const Reduce& reduce = {});
+
+/// Explained variance ratio [count] of an n-step random walk in many dimensions:
+/// lambda_i ~ 1 / (2 (1 - cos(pi i / n))), i = 1..n-1.
+/// Source: Antognini & Sohl-Dickstein, 1806.08805.
+std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count);
+
+/// The report as lines for a person (no newline at the end): n x M -> k x M, explained variance
+/// beside the null, time without fsync, bytes.
+std::string describe(const FitReport& report);
+
+}  // namespace dimred::pca

@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "pca/ordered_sum.h"
+#include "pca/passes.h"
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+std::int64_t bytes_per_thread(std::int64_t n, std::int64_t k, std::int64_t width) {
+  const std::int64_t floats = (n + padded(k, kComponentUnit)) * (width + kColumnSlack);
+  const std::int64_t doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
+  return 4 * floats + 8 * doubles;
+}
+
+/// Names the first value of a tile that is not finite.
+[[noreturn]] void throw_not_finite(const SnapshotSource& source,
+                                   const float* tile,
+                                   std::int64_t stride,
+                                   std::int64_t begin,
+                                   std::int64_t width) {
+  for (std::int64_t i = 0; i < source.rows(); ++i) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      const float value = tile[i * stride + c];
+      require(std::isfinite(value),
+              "pca::fit",
+              "needs finite snapshots, received ",
+              value,
+              " in row ",
+              i,
+              " (",
+              source.names()[static_cast<std::size_t>(i)],
+              "), column ",
+              begin + c);
+    }
+  }
+  check(false, "a tile whose column means are not finite holds a value that is not finite");
+  std::abort();
+}
+
+/// Adds one block's share of the Gram matrix.
+class GramWork {
+ public:
+  explicit GramWork(const PassPlan& plan)
+      : plan_(plan),
+        rows_(plan.source->rows()),
+        stride_(plan.tile_width + kColumnSlack),
+        tile_(static_cast<std::size_t>(rows_ * stride_)),
+        panel_(static_cast<std::size_t>(padded(rows_, plan.kernels->row_unit) * kPanelStride)) {}
+
+  void operator()(std::int64_t block, std::span<double> partial) {
+    const std::int64_t end = std::min((block + 1) * kBlockColumns, plan_.source->columns());
+    for (std::int64_t begin = block * kBlockColumns; begin < end; begin += plan_.tile_width) {
+      const std::int64_t width = std::min(plan_.tile_width, end - begin);
+      plan_.source->read_tile(begin, width, tile_.data(), stride_);
+      for (std::int64_t c = 0; c < width; c += kPanelColumns) {
+        add_panel(begin + c, tile_.data() + c, std::min(kPanelColumns, width - c), partial);
+      }
+    }
+  }
+
+ private:
+  void add_panel(std::int64_t begin,
+                 const float* tile,
+                 std::int64_t width,
+                 std::span<double> partial) {
+    if (!plan_.kernels->centre(tile, stride_, rows_, width, panel_.data())) {
+      throw_not_finite(*plan_.source, tile, stride_, begin, width);
+    }
+    plan_.kernels->gram(
+        panel_.data(), padded(rows_, plan_.kernels->row_unit), width, partial.data());
+  }
+
+  const PassPlan& plan_;
+  std::int64_t rows_;
+  std::int64_t stride_;
+  std::vector<float> tile_;
+  std::vector<double> panel_;
+};
+
+}  // namespace
+
+PassPlan plan_passes(const SnapshotSource& source,
+                     const Kernels& kernels,
+                     std::int64_t components,
+                     std::int64_t threads,
+                     std::int64_t tile_bytes) {
+  const std::int64_t n = source.rows();
+  std::int64_t width = kBlockColumns;
+  while (width > kPanelColumns && threads * bytes_per_thread(n, components, width) > tile_bytes) {
+    width /= 2;
+  }
+  const std::int64_t fitting = tile_bytes / bytes_per_thread(n, components, width);
+  return {&source,
+          &kernels,
+          components,
+          std::clamp<std::int64_t>(fitting, 1, threads),
+          width};
+}
+
+std::vector<double> gram_matrix(const PassPlan& plan) {
+  const std::int64_t blocks = padded(plan.source->columns(), kBlockColumns) / kBlockColumns;
+  const std::int64_t rows = padded(plan.source->rows(), plan.kernels->row_unit);
+  return ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&plan] {
+    return BlockWork(GramWork(plan));
+  });
+}
+
+}  // namespace dimred::pca

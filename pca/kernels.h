@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+// The four loops over all columns that cost the time of a PCA, in float64. One source
+// (kernels_body.inc) is compiled once an instruction set. Own loops, because a tile of snapshots is
+// a few dozen rows high, and OpenBLAS packs and splits it as if it were large: at n = 60 on an
+// AVX-512 core, dsyrk 20 and dgemm 28 GFLOP/s against 45 and 52 here (docs/decisions.md).
+namespace dimred::pca {
+
+/// Columns of a partial Gram matrix; partials are added in block order.
+inline constexpr std::int64_t kBlockColumns = 4096;
+/// Columns that are widened to float64 at a time (so that n = 400 rows still fit the L2 cache).
+inline constexpr std::int64_t kPanelColumns = 512;
+/// Row pitch of a float64 panel, and what float32 tiles need behind their width: kernels may touch
+/// up to kColumnSlack columns more. No power of two, which would make rows share cache sets.
+inline constexpr std::int64_t kPanelStride = kPanelColumns + 8;
+inline constexpr std::int64_t kColumnSlack = 32;
+/// Components are padded to a multiple of this.
+inline constexpr std::int64_t kComponentUnit = 8;
+
+struct Kernels {
+  const char* name;
+  std::int64_t row_unit;  // rows of a Gram matrix are padded to a multiple of this
+
+  /// x[i] = w[i] - mean over i, column by column; x is zero up to a multiple of 8 columns.
+  /// w [rows x width], x [rows x kPanelStride], width <= kPanelColumns. False if a value of w is
+  /// not finite.
+  bool (*centre)(const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+
+  /// x[i] = w[i] in float64; otherwise as centre.
+  void (*widen)(const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+
+  /// Lower triangle of g += x x'. x [rows x kPanelStride], g [rows x rows], rows a multiple of
+  /// row_unit; entries above the diagonal receive unspecified values.
+  void (*gram)(const double* x, std::int64_t rows, std::int64_t width, double* g);
+
+  /// p = c' w. c [rows x components], w [rows x width], p [components x width] rounded to float32;
+  /// components a multiple of kComponentUnit; scratch [rows x kColumnSlack].
+  void (*combine)(const double* c,
+                  std::int64_t components,
+                  const float* w,
+                  std::int64_t stride,
+                  std::int64_t rows,
+                  std::int64_t width,
+                  float* p,
+                  std::int64_t p_stride,
+                  double* scratch);
+
+  /// Smallest and largest of p [width], folded into *low and *high.
+  void (*extremes)(const float* p, std::int64_t width, float* low, float* high);
+};
+
+enum class KernelSet { automatic, avx512, avx2, baseline };
+
+/// automatic: the widest that this processor runs. Throws std::invalid_argument for a set that it
+/// does not run or that was not built.
+const Kernels& select_kernels(KernelSet set);
+
+}  // namespace dimred::pca

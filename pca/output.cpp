@@ -1,0 +1,90 @@
+#include "pca/output.h"
+
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "support/errors.h"
+#include "support/stopwatch.h"
+
+namespace dimred::pca {
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+void check_output(const std::filesystem::path& output, const SnapshotSource& source) {
+  const std::string shown = concat("'", output.string(), "'");
+  require(output.extension() == ".npy",
+          "pca::fit",
+          "needs an output that ends in .npy, received ",
+          shown);
+  require(std::filesystem::is_directory(folder_of(output)),
+          "pca::fit",
+          "needs the folder of its output to exist, received ",
+          shown);
+  require(!std::filesystem::is_directory(output),
+          "pca::fit",
+          "needs a file as output, received the folder ",
+          shown);
+  if (std::filesystem::exists(output)) {
+    for (const std::filesystem::path& file : source.files()) {
+      require(!std::filesystem::equivalent(output, file),
+              "pca::fit",
+              "needs an output that is none of its snapshots, received ",
+              shown);
+    }
+  }
+  read_sidecar(output);  // throws when the file in its place is none
+}
+
+Sidecar sidecar_of(const SnapshotSource& source,
+                   const PassPlan& plan,
+                   const FitReport& report,
+                   std::vector<std::string> digests,
+                   std::int64_t tile_bytes) {
+  return {.snapshots = report.rows,
+          .parameters = report.columns,
+          .components = report.components,
+          .singular_values = report.singular_values,
+          .explained_variance_ratio = report.explained_variance_ratio,
+          .random_walk_ratio = report.random_walk_ratio,
+          .orthonormality_error = report.orthonormality_error,
+          .reorthonormalized = report.reorthonormalized,
+          .snapshot_names = source.names(),
+          .layout_hash = source.layout_hash(),
+          .layout_json = source.layout_json(),
+          .digest_columns = kDigestColumns,
+          .digests = std::move(digests),
+          .threads = plan.threads,
+          .tile_bytes = tile_bytes,
+          .kernels = report.kernels};
+}
+
+double commit_output(checkpoints::AtomicFile& matrix,
+                     const std::filesystem::path& output,
+                     const Sidecar& sidecar) {
+  const std::filesystem::path path = sidecar_path(output);
+  const std::string text = to_json(sidecar);
+  checkpoints::AtomicFile description(path);
+  description.append(std::as_bytes(std::span(text)));
+  double seconds = 0;
+  if (std::filesystem::remove(path)) {
+    const ScopedSeconds waiting(seconds);
+    checkpoints::sync_folder(folder_of(path));
+  }
+  seconds += matrix.commit();
+  try {
+    seconds += description.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(output, ignored);
+    throw;
+  }
+  return seconds;
+}
+
+}  // namespace dimred::pca

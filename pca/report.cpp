@@ -1,0 +1,88 @@
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "pca/fit.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::pca {
+namespace {
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::string percent(double ratio) { return decimal_text(100 * ratio, 2) + " %"; }
+
+std::string shape_text(std::int64_t rows, std::int64_t columns) {
+  return concat(count_text(rows), " x ", count_text(columns));
+}
+
+}  // namespace
+
+std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
+  require(snapshots >= 2 && count >= 1 && count <= snapshots - 1,
+          "pca::random_walk_ratio",
+          "needs 1 <= count <= n - 1, received n = ",
+          snapshots,
+          ", count = ",
+          count);
+  std::vector<double> ratio;
+  for (std::int64_t i = 1; i < snapshots; ++i) {
+    const double angle = std::numbers::pi * static_cast<double>(i) / static_cast<double>(snapshots);
+    ratio.push_back(1 / (2 * (1 - std::cos(angle))));
+  }
+  const double total = sum_of(ratio);
+  ratio.resize(static_cast<std::size_t>(count));
+  for (double& value : ratio) value /= total;
+  return ratio;
+}
+
+std::string describe(const FitReport& report) {
+  const double gigabytes = static_cast<double>(report.bytes_read) * 1e-9;
+  const double seconds = report.seconds_total - report.seconds_fsync;
+  std::string text = concat("W ",
+                            shape_text(report.rows, report.columns),
+                            " -> P ",
+                            shape_text(report.components, report.columns),
+                            " (",
+                            bytes_text(report.components * report.columns * 4),
+                            ")\n");
+  text += concat("explained variance ",
+                 percent(sum_of(report.explained_variance_ratio)),
+                 " in ",
+                 report.components,
+                 " components, ",
+                 percent(report.explained_variance_ratio.front()),
+                 " in the first (a random walk of ",
+                 report.rows,
+                 " snapshots: ",
+                 percent(sum_of(report.random_walk_ratio)),
+                 ", ",
+                 percent(report.random_walk_ratio.front()),
+                 ")\n");
+  text += concat("|P P' - I| <= ",
+                 report.orthonormality_error,
+                 report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)"
+                                          : "",
+                 '\n');
+  text += concat(duration_text(seconds),
+                 " (Gram ",
+                 duration_text(report.seconds_gram),
+                 ", components ",
+                 duration_text(report.seconds_components),
+                 "; fsync apart: ",
+                 decimal_text(report.seconds_fsync, 3),
+                 " s), read ",
+                 bytes_text(report.bytes_read),
+                 " at ",
+                 decimal_text(gigabytes / seconds, 2),
+                 " GB/s, ",
+                 report.kernels,
+                 " kernels");
+  if (!report.peak_memory.empty()) text += concat("\npeak memory ", report.peak_memory);
+  return text;
+}
+
+}  // namespace dimred::pca

@@ -1,0 +1,52 @@
+#include "pca/shard_target.h"
+
+#include <algorithm>
+
+namespace dimred::pca {
+
+ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shard)
+    : columns_(shard.memory_columns()) {
+  std::int64_t start = 0;  // of the memory range within the shard
+  for (const layout::ColumnRange& range : shard.memory) {
+    for (const layout::Piece& piece : layout::pieces_of(layout, {{range}})) {
+      const layout::Entry& entry = layout.entries[static_cast<std::size_t>(piece.entry)];
+      Part part{{piece.file_begin, piece.file_begin + piece.size},
+                start + piece.memory_begin - range.begin};
+      if (entry.memory_format == layout::MemoryFormat::channels_last) {
+        part.channels = entry.shape[1];
+        part.pixels = entry.shape[2] * entry.shape[3];
+      }
+      parts_.push_back(part);
+    }
+    start += range.size();
+  }
+  std::ranges::sort(parts_, {}, [](const Part& part) { return part.file.begin; });
+  for (const Part& part : parts_) {
+    if (needed_.empty() || needed_.back().end != part.file.begin) needed_.push_back(part.file);
+    needed_.back().end = part.file.end;
+  }
+}
+
+void ShardTarget::scatter(std::int64_t begin,
+                          std::span<const float> values,
+                          std::span<float> memory) const {
+  const std::int64_t end = begin + std::ssize(values);
+  auto part = std::ranges::upper_bound(parts_, begin, {}, [](const Part& p) { return p.file.end; });
+  for (; part != parts_.end() && part->file.begin < end; ++part) {
+    const std::int64_t first = std::max(begin, part->file.begin) - part->file.begin;
+    const std::int64_t last = std::min(end, part->file.end) - part->file.begin;
+    const float* from = values.data() + part->file.begin - begin;
+    float* to = memory.data() + part->target;
+    if (part->channels == 1 || part->pixels == 1) {
+      std::copy(from + first, from + last, to + first);
+      continue;
+    }
+    const std::int64_t plane = part->channels * part->pixels;
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t c = i % plane / part->pixels;
+      to[i / plane * plane + i % part->pixels * part->channels + c] = from[i];
+    }
+  }
+}
+
+}  // namespace dimred::pca

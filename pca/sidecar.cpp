@@ -1,0 +1,130 @@
+#include "pca/sidecar.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "support/digest.h"
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "dimred-pca 1";
+
+std::string text_of(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string checksum_of(const Json& json) {
+  const std::string text = text_of(json);
+  return digest(std::as_bytes(std::span(text)));
+}
+
+Sidecar from_json(const Json& json) {
+  Sidecar sidecar;
+  json.at("snapshots").get_to(sidecar.snapshots);
+  json.at("parameters").get_to(sidecar.parameters);
+  json.at("components").get_to(sidecar.components);
+  json.at("singular_values").get_to(sidecar.singular_values);
+  json.at("explained_variance_ratio").get_to(sidecar.explained_variance_ratio);
+  json.at("random_walk_ratio").get_to(sidecar.random_walk_ratio);
+  json.at("orthonormality_error").get_to(sidecar.orthonormality_error);
+  json.at("reorthonormalized").get_to(sidecar.reorthonormalized);
+  json.at("snapshot_files").get_to(sidecar.snapshot_names);
+  json.at("layout_hash").get_to(sidecar.layout_hash);
+  if (!json.at("layout").is_null()) sidecar.layout_json = json.at("layout").dump();
+  json.at("digests").at("columns").get_to(sidecar.digest_columns);
+  json.at("digests").at("blocks").get_to(sidecar.digests);
+  json.at("options").at("threads").get_to(sidecar.threads);
+  json.at("options").at("tile_bytes").get_to(sidecar.tile_bytes);
+  json.at("options").at("kernels").get_to(sidecar.kernels);
+  return sidecar;
+}
+
+/// The file's JSON without its checksum, which was right.
+Json read_verified(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  Json json = Json::parse(file, nullptr, false);
+  require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
+  require(json.is_object() && json.value("format", Json()) == kFormat,
+          "pca",
+          "'",
+          path.string(),
+          "' needs to be the sidecar of the matrix beside it (format '",
+          kFormat,
+          "'), received another file; move it away");
+  const Json checksum = json.value("checksum", Json());
+  json.erase("checksum");
+  require_environment(checksum == checksum_of(json),
+                      "pca",
+                      "'",
+                      path.string(),
+                      "' is damaged or edited: its checksum differs");
+  return json;
+}
+
+}  // namespace
+
+std::filesystem::path sidecar_path(const std::filesystem::path& npy) {
+  return std::filesystem::path(npy).replace_extension(".json");
+}
+
+std::string to_json(const Sidecar& sidecar) {
+  Json json{
+      {"format", kFormat},
+      {"snapshots", sidecar.snapshots},
+      {"parameters", sidecar.parameters},
+      {"components", sidecar.components},
+      {"singular_values", sidecar.singular_values},
+      {"explained_variance_ratio", sidecar.explained_variance_ratio},
+      {"random_walk_ratio", sidecar.random_walk_ratio},
+      {"orthonormality_error", sidecar.orthonormality_error},
+      {"reorthonormalized", sidecar.reorthonormalized},
+      {"snapshot_files", sidecar.snapshot_names},
+      {"layout_hash", sidecar.layout_hash},
+      {"layout", sidecar.layout_json.empty() ? Json() : Json::parse(sidecar.layout_json)},
+      {"digests",
+       {{"algorithm", "XXH3-128"},
+        {"columns", sidecar.digest_columns},
+        {"blocks", sidecar.digests}}},
+      {"options",
+       {{"components", sidecar.components},
+        {"threads", sidecar.threads},
+        {"tile_bytes", sidecar.tile_bytes},
+        {"kernels", sidecar.kernels}}},
+  };
+  json["checksum"] = checksum_of(json);
+  return text_of(json);
+}
+
+std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {
+  const std::filesystem::path path = sidecar_path(npy);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const Json json = read_verified(path);
+  try {
+    return from_json(json);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(concat("[pca] '", path.string(), "' is damaged: ", error.what()));
+  }
+}
+
+layout::Layout layout_from_json(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);  // named: a range-for would not keep it alive
+    std::vector<layout::Parameter> parameters;
+    for (const Json& row : json.at("parameters")) {
+      layout::Parameter parameter;
+      row.at("name").get_to(parameter.name);
+      row.at("shape").get_to(parameter.shape);
+      parameters.push_back(std::move(parameter));
+    }
+    return layout::make_layout(parameters);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(concat("[pca] the text of a layout is damaged: ", error.what()));
+  }
+}
+
+}  // namespace dimred::pca

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/layout.h"
+
+namespace dimred::pca {
+
+/// What <stem>.json beside a matrix says of it.
+struct Sidecar {
+  std::int64_t snapshots = 0;   // n
+  std::int64_t parameters = 0;  // M
+  std::int64_t components = 0;  // k
+  std::vector<double> singular_values, explained_variance_ratio, random_walk_ratio;  // [k]
+  double orthonormality_error = 0;
+  bool reorthonormalized = false;
+  std::vector<std::string> snapshot_names;  // [n]
+  std::string layout_hash;                  // empty: the snapshots carried none
+  std::string layout_json;                  // of layout::to_json; empty with it
+  std::int64_t digest_columns = 0;          // columns under one digest
+  std::vector<std::string> digests;         // XXH3-128 of P[:, block], rows one after another
+  std::int64_t threads = 0, tile_bytes = 0;
+  std::string kernels;
+};
+
+/// pca_mat.npy -> pca_mat.json.
+std::filesystem::path sidecar_path(const std::filesystem::path& npy);
+
+/// Ends with a checksum of itself.
+std::string to_json(const Sidecar& sidecar);
+
+/// nullopt when no file stands there. Throws std::invalid_argument when it is none of ours (a fit
+/// must not replace it, a load must not trust it), std::runtime_error when it is damaged.
+std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy);
+
+/// The table of a layout from its text (contiguous, in order). Throws std::runtime_error.
+layout::Layout layout_from_json(const std::string& text);
+
+}  // namespace dimred::pca

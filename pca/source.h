@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dimred::pca {
+
+/// The snapshot matrix W [n x M], float32, rows in the order taken; read by columns, so that it may
+/// be larger than memory. Reading is safe from several threads at once.
+class SnapshotSource {
+ public:
+  virtual ~SnapshotSource() = default;
+  virtual std::int64_t rows() const = 0;     // n
+  virtual std::int64_t columns() const = 0;  // M
+  /// W[row, begin : begin + out.size()]. Throws std::runtime_error on a read error.
+  virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
+  /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row, unless
+  /// the file's order makes another way faster.
+  virtual void read_tile(std::int64_t begin,
+                         std::int64_t width,
+                         float* out,
+                         std::int64_t stride) const {
+    for (std::int64_t i = 0; i < rows(); ++i) {
+      read(i, begin, {out + i * stride, static_cast<std::size_t>(width)});
+    }
+  }
+  /// File of each row, or "FILE.npy[3]"; for pca_mat.json and error texts.
+  virtual std::vector<std::string> names() const = 0;
+  /// The files behind it, which an output must not replace.
+  virtual std::vector<std::filesystem::path> files() const { return {}; }
+  /// Empty when the rows carry none (a plain .npy).
+  virtual std::string layout_hash() const { return {}; }
+  virtual std::string layout_json() const { return {}; }
+  virtual std::int64_t bytes_verified() const { return 0; }  // read for digests before the fit
+  virtual int item_bytes() const { return 4; }               // of a value in the file
+};
+
+/// Rows given in memory, [n x M] row-major; for tests and small problems.
+std::unique_ptr<SnapshotSource> memory_source(std::vector<float> values,
+                                              std::int64_t rows,
+                                              std::int64_t columns);
+
+/// A folder of snapshots (.h5) or of safetensors files (natural number order; float tensors in
+/// file order, one after another, without BatchNorm's running statistics), a text file listing such
+/// files line by line (.txt; relative to its folder), or one n x M .npy (C or Fortran order,
+/// float32 or float64). All digests are verified here, in parallel.
+/// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file
+/// and the first entry that differs), std::runtime_error when a file is damaged.
+std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path);
+
+/// open_source of an explicit list of snapshot or safetensors files.
+std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files);
+
+}  // namespace dimred::pca

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Everything on a fresh Debian or Ubuntu machine: apt packages, Python packages into .venv, build.
+# Idempotent: what is there already is left alone. Without root it says what to ask for.
+#   scripts/setup.sh [--no-build]
+#   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
+#   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The one place where system packages are named.
+packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
+  libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev libcli11-dev
+  libtomlplusplus-dev libxxhash-dev zlib1g-dev libgtest-dev libbenchmark-dev gfortran
+  dataset-fashion-mnist)
+
+say() { printf '\n== %s\n' "$*"; }
+
+install_packages() {
+  local missing=()
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    say "system packages: all there"
+    return
+  fi
+  local run=()
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+      echo "setup: these packages are missing and need root; ask for:" >&2
+      echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+      exit 1
+    fi
+    run=(sudo)
+  fi
+  say "system packages: installing ${missing[*]}"
+  "${run[@]}" apt-get update -q
+  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+install_python() {
+  local stamp=.venv/.requirements
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  if [ -e "$stamp" ] && cmp -s requirements.txt "$stamp"; then
+    say "Python packages: all there"
+    return
+  fi
+  say "Python packages: installing (torch and its libraries are about 3 GB to download)"
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
+  cp requirements.txt "$stamp"
+}
+
+# find_package(Torch) of a CUDA wheel needs a toolkit, also where no GPU is. Prints its root.
+cuda_toolkit() {
+  if [ "${DIMRED_CUDA_TOOLKIT:-}" != pypi ]; then
+    local nvcc
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+    if [ -n "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.0'; then
+      dirname "$(dirname "$(readlink -f "$nvcc")")"
+      return
+    fi
+  fi
+  local stamp=.venv/.requirements-cuda root
+  if ! { [ -e "$stamp" ] && cmp -s requirements-cuda.txt "$stamp"; }; then
+    say "CUDA toolkit: installing from PyPI" >&2
+    .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-cuda.txt >&2
+    cp requirements-cuda.txt "$stamp"
+  fi
+  root=$(echo "$PWD"/.venv/lib/python3*/site-packages/nvidia/cu13)
+  local library
+  for library in cudart:13 nvrtc:13 cublas:13 cufft:12 curand:10 cusolver:12 cusparse:12; do
+    ln -sf "lib${library%%:*}.so.${library##*:}" "$root/lib/lib${library%%:*}.so"
+  done
+  ln -sfn lib "$root/lib64"
+  echo "$root"
+}
+
+build() {
+  local root
+  root=$(cuda_toolkit)
+  say "build (CUDA toolkit: $root)"
+  export CUDA_PATH=$root PATH="$root/bin:$PATH"
+  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" \
+    >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
+  mv build-configure.log build/configure.log
+  ninja -C build -j "${DIMRED_JOBS:-$(nproc)}"
+}
+
+install_packages
+install_python
+[ "${1:-}" = --no-build ] || build

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# README command 2: setup, build, every test; about ten minutes on 2 cores after the downloads.
+#   scripts/test.sh [ctest options, e.g. -R pca]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+log=build/test.log
+status=0
+ctest --test-dir build --output-on-failure "$@" | tee "$log" || status=$?
+echo
+echo "The 10 slowest tests:"
+grep -E 'Test +#' "$log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 s  \1/' | sort -rn | head -10
+echo
+grep -E 'tests passed|tests failed' "$log" || true
+exit "$status"

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "checkpoints/state.h"
+#include "training/epoch.h"
+#include "training/setup.h"
+
+namespace dimred::stage1 {
+
+/// What stage 1 carries from step to step besides the network's own vectors.
+struct TrainState {
+  training::Position position;
+  torch::Tensor momentum;             // [memory_size]
+  std::int64_t curve_bytes = 0;       // length of curve.csv that belongs to this state
+};
+
+checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state);
+
+/// Puts a saved state into the setup's network and `state`. Throws std::invalid_argument when it is
+/// another stage's or another model's.
+void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state);
+
+}  // namespace dimred::stage1

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "optimizers/sgd.h"
+#include "schedules/schedule.h"
+#include "support/console.h"
+#include "training/epoch.h"
+#include "training/run_folder.h"
+#include "training/setup.h"
+
+namespace dimred::stage1 {
+
+/// When weights are saved for the PCA, and full states for a resume.
+struct SaveOptions {
+  std::int64_t snapshots_per_epoch = 1;   // >= 0, evenly spread, the last at the epoch's end
+  std::int64_t snapshot_from_epoch = 1;   // the first epoch with snapshots, counted from 1
+  std::int64_t keep_snapshots = 1000;     // >= 1, newest stay
+  std::int64_t checkpoint_every = 1;      // epochs between full states, >= 1
+  std::int64_t keep_checkpoints = 2;      // >= 1, newest stay
+};
+
+struct Options {
+  std::int64_t epochs = 1;
+  schedules::ScheduleOptions schedule;
+  optimizers::SgdOptions sgd;
+  SaveOptions saves;
+  std::filesystem::path resume_from;      // another run's folder or state to continue from; else empty
+};
+
+/// Throws std::invalid_argument for options out of range or in contradiction.
+void validate(const Options& options);
+
+/// Trains to options.epochs in the run folder: resumes from its newest valid state, else from
+/// options.resume_from, else starts fresh. One curve row an epoch. Bit-identical to a run that was
+/// never interrupted. Returns stopped when a signal ended it, with a state of the last step saved.
+training::EpochEnd train(training::Setup& setup,
+                         const training::RunFolder& folder,
+                         const Options& options,
+                         Console& console);
+
+}  // namespace dimred::stage1

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "stage2/presets.h"
+#include "support/options.h"
+
+namespace dimred::stage2 {
+
+/// What the user may say; unset constants come from the preset.
+struct Options {
+  std::filesystem::path checkpoint;      // run folder, state, snapshot or safetensors
+  std::filesystem::path pca_mat;         // reuse this matrix; empty: run the PCA first
+  std::filesystem::path snapshots;       // empty: <run folder of checkpoint>/snapshots
+  std::string preset = "robust";
+  std::optional<double> rho, sigma, gamma, alpha, curvature_floor, relative_curvature_floor;
+  std::optional<std::int64_t> trials, n_component;
+  Start start = Start::preset;           // of the preset
+  std::filesystem::path start_file;      // with start = file
+  bool trial_batchnorm_moving = false;   // published quirk: running statistics move in trials
+  bool recalibrate_batchnorm = true;
+  std::int64_t keep_checkpoints = 2;
+};
+
+void add_options(OptionTable& table, Options& options);
+
+/// Every constant resolved: the preset's, where the user set none. Also fills the unset fields of
+/// `options`, so that config.toml shows them. Throws std::invalid_argument for a bad combination.
+struct Resolved {
+  StepOptions step;
+  std::int64_t components = 32;
+  Start start = Start::last;
+};
+Resolved resolve(Options& options);
+
+}  // namespace dimred::stage2

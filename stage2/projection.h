@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace dimred::stage2 {
+
+/// g_k = P g. basis [k x columns] float32 contiguous, vector [columns] float32, both this rank's columns
+/// on one device; returns [k] float64 partial sums (the caller adds them over ranks).
+/// Deterministic: sums over fixed blocks of columns, added in order, for any number of threads.
+/// Cost: one read of P (4 k columns bytes) and of the vector.
+std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);
+
+/// (P' first, P' second) [columns] float32 each, from coefficients [k]; ONE read of P.
+std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
+                                                     std::span<const double> first,
+                                                     std::span<const double> second);
+
+/// a'b in float64 over fixed blocks, deterministic for any number of threads.
+double inner_product(const torch::Tensor& a, const torch::Tensor& b);
+
+}  // namespace dimred::stage2

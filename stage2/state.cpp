@@ -1,0 +1,49 @@
+#include "stage2/state.h"
+
+#include "support/errors.h"
+#include "training/state.h"
+
+namespace dimred::stage2 {
+namespace {
+
+std::vector<double> numbers(const Eigen::MatrixXd& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
+
+/// The JSON array `key` into a matrix or vector that has its size already.
+template <class Matrix>
+void restore(const nlohmann::json& scalars, const char* key, Matrix& target) {
+  const auto values = scalars.at(key).get<std::vector<double>>();
+  require(static_cast<Eigen::Index>(values.size()) == target.size(), "stage2::state", "the state's ", key, " has ",
+          values.size(), " numbers, n_component now needs ", target.size());
+  std::copy(values.begin(), values.end(), target.data());
+}
+
+}  // namespace
+
+checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state) {
+  auto saved = training::network_state(setup, "stage2", state.position);
+  const auto& step = state.step;
+  saved.scalars["curve_bytes"] = state.curve_bytes;
+  saved.scalars["steps_bytes"] = state.steps_bytes;
+  saved.scalars["inverse_hessian"] = numbers(step.inverse_hessian);
+  saved.scalars["s"] = numbers(step.s);
+  saved.scalars["last_gradient"] = numbers(step.last_gradient);
+  saved.scalars["has_last"] = step.has_last;
+  const auto m = setup.communicator->all_gather(step.residual_momentum, setup.shards);
+  saved.vectors["residual_momentum"] = models::to_file(setup.flat.layout, m);
+  return saved;
+}
+
+void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state) {
+  state.position = training::restore_network(saved, "stage2", setup);
+  const auto& scalars = saved.scalars;
+  state.curve_bytes = scalars.at("curve_bytes");
+  state.steps_bytes = scalars.at("steps_bytes");
+  auto& step = state.step;
+  restore(scalars, "inverse_hessian", step.inverse_hessian);
+  restore(scalars, "s", step.s);
+  restore(scalars, "last_gradient", step.last_gradient);
+  step.has_last = scalars.at("has_last");
+  models::from_file(setup.flat.layout, saved.vectors.at("residual_momentum"), step.residual_momentum);
+}
+
+}  // namespace dimred::stage2

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "checkpoints/state.h"
+#include "stage2/step.h"
+#include "training/epoch.h"
+#include "training/setup.h"
+
+namespace dimred::stage2 {
+
+/// Everything that stage 2 carries from step to step besides the network's own vectors.
+struct TrainState {
+  training::Position position;
+  StepState step;
+  std::int64_t curve_bytes = 0;  // lengths of curve.csv and steps.csv that belong to this state
+  std::int64_t steps_bytes = 0;
+};
+
+/// m goes to the file gathered over ranks and in file order, so the state is independent of their number.
+checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state);
+
+/// Throws std::invalid_argument when it is another stage's, another model's, or of another k.
+void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state);
+
+}  // namespace dimred::stage2

@@ -1,0 +1,48 @@
+#include "stage2/telemetry.h"
+
+#include <iomanip>
+
+#include "support/errors.h"
+#include "training/curve.h"
+
+namespace dimred::stage2 {
+namespace {
+
+constexpr auto header =
+    "epoch,step,loss,slope,trials,step_size,curvature,update,reset,residual_left_out,"
+    "direction_norm,residual_norm,outcome\n";
+
+}  // namespace
+
+StepLog::StepLog(std::filesystem::path path, std::int64_t length)
+    : path_(std::move(path)), out_(training::open_csv(path_, header, length)) {
+  out_ << std::setprecision(9);
+}
+
+void StepLog::append(const training::Position& position, const StepReport& report) {
+  out_ << position.epoch + 1 << ',' << position.step + 1 << ',' << report.loss << ',' << report.slope << ','
+       << report.search.trials << ',' << report.step_size << ',' << report.curvature << ',' << name(report.update) << ','
+       << report.reset << ',' << report.residual_left_out << ',' << report.direction_norm << ',' << report.residual_norm
+       << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << '\n';
+}
+
+std::int64_t StepLog::length() {
+  out_.flush();
+  require_environment(out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");
+  return static_cast<std::int64_t>(std::filesystem::file_size(path_));
+}
+
+void StepCounts::add(const StepReport& report) {
+  ++steps;
+  trials += report.search.trials;
+  failed += report.search.outcome != SearchOutcome::accepted ? 1 : 0;
+  skipped += report.update == UpdateOutcome::skipped ? 1 : 0;
+  reset += report.reset ? 1 : 0;
+}
+
+std::string StepCounts::describe() const {
+  return concat("          ", steps, " steps, ", trials, " trials, ", failed, " without a step, ", skipped,
+                " updates of H skipped, ", reset, " resets");
+}
+
+}  // namespace dimred::stage2

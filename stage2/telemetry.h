@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "stage2/step.h"
+#include "training/epoch.h"
+
+namespace dimred::stage2 {
+
+/// steps.csv: one row a step. Flushed when its length is asked for, i.e. with each saved state.
+class StepLog {
+ public:
+  /// Takes the file up again at `length` bytes; 0 starts it.
+  StepLog(std::filesystem::path path, std::int64_t length);
+  void append(const training::Position& position, const StepReport& report);
+  std::int64_t length();
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+/// Counts over an epoch, for the console.
+struct StepCounts {
+  std::int64_t steps = 0, trials = 0, failed = 0, skipped = 0, reset = 0;
+  void add(const StepReport& report);
+  std::string describe() const;
+};
+
+}  // namespace dimred::stage2

@@ -1,0 +1,166 @@
+#include "stage2/train.h"
+
+#include "checkpoints/background_writer.h"
+#include "checkpoints/snapshot.h"
+#include "stage2/state.h"
+#include "stage2/telemetry.h"
+#include "support/errors.h"
+#include "training/evaluate.h"
+#include "training/state.h"
+
+namespace dimred::stage2 {
+namespace {
+
+using training::EpochEnd;
+
+struct Run {
+  training::Setup& setup;
+  const training::RunFolder& folder;
+  torch::Tensor basis;  // [k x own columns]
+  const TrainOptions& options;
+  Console& console;
+  TrainState state;
+  checkpoints::StateStore states;
+  StepCounts counts;
+  checkpoints::BackgroundWriter writer;
+};
+
+/// Runs a trial as the gradient's own function; unless told otherwise it leaves BatchNorm's running
+/// statistics as it found them.
+double trial_loss(Run& run, const training::Step& step) {
+  auto& flat = run.setup.flat;
+  const auto buffers = flat.buffers.clone();
+  const auto counters = flat.counters.clone();
+  const auto loss = training::loss_only(run.setup, step.batch, step.key).mean_loss();
+  ++run.state.position.totals.forward_passes;
+  if (!run.options.trial_batchnorm_moving) {
+    flat.buffers.copy_(buffers);
+    flat.counters.copy_(counters);
+  }
+  return loss;
+}
+
+training::BatchResult train_step(Run& run, StepLog& log, const training::Step& now) {
+  auto& setup = run.setup;
+  auto& position = run.state.position;
+  const auto result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
+  const BatchLoss batch{.loss = result.mean_loss(),
+                        .gradient = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards),
+                        .evaluate = [&] { return trial_loss(run, now); }};
+  const auto report =
+      step(run.basis, batch, setup.flat.weights, run.state.step, run.options.step, *setup.communicator, setup.shards);
+  ++position.totals.forward_passes;
+  ++position.totals.backward_passes;
+  position.totals.basis_bytes_read += 2 * run.basis.numel() * static_cast<std::int64_t>(sizeof(float));
+  log.append(position, report);
+  run.counts.add(report);
+  return result;
+}
+
+/// A curve row for the present weights.
+training::CurveRow evaluate(Run& run, const std::string& weights, std::optional<double> train_loss) {
+  auto& setup = run.setup;
+  const auto& position = run.state.position;
+  training::CurveRow row{.stage = "stage2", .method = run.options.method, .weights = weights,
+                         .epoch = static_cast<double>(position.epoch), .step = position.step, .totals = position.totals};
+  row.train_loss = train_loss;
+  if (setup.validation) {
+    const auto score = training::evaluate(setup, *setup.validation);
+    row.validation_loss = score.loss;
+    row.validation_accuracy = score.accuracy;
+  }
+  const auto score = training::evaluate(setup, *setup.test);
+  row.test_loss = score.loss;
+  row.test_accuracy = score.accuracy;
+  return row;
+}
+
+void record(Run& run, training::CurveWriter& curve, const training::CurveRow& row, double train_accuracy) {
+  curve.append(row);
+  run.state.curve_bytes = curve.length();
+  run.console.line(training::describe(row, train_accuracy));
+}
+
+void save_state(Run& run, StepLog& log) {
+  run.state.steps_bytes = log.length();
+  auto saved = to_checkpoint(run.setup, run.state);
+  if (run.setup.communicator->rank() != 0) return;
+  run.writer.submit([&store = run.states, saved = std::move(saved)] { store.save(saved); });
+}
+
+EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
+  auto& position = run.state.position;
+  run.counts = {};
+  const auto label = concat("stage 2, epoch ", position.epoch + 1, "/", run.options.epochs);
+  const auto end = training::run_epoch(
+      run.setup, position, run.console, label,
+      [&](const training::Step& now) { return train_step(run, log, now); }, [] {});
+  if (end == EpochEnd::finished) {
+    const auto sums = position.epoch_sums;
+    training::finish_epoch(position);
+    record(run, curve, evaluate(run, "raw", sums.mean_loss()), sums.accuracy());
+    run.console.line(run.counts.describe());
+  }
+  save_state(run, log);
+  return end;
+}
+
+/// Recalibrated running statistics and their curve row, then the final weights as a snapshot.
+void finish(Run& run, training::CurveWriter& curve) {
+  if (run.options.recalibrate_batchnorm && run.setup.batchnorm_layers > 0) {
+    training::recalibrate_batchnorm(run.setup);
+    record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
+  }
+  if (run.setup.communicator->rank() == 0) {
+    checkpoints::write_snapshot(run.folder.path() / "final.h5", training::to_snapshot(run.setup, run.state.position));
+  }
+}
+
+/// True when a state of this folder was taken up.
+bool resumed(Run& run) {
+  std::vector<std::string> skipped;
+  const auto saved = run.states.newest_valid(&skipped);
+  for (const auto& line : skipped) run.console.line("damaged, skipped: " + line);
+  if (!saved) return false;
+  from_checkpoint(*saved, run.setup, run.state);
+  run.console.line(concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step));
+  return true;
+}
+
+void start_fresh(Run& run, const training::Weights& start) {
+  training::apply(run.setup, start);
+  if (run.options.recalibrate_batchnorm && start.needs_recalibration) training::recalibrate_batchnorm(run.setup);
+}
+
+}  // namespace
+
+EpochEnd train(training::Setup& setup, const training::RunFolder& folder, const pca::Basis& basis,
+               const training::Weights& start, const TrainOptions& options, Console& console) {
+  validate(options.step);
+  const auto k = basis.components;
+  // The tensor borrows the basis's memory on the CPU; basis outlives the run.
+  auto* values = const_cast<float*>(basis.values.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): only read
+  const auto matrix = torch::from_blob(values, {k, basis.columns}, torch::kFloat32).to(setup.device);
+  const auto own = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+  Run run{.setup = setup,
+          .folder = folder,
+          .basis = matrix,
+          .options = options,
+          .console = console,
+          .state = {.step = initial_state(k, own)},
+          .states = {folder.checkpoints(), options.keep_checkpoints},
+          .counts = {},
+          .writer = checkpoints::BackgroundWriter()};
+  const bool fresh = !resumed(run);
+  if (fresh) start_fresh(run, start);
+  training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
+  StepLog log(folder.path() / "steps.csv", run.state.steps_bytes);
+  if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
+  auto end = EpochEnd::finished;
+  while (run.state.position.epoch < options.epochs && end == EpochEnd::finished) end = train_epoch(run, curve, log);
+  if (end == EpochEnd::finished) finish(run, curve);
+  run.writer.wait();
+  return end;
+}
+
+}  // namespace dimred::stage2

@@ -1,0 +1,135 @@
+#include "support/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred {
+namespace {
+
+constexpr double seconds_between_bars = 0.1;
+constexpr double seconds_between_plain_lines = 30;
+constexpr std::size_t widest_bar = 30, narrowest_bar = 8;
+
+bool is_terminal(std::FILE* stream) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fileno(stream)) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+std::size_t terminal_width(std::FILE* stream) {
+  winsize size{};
+  const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+/// A piece of the line; the one of least weight goes first when there is no room.
+struct Field {
+  std::string text;
+  int weight;
+};
+
+std::string rate_text(double per_second) {
+  return std::isfinite(per_second) && per_second < 1e15 ? count_text(std::llround(per_second))
+                                                        : "?";
+}
+
+std::vector<Field> fields_of(const ProgressState& state) {
+  std::vector<Field> fields = {{state.label, 9}};
+  if (state.total > 0) {
+    fields.push_back({concat(count_text(state.done), '/', count_text(state.total)), 3});
+  }
+  if (state.loss) fields.push_back({concat("loss ", decimal_text(*state.loss, 4)), 8});
+  if (state.accuracy) {
+    fields.push_back({concat("accuracy ", decimal_text(100 * *state.accuracy, 2), " %"), 7});
+  }
+  if (state.images_per_second) {
+    fields.push_back({rate_text(*state.images_per_second) + " images/s", 5});
+  }
+  if (state.compute_per_second) {
+    fields.push_back({concat("(compute ", rate_text(*state.compute_per_second), ')'), 2});
+  }
+  if (state.seconds_left) fields.push_back({duration_text(*state.seconds_left) + " left", 6});
+  return fields;
+}
+
+std::size_t width_of(const std::vector<Field>& fields) {
+  std::size_t width = 0;
+  for (const auto& field : fields) width += field.text.size() + 2;
+  return width;
+}
+
+/// "[=====>    ]" of `width` columns.
+std::string bar(double fraction, std::size_t width) {
+  const std::size_t inside = width - 2;
+  const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * inside);
+  std::string text(filled, '=');
+  if (filled < inside) text += '>';
+  text.resize(inside, ' ');
+  return '[' + text + ']';
+}
+
+}  // namespace
+
+std::string progress_line(const ProgressState& state, std::size_t width) {
+  auto fields = fields_of(state);
+  const std::size_t reserved = state.total > 0 ? narrowest_bar + 2 : 0;
+  while (fields.size() > 1 && width_of(fields) - 2 + reserved > width) {
+    fields.erase(std::min_element(fields.begin(), fields.end(), [](const auto& a, const auto& b) {
+      return a.weight < b.weight;
+    }));
+  }
+  const std::size_t used = width_of(fields);  // the bar's two blanks stand for the last field's
+  if (state.total > 0 && used + narrowest_bar <= width) {
+    const double fraction = static_cast<double>(state.done) / static_cast<double>(state.total);
+    fields.insert(fields.begin() + 1, {bar(fraction, std::min(widest_bar, width - used)), 9});
+  }
+  std::string line;
+  for (const auto& field : fields) line += (line.empty() ? "" : "  ") + field.text;
+  return line.substr(0, width);
+}
+
+Console::Console(bool quiet, std::FILE* lines, std::FILE* bar)
+    : lines_(lines), bar_(bar), quiet_(quiet), terminal_(is_terminal(bar)) {}
+
+Console::~Console() { clear(); }
+
+void Console::clear() {
+  if (!drawn_) return;
+  std::fputs("\r\x1B[K", bar_);
+  std::fflush(bar_);
+  drawn_ = false;
+}
+
+void Console::line(std::string_view text) {
+  if (quiet_) return;
+  clear();
+  std::fwrite(text.data(), 1, text.size(), lines_);
+  std::fputc('\n', lines_);
+  std::fflush(lines_);
+  since_drawn_.reset();
+  since_line_.restart();
+}
+
+void Console::progress(const ProgressState& state) {
+  if (quiet_) return;
+  if (!terminal_) {
+    if (since_line_.seconds() >= seconds_between_plain_lines) line(progress_line(state, 1000));
+    return;
+  }
+  if (since_drawn_ && since_drawn_->seconds() < seconds_between_bars) return;
+  // The last column stays empty: writing there makes some terminals start a new line.
+  const auto text = progress_line(state, terminal_width(bar_) - 1);
+  std::fputs(concat('\r', text, "\x1B[K").c_str(), bar_);
+  std::fflush(bar_);
+  drawn_ = true;
+  since_drawn_.emplace();
+}
+
+}  // namespace dimred

@@ -1,0 +1,52 @@
+#include "support/digest.h"
+
+#include <xxhash.h>
+
+#include <new>
+
+#include "support/errors.h"
+
+namespace dimred {
+namespace {
+
+std::string hex_of(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  std::string text;
+  for (unsigned char byte : canonical.digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string digest(std::span<const std::byte> bytes) {
+  return hex_of(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+struct DigestStream::State {
+  // The library's own allocation: the state needs 64-byte alignment.
+  XXH3_state_t* xxh = XXH3_createState();
+  State() {
+    if (xxh == nullptr) throw std::bad_alloc();
+    XXH3_128bits_reset(xxh);
+  }
+  ~State() { XXH3_freeState(xxh); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+DigestStream::DigestStream() : state_(std::make_unique<State>()) {}
+DigestStream::~DigestStream() = default;
+DigestStream::DigestStream(DigestStream&&) noexcept = default;
+DigestStream& DigestStream::operator=(DigestStream&&) noexcept = default;
+
+void DigestStream::update(std::span<const std::byte> bytes) {
+  check(XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()) == XXH_OK, "XXH3 update");
+}
+
+std::string DigestStream::hex() const { return hex_of(XXH3_128bits_digest(state_->xxh)); }
+
+}  // namespace dimred

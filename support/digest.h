@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+// XXH3-128 (https://github.com/Cyan4973/xxHash): finds damage at memory speed; no defence against
+// forgery.
+namespace dimred {
+
+/// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
+std::string digest(std::span<const std::byte> bytes);
+
+/// The same over bytes that arrive in parts.
+class DigestStream {
+ public:
+  DigestStream();
+  ~DigestStream();
+  DigestStream(DigestStream&&) noexcept;
+  DigestStream& operator=(DigestStream&&) noexcept;
+  void update(std::span<const std::byte> bytes);
+  std::string hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(std::span<const T> values) {
+  return std::as_bytes(values);
+}
+
+}  // namespace dimred

@@ -1,0 +1,185 @@
+#include "support/option_values.h"
+
+#include <array>
+#include <charconv>
+#include <stdexcept>
+
+#include "support/errors.h"
+
+namespace dimred {
+namespace {
+
+constexpr double unbounded = 1e300;
+
+/// NaN is inside no range, infinity beyond the widest.
+bool inside(double value, const Range& range) {
+  const bool above = range.low_open ? value > range.low : value >= range.low;
+  const bool below = range.high_open ? value < range.high : value <= range.high;
+  return above && below;
+}
+
+std::string rule(std::string_view noun, const Range& range) {
+  const auto limits = range_text(range);
+  return concat("needs ", noun, limits.empty() ? "" : " ", limits);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+template <class Number>
+bool convert(std::string_view text, Number& value) {
+  text = trimmed(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// Bytes of the UTF-8 sequence that `text` begins with; 0 when it is malformed.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and code points above U+10FFFF show in the second byte.
+  const bool bad = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
+                   (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
+  return bad ? 0 : length;
+}
+
+void append_escaped(std::string& out, unsigned char byte) {
+  constexpr std::string_view hex = "0123456789ABCDEF";
+  if (byte == '\n') {
+    out += "\\n";
+  } else if (byte == '\t') {
+    out += "\\t";
+  } else {
+    out += "\\u00";
+    out += hex[byte >> 4];
+    out += hex[byte & 15];
+  }
+}
+
+bool is_control(unsigned char byte) { return byte < 0x20 || byte == 0x7F; }
+
+}  // namespace
+
+Range at_least(double low) { return {low, unbounded, false, false}; }
+Range positive() { return {0, unbounded, true, false}; }
+Range between(double low, double high) { return {low, high, false, false}; }
+Range between_open(double low, double high) { return {low, high, true, true}; }
+
+std::string range_text(const Range& range) {
+  const bool low = range.low > -unbounded, high = range.high < unbounded;
+  if (low && high) {
+    return concat("in ",
+                  range.low_open ? '(' : '[',
+                  number_text(range.low),
+                  ", ",
+                  number_text(range.high),
+                  range.high_open ? ')' : ']');
+  }
+  if (low) return concat(range.low_open ? "> " : ">= ", number_text(range.low));
+  if (high) return concat(range.high_open ? "< " : "<= ", number_text(range.high));
+  return {};
+}
+
+std::int64_t parse_integer(std::string_view text, const Range& range) {
+  std::int64_t value = 0;
+  if (!convert(text, value) || !inside(static_cast<double>(value), range)) {
+    throw std::invalid_argument(rule("a whole number", range));
+  }
+  return value;
+}
+
+double parse_number(std::string_view text, const Range& range) {
+  double value = 0;
+  if (!convert(text, value) || !inside(value, range)) {
+    throw std::invalid_argument(rule("a number", range));
+  }
+  return value;
+}
+
+bool parse_boolean(std::string_view text) {
+  for (const auto* word : {"true", "True", "1", "yes", "on"}) {
+    if (text == word) return true;
+  }
+  for (const auto* word : {"false", "False", "0", "no", "off"}) {
+    if (text == word) return false;
+  }
+  throw std::invalid_argument("needs true or false");
+}
+
+std::vector<double> parse_numbers(std::string_view text, const Range& range) {
+  std::vector<double> values;
+  if (trimmed(text).empty()) return values;
+  while (true) {
+    const auto comma = text.find(',');
+    double value = 0;
+    if (!convert(text.substr(0, comma), value) || !inside(value, range)) {
+      throw std::invalid_argument(rule("comma-separated numbers", range));
+    }
+    values.push_back(value);
+    if (comma == std::string_view::npos) return values;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string parse_text(std::string_view text) {
+  // config.toml must be able to hold it, and TOML is UTF-8.
+  for (auto rest = text; !rest.empty();) {
+    const auto length = utf8_length(rest);
+    if (length == 0) throw std::invalid_argument("needs UTF-8 text");
+    rest.remove_prefix(length);
+  }
+  return std::string(text);
+}
+
+std::string number_text(double value) {
+  std::array<char, 40> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+std::string toml_number(double value) {
+  auto text = number_text(value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+      out += letter;
+    } else if (is_control(static_cast<unsigned char>(letter))) {
+      append_escaped(out, static_cast<unsigned char>(letter));
+    } else {
+      out += letter;
+    }
+  }
+  return out + '"';
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 100;
+  if (text.empty()) return "\"\"";
+  std::string out;
+  for (const char letter : text) {
+    if (out.size() >= longest) return out + "...";
+    if (is_control(static_cast<unsigned char>(letter))) {
+      append_escaped(out, static_cast<unsigned char>(letter));
+    } else {
+      out += letter;
+    }
+  }
+  return out;
+}
+
+}  // namespace dimred

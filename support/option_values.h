@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Texts to values and back, as options and their files need them: whole text or nothing, finite,
+// overflow-checked, locale-independent, and printed so that reading gives the same bits.
+namespace dimred {
+
+/// Closed or half-open range of a number.
+struct Range {
+  double low = -1e300;
+  double high = 1e300;
+  bool low_open = false;
+  bool high_open = false;
+};
+Range at_least(double low);
+Range positive();
+Range between(double low, double high);       // [low, high]
+Range between_open(double low, double high);  // (low, high)
+
+/// ">= 1", "> 0", "in [0, 1)"; empty for any number.
+std::string range_text(const Range& range);
+
+// Each throws std::invalid_argument whose text is the rule alone: "needs a whole number >= 1".
+std::int64_t parse_integer(std::string_view text, const Range& range);
+double parse_number(std::string_view text, const Range& range);
+bool parse_boolean(std::string_view text);
+std::vector<double> parse_numbers(std::string_view text, const Range& range);
+std::string parse_text(std::string_view text);
+
+/// Shortest text that reads back as the same double: 0.1, 1e-05, 64.
+std::string number_text(double value);
+/// The same as a TOML float: 64.0.
+std::string toml_number(double value);
+/// A TOML basic string, quoted and escaped.
+std::string toml_string(std::string_view text);
+
+/// `text` on one line for an error message: control characters escaped, at most 100 bytes.
+std::string printable(std::string_view text);
+
+}  // namespace dimred

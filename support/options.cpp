@@ -1,0 +1,282 @@
+#include "support/options.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "support/errors.h"
+#include "support/options_file.h"
+
+namespace dimred {
+namespace {
+
+/// A row for an optional number: `parse` converts, "none" unsets, `print` shows.
+template <class Number, class Parse, class Print>
+Option optional_row(std::optional<Number>* field, Parse parse, Print print) {
+  Option row;
+  row.optional = true;
+  row.assign = [field, parse](const std::string& text) {
+    if (text == "none" || text == "None") {
+      field->reset();
+    } else {
+      *field = parse(text);
+    }
+  };
+  // An option that is set by default and was unset has to say so in config.toml.
+  const std::string unset = field->has_value() ? "\"none\"" : "";
+  row.show = [field, unset, print] { return field->has_value() ? print(**field) : unset; };
+  return row;
+}
+
+Option named(Option row, std::string name, std::string help, OptionKind kind, std::string limits) {
+  row.name = std::move(name);
+  row.help = std::move(help);
+  row.kind = kind;
+  row.limits = std::move(limits);
+  return row;
+}
+
+std::string print_integer(std::int64_t value) { return std::to_string(value); }
+
+bool fits(const Option& row, const ConfigEntry& entry) {
+  const auto type = entry.type;
+  if (type == ConfigType::any) return true;
+  if (row.optional && type == ConfigType::text) return entry.text == "none";
+  switch (row.kind) {
+    case OptionKind::integer:
+      return type == ConfigType::integer;
+    case OptionKind::number:
+      return type == ConfigType::integer || type == ConfigType::number;
+    case OptionKind::boolean:
+      return type == ConfigType::boolean;
+    case OptionKind::numbers:
+      return type == ConfigType::numbers;
+    default:
+      return type == ConfigType::text;
+  }
+}
+
+std::string_view noun(const Option& row) {
+  switch (row.kind) {
+    case OptionKind::integer:
+      return "a whole number";
+    case OptionKind::number:
+      return "a number";
+    case OptionKind::boolean:
+      return "true or false";
+    case OptionKind::numbers:
+      return "an array of numbers";
+    default:
+      return "a quoted text";
+  }
+}
+
+std::string_view type_name(ConfigType type) {
+  switch (type) {
+    case ConfigType::integer:
+      return "the whole number ";
+    case ConfigType::number:
+      return "the number ";
+    case ConfigType::text:
+      return "the text ";
+    case ConfigType::numbers:
+      return "the array ";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+OptionTable::OptionTable(std::string command, std::string summary)
+    : command_(std::move(command)), summary_(std::move(summary)) {
+  config_.name = "config";
+  config_.kind = OptionKind::path;
+  config_.help = "read options from this file: TOML, or key=value lines; flags override it";
+}
+
+void OptionTable::group(std::string heading) { group_ = std::move(heading); }
+
+void OptionTable::add_row(Option row) {
+  check(row.name != "config" && row.name != "help" && find(row.name) == nullptr,
+        "two options are called " + row.name);
+  row.group = group_;
+  row.default_value = row.show();
+  rows_.push_back(std::move(row));
+}
+
+void OptionTable::add(std::string name, std::int64_t* field, std::string help, Range range) {
+  Option row;
+  row.assign = [field, range](const std::string& text) { *field = parse_integer(text, range); };
+  row.show = [field] { return std::to_string(*field); };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::integer, range_text(range)));
+}
+
+void OptionTable::add(std::string name, double* field, std::string help, Range range) {
+  Option row;
+  row.assign = [field, range](const std::string& text) { *field = parse_number(text, range); };
+  row.show = [field] { return toml_number(*field); };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::number, range_text(range)));
+}
+
+void OptionTable::add(std::string name,
+                      std::optional<std::int64_t>* field,
+                      std::string help,
+                      Range range) {
+  const auto parse = [range](const std::string& text) { return parse_integer(text, range); };
+  add_row(named(optional_row(field, parse, print_integer),
+                std::move(name),
+                std::move(help),
+                OptionKind::integer,
+                range_text(range)));
+}
+
+void OptionTable::add(std::string name,
+                      std::optional<double>* field,
+                      std::string help,
+                      Range range) {
+  const auto parse = [range](const std::string& text) { return parse_number(text, range); };
+  add_row(named(optional_row(field, parse, toml_number),
+                std::move(name),
+                std::move(help),
+                OptionKind::number,
+                range_text(range)));
+}
+
+void OptionTable::add(std::string name, bool* field, std::string help) {
+  Option row;
+  row.assign = [field](const std::string& text) { *field = parse_boolean(text); };
+  row.show = [field] { return *field ? "true" : "false"; };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::boolean, ""));
+}
+
+void OptionTable::add(std::string name, std::string* field, std::string help) {
+  Option row;
+  row.assign = [field](const std::string& text) { *field = parse_text(text); };
+  row.show = [field] { return toml_string(*field); };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::text, ""));
+}
+
+void OptionTable::add(std::string name, std::filesystem::path* field, std::string help) {
+  Option row;
+  row.assign = [field](const std::string& text) { *field = parse_text(text); };
+  row.show = [field] { return toml_string(field->string()); };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::path, ""));
+}
+
+void OptionTable::add(std::string name, std::vector<double>* field, std::string help, Range range) {
+  Option row;
+  row.assign = [field, range](const std::string& text) { *field = parse_numbers(text, range); };
+  row.show = [field] {
+    std::string text;
+    for (const double value : *field) text += (text.empty() ? "" : ", ") + toml_number(value);
+    return "[" + text + "]";
+  };
+  add_row(named(row, std::move(name), std::move(help), OptionKind::numbers, range_text(range)));
+}
+
+void OptionTable::add_index(const std::string& name,
+                            const std::string& help,
+                            const std::vector<std::string>& texts,
+                            std::function<void(std::size_t)> assign,
+                            std::function<std::size_t()> show) {
+  std::string limits;
+  for (const auto& text : texts) limits += (limits.empty() ? "" : " | ") + text;
+  Option row;
+  row.show = [show = std::move(show), texts] { return toml_string(texts[show()]); };
+  row.assign = [assign = std::move(assign), texts, limits](const std::string& text) {
+    const auto found = std::find(texts.begin(), texts.end(), text);
+    if (found == texts.end()) throw std::invalid_argument("needs one of " + limits);
+    assign(static_cast<std::size_t>(found - texts.begin()));
+  };
+  add_row(named(row, name, help, OptionKind::choice, limits));
+}
+
+void OptionTable::positional(std::string_view name) { known(name).positional = true; }
+
+Option* OptionTable::find(std::string_view name) {
+  if (name == config_.name) return &config_;
+  for (auto& row : rows_) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+Option& OptionTable::known(std::string_view name) {
+  auto* row = find(name);
+  check(row != nullptr && row != &config_, concat(command_, " has no option ", name));
+  return *row;
+}
+
+std::string OptionTable::suggestion(std::string_view name, std::string_view prefix) const {
+  std::vector<std::string> names;
+  for (const auto& row : rows_) names.push_back(row.name);
+  if (!prefix.empty()) names.insert(names.end(), {"config", "help"});
+  if (const auto near = nearest(name, names)) return concat("; did you mean ", prefix, *near, "?");
+  return concat("; see ", command_, " --help");
+}
+
+void OptionTable::apply(Option& row,
+                        const std::string& text,
+                        std::string_view place,
+                        OptionOrigin origin) {
+  try {
+    row.assign(text);
+  } catch (const std::invalid_argument& broken) {
+    throw std::invalid_argument(concat(place, ": ", broken.what(), ", received ", printable(text)));
+  }
+  row.origin = origin;
+}
+
+void OptionTable::apply(const ConfigEntry& entry) {
+  auto* row = find(entry.name);
+  if (row == nullptr || row == &config_) {
+    throw std::invalid_argument(concat(
+        entry.place, ": ", printable(entry.name), ": unknown key", suggestion(entry.name, "")));
+  }
+  if (row->origin == OptionOrigin::flag) return;
+  const auto place = concat(entry.place, ": ", entry.name);
+  if (!fits(*row, entry)) {
+    throw std::invalid_argument(concat(place,
+                                       ": needs ",
+                                       noun(*row),
+                                       row->limits.empty() ? "" : " ",
+                                       row->limits,
+                                       ", received ",
+                                       type_name(entry.type),
+                                       printable(entry.text)));
+  }
+  const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
+  const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
+  apply(*row, none ? "" : entry.text, place, OptionOrigin::file);
+}
+
+void OptionTable::read_file(const std::filesystem::path& file) {
+  for (const auto& entry : read_config_file(file)) apply(entry);
+}
+
+void OptionTable::adopt_file(const std::filesystem::path& file,
+                             const std::vector<std::string>& groups) {
+  for (const auto& entry : read_config_file(file)) {
+    for (const auto& row : rows_) {
+      const bool wanted = std::find(groups.begin(), groups.end(), row.group) != groups.end();
+      if (row.name == entry.name && wanted && row.origin == OptionOrigin::default_value) {
+        apply(entry);
+        break;
+      }
+    }
+  }
+}
+
+void OptionTable::set(std::string_view name, const std::string& value) {
+  apply(known(name), value, concat("--", name), OptionOrigin::flag);
+}
+
+OptionOrigin OptionTable::origin(std::string_view name) const {
+  return const_cast<OptionTable*>(this)->known(name).origin;
+}
+
+bool OptionTable::was_set(std::string_view name) const {
+  return origin(name) != OptionOrigin::default_value;
+}
+
+}  // namespace dimred

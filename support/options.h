@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/option_values.h"
+
+// One table of options per command: it parses flags and files, checks, prints --help and writes the
+// resolved config.toml. Every option is bound to a field; its default is that field's initial
+// value.
+namespace dimred {
+
+struct ConfigEntry;
+
+enum class OptionOrigin { default_value, file, flag };
+
+/// What a TOML value must be, and how --help shows it.
+enum class OptionKind { integer, number, boolean, text, path, choice, numbers };
+
+/// One row. `assign` converts and checks a text (throws std::invalid_argument whose text is the
+/// rule alone, e.g. "needs a number in (0, 1)"); `show` prints the field as a TOML value
+/// (empty string: unset, left out of config.toml).
+struct Option {
+  std::string name;    // snake_case: --batch_size, and batch_size = 64 in a file
+  std::string group;   // heading in --help and config.toml
+  std::string help;    // one line; the default, range and choices are appended by the table
+  std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
+  OptionKind kind = OptionKind::text;
+  bool optional = false;    // the text "none" unsets it
+  bool positional = false;  // bare arguments fill it
+  std::function<void(const std::string&)> assign;
+  std::function<std::string()> show;
+  std::string default_value;  // show() when the row was added
+  OptionOrigin origin = OptionOrigin::default_value;
+};
+
+class OptionTable {
+ public:
+  OptionTable(std::string command, std::string summary);
+
+  /// Rows added after this call belong to `heading`.
+  void group(std::string heading);
+
+  void add(std::string name, std::int64_t* field, std::string help, Range range = {});
+  void add(std::string name, double* field, std::string help, Range range = {});
+  /// "none" unsets an optional number.
+  void add(std::string name,
+           std::optional<std::int64_t>* field,
+           std::string help,
+           Range range = {});
+  void add(std::string name, std::optional<double>* field, std::string help, Range range = {});
+  void add(std::string name, bool* field, std::string help);
+  void add(std::string name, std::string* field, std::string help);
+  void add(std::string name, std::filesystem::path* field, std::string help);
+  /// Comma-separated on the command line, an array in TOML.
+  void add(std::string name, std::vector<double>* field, std::string help, Range range = {});
+
+  /// An enumeration; `names` in the order shown by --help.
+  template <class Enum>
+  void add_choice(const std::string& name,
+                  Enum* field,
+                  const std::string& help,
+                  const std::vector<std::pair<std::string, Enum>>& names) {
+    std::vector<std::string> texts;
+    std::vector<Enum> values;
+    for (const auto& [text, value] : names) {
+      texts.push_back(text);
+      values.push_back(value);
+    }
+    add_index(
+        name,
+        help,
+        texts,
+        [field, values](std::size_t i) { *field = values[i]; },
+        [field, values] {
+          std::size_t i = 0;
+          while (i + 1 < values.size() && values[i] != *field) ++i;
+          return i;
+        });
+  }
+
+  /// Bare arguments fill this row: `dimred inspect FILE`. The flag --name works as well.
+  void positional(std::string_view name);
+
+  /// Reads flags (and the file behind --config FILE, which flags override). Returns the --help text
+  /// if it was asked for, else nullopt. Throws std::invalid_argument("--flag: rule, received X") or
+  /// ("--flag: unknown option; did you mean --y?") or ("file:line:column: key: rule, received X");
+  /// all flag names are checked before the file is read. `--config` accepts TOML, or plain
+  /// key=value lines when the name does not end in .toml (the rest of the line is the value;
+  /// True/False/None; # comments). `--batch-size 64`, `--batch_size=64` and `--batch_size 64` are
+  /// the same; a switch may stand alone or be followed by true or false.
+  std::optional<std::string> parse(const std::vector<std::string>& arguments);
+
+  /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
+  void read_file(const std::filesystem::path& file);
+
+  /// Takes over from another command's config.toml what this table has in the named groups and
+  /// nobody has set yet; the file's other keys are ignored.
+  void adopt_file(const std::filesystem::path& file, const std::vector<std::string>& groups);
+
+  /// Sets one option by name from text, as a flag would.
+  void set(std::string_view name, const std::string& value);
+
+  bool was_set(std::string_view name) const;  // by file or flag
+  OptionOrigin origin(std::string_view name) const;
+  std::string help() const;     // 100 columns
+  std::string to_toml() const;  // every option with its resolved value, by group
+  const std::vector<Option>& rows() const { return rows_; }
+
+ private:
+  struct Flag {
+    Option* row;
+    std::string text;
+  };
+
+  void add_row(Option row);
+  void add_index(const std::string& name,
+                 const std::string& help,
+                 const std::vector<std::string>& texts,
+                 std::function<void(std::size_t)> assign,
+                 std::function<std::size_t()> show);
+  Option* find(std::string_view name);
+  Option& known(std::string_view name);
+  std::string suggestion(std::string_view name, std::string_view prefix) const;
+  std::vector<Flag> scan(const std::vector<std::string>& arguments);
+  Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
+  Flag named_argument(const std::vector<std::string>& arguments, std::size_t& i);
+  void apply(Option& row, const std::string& text, std::string_view place, OptionOrigin origin);
+  void apply(const ConfigEntry& entry);
+
+  std::string command_;
+  std::string summary_;
+  std::string group_ = "Options";
+  std::vector<Option> rows_;
+  Option config_;  // --config itself: a flag, but no key of a file
+};
+
+/// The candidate of smallest edit distance to `name`, or nullopt when none is near.
+std::optional<std::string> nearest(std::string_view name,
+                                   const std::vector<std::string>& candidates);
+
+}  // namespace dimred

@@ -1,0 +1,124 @@
+#include "support/options_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred {
+namespace {
+
+std::string place_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
+  return concat(file.string(), ':', line, ':', column);
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file, ignored)) {
+    throw std::invalid_argument(
+        concat("--config: needs a readable file, received ", file.string()));
+  }
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+ConfigType type_of(const toml::node& node) {
+  if (node.is_integer()) return ConfigType::integer;
+  if (node.is_floating_point()) return ConfigType::number;
+  if (node.is_boolean()) return ConfigType::boolean;
+  if (node.is_string()) return ConfigType::text;
+  if (node.is_table()) return ConfigType::table;
+  if (const auto* array = node.as_array()) {
+    const bool numbers = std::all_of(
+        array->begin(), array->end(), [](const toml::node& item) { return item.is_number(); });
+    if (numbers) return ConfigType::numbers;
+  }
+  return ConfigType::other;
+}
+
+std::string text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_floating_point()) return number_text(number->get());
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
+  if (node.is_table()) return "a table";
+  std::string text;
+  if (const auto* array = node.as_array()) {
+    for (const auto& item : *array) text += (text.empty() ? "" : ",") + text_of(item);
+    return text;
+  }
+  return "a date or time";
+}
+
+std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std::string& text) {
+  toml::table table;
+  try {
+    table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    const auto at = error.source().begin;
+    throw std::invalid_argument(
+        concat(place_of(file, at.line, at.column), ": not TOML: ", printable(error.description())));
+  }
+  std::vector<std::pair<toml::source_position, ConfigEntry>> found;
+  for (const auto& [key, node] : table) {
+    const auto at = key.source().begin;
+    found.push_back({at,
+                     {std::string(key.str()),
+                      text_of(node),
+                      place_of(file, at.line, at.column),
+                      type_of(node)}});
+  }
+  // toml++ keeps keys in alphabetical order; a person reads errors from the top of the file.
+  std::sort(found.begin(), found.end(), [](const auto& left, const auto& right) {
+    return left.first < right.first;
+  });
+  std::vector<ConfigEntry> entries;
+  entries.reserve(found.size());
+  for (auto& [at, entry] : found) entries.push_back(std::move(entry));
+  return entries;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::vector<ConfigEntry> read_key_values(const std::filesystem::path& file,
+                                         const std::string& text) {
+  std::vector<ConfigEntry> entries;
+  std::set<std::string> seen;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    const auto content = trimmed(line);
+    if (content.empty() || content.front() == '#') continue;
+    const auto place = place_of(file, number, line.find_first_not_of(" \t") + 1);
+    const auto equals = content.find('=');
+    const auto name = trimmed(content.substr(0, equals));
+    if (equals == std::string::npos || name.empty()) {
+      throw std::invalid_argument(
+          concat(place, ": needs key=value, received ", printable(content)));
+    }
+    if (!seen.insert(name).second) {
+      throw std::invalid_argument(concat(place, ": ", printable(name), ": given twice"));
+    }
+    entries.push_back({name, trimmed(content.substr(equals + 1)), place, ConfigType::any});
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file) {
+  const auto text = read_text(file);
+  return file.extension() == ".toml" ? read_toml(file, text) : read_key_values(file, text);
+}
+
+}  // namespace dimred

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dimred {
+
+/// What the file's syntax says the value is; `any` in a key=value file, where all is text.
+enum class ConfigType { any, integer, number, boolean, text, numbers, table, other };
+
+struct ConfigEntry {
+  std::string name;
+  std::string text;   // as an option's assign wants it
+  std::string place;  // "file:line:column" of the key
+  ConfigType type = ConfigType::any;
+};
+
+/// The entries of a TOML file (name ends in .toml) or of a file of key=value lines, in file order.
+/// Throws std::invalid_argument("file:line:column: what") when it is missing or cannot be parsed.
+std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file);
+
+}  // namespace dimred

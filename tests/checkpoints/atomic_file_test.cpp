@@ -1,0 +1,175 @@
+#include "checkpoints/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "tests/checkpoints/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+std::span<const std::byte> bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(AtomicFile, AppearsOnlyWhenCommitted) {
+  const TemporaryFolder folder;
+  const auto path = folder / "file";
+  {
+    AtomicFile file(path);
+    file.append(bytes("ab"));
+    file.append(bytes("cd"));
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_GE(file.commit(), 0);
+    EXPECT_EQ(text_of_file(path), "abcd");
+  }
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(AtomicFile, LeavesTheOldFileAndNothingElseWhenAbandoned) {
+  const TemporaryFolder folder;
+  put_file(folder / "file", "old");
+  { AtomicFile(folder / "file").append(bytes("new and longer")); }
+  EXPECT_EQ(text_of_file(folder / "file"), "old");
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(AtomicFile, OverwritesWhatAKilledWriterLeft) {
+  const TemporaryFolder folder;
+  put_file(folder / "file.tmp", "much longer than the new text");
+  write_file_atomically(folder / "file", "new");
+  EXPECT_EQ(text_of_file(folder / "file"), "new");
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(AtomicFile, RefusesASecondWriterOfTheSameName) {
+  const TemporaryFolder folder;
+  AtomicFile first(folder / "file");
+  first.append(bytes("first"));
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              AtomicFile second(folder / "file");
+            }).find("another writer"),
+            std::string::npos);
+  first.commit();
+  EXPECT_EQ(text_of_file(folder / "file"), "first");
+}
+
+TEST(AtomicFile, TakesPositionedWritesFromSeveralThreads) {
+  const TemporaryFolder folder;
+  constexpr int kThreads = 4, kBlock = 1 << 16;
+  AtomicFile file(folder / "file");
+  file.reserve(kThreads * kBlock);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&file, i] {
+        const std::string block(kBlock, static_cast<char>('a' + i));
+        file.write_at(std::int64_t{i} * kBlock, bytes(block));
+      });
+    }
+  }
+  file.commit();
+  std::string expected;
+  for (int i = 0; i < kThreads; ++i) expected += std::string(kBlock, static_cast<char>('a' + i));
+  EXPECT_EQ(text_of_file(folder / "file"), expected);
+}
+
+TEST(AtomicFile, NamesCallPathAndErrorWhenItFails) {
+  const TemporaryFolder folder;
+  const std::string text =
+      thrown<std::runtime_error>([&] { AtomicFile file(folder / "missing" / "file"); });
+  EXPECT_NE(text.find("open"), std::string::npos) << text;
+  EXPECT_NE(text.find("missing/file"), std::string::npos) << text;
+  EXPECT_NE(text.find("No such file or directory (errno 2)"), std::string::npos) << text;
+}
+
+// A limit on the size of files stands for a full disk: write and fallocate fail in the same way.
+TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
+  const TemporaryFolder folder;
+  put_file(folder / "file", "old");
+  rlimit old_limit{};
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{1 << 16, old_limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string big(1 << 17, 'x');
+  const auto write =
+      thrown<std::runtime_error>([&] { AtomicFile(folder / "file").append(bytes(big)); });
+  const auto reserve =
+      thrown<std::runtime_error>([&] { AtomicFile(folder / "file").reserve(1 << 17); });
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_NE(write.find("[file] write '"), std::string::npos) << write;
+  EXPECT_NE(reserve.find("[file] fallocate '"), std::string::npos) << reserve;
+  EXPECT_EQ(text_of_file(folder / "file"), "old");
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(AtomicFile, AKilledWriterLeavesNothingUnderTheFinalName) {
+  const TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(folder / "snapshot_1.h5");
+    file.append(bytes("half of it"));
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_FALSE(std::filesystem::exists(folder / "snapshot_1.h5"));
+  EXPECT_EQ(text_of_file(folder / "snapshot_1.h5.tmp"), "half of it");
+  remove_stale_temporaries(folder.path(), "snapshot_");
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(AtomicFile, StaleFilesAreThoseNobodyWrites) {
+  const TemporaryFolder folder;
+  AtomicFile living(folder / "snapshot_2.h5");
+  put_file(folder / "snapshot_1.h5.tmp", "stale");
+  put_file(folder / "other.tmp", "not ours");
+  remove_stale_temporaries(folder.path(), "snapshot_");
+  EXPECT_FALSE(std::filesystem::exists(folder / "snapshot_1.h5.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "snapshot_2.h5.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "other.tmp"));
+}
+
+TEST(CreateFolders, MakesMissingParentsAndRefusesAFileInTheWay) {
+  const TemporaryFolder folder;
+  create_folders(folder / "a" / "b");
+  create_folders(folder / "a" / "b");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a" / "b"));
+  put_file(folder / "file", "");
+  EXPECT_THROW(create_folders(folder / "file"), std::runtime_error);
+}
+
+TEST(InputFile, RefusesMissingFilesAndFolders) {
+  const TemporaryFolder folder;
+  EXPECT_NE(
+      thrown<std::invalid_argument>([&] { InputFile(folder / "none"); }).find("does not exist"),
+      std::string::npos);
+  EXPECT_NE(thrown<std::invalid_argument>([&] { InputFile{folder.path()}; }).find("regular file"),
+            std::string::npos);
+}
+
+TEST(InputFile, ReadsAtAnyOffsetAndReportsAnEarlyEnd) {
+  const TemporaryFolder folder;
+  put_file(folder / "file", "0123456789");
+  InputFile first(folder / "file");
+  const InputFile file(std::move(first));
+  EXPECT_EQ(file.size(), 10);
+  std::string part(4, ' ');
+  file.read(3, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(part, "3456");
+  const auto text =
+      thrown<std::runtime_error>([&] { file.read(8, std::as_writable_bytes(std::span(part))); });
+  EXPECT_NE(text.find("ends at byte 10, 2 bytes too early"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

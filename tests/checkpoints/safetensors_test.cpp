@@ -1,0 +1,140 @@
+#include "checkpoints/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "tests/checkpoints/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+template <class T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::string file_text(const std::string& header, const std::string& data) {
+  return raw(std::vector<std::uint64_t>{header.size()}) + header + data;
+}
+
+TEST(Safetensors, ComesBackAsWritten) {
+  const TemporaryFolder folder;
+  const std::vector<FloatTensor> tensors{{"z.weight", {2, 3}, {1, -0.0F, 3, 4, 5, 6e-45F}},
+                                         {"a.scale", {}, {7}},
+                                         {"none", {0, 4}, {}},
+                                         {"b", {2}, {8, NAN}}};
+  write_safetensors(folder / "t", tensors);
+  const auto infos = read_safetensors_header(folder / "t");
+  ASSERT_EQ(infos.size(), 4U);
+  EXPECT_EQ(infos[0].offset % 8, 0);
+  for (const FloatTensor& tensor : tensors) {
+    const auto info = std::ranges::find(infos, tensor.name, &TensorInfo::name);
+    ASSERT_NE(info, infos.end());
+    EXPECT_EQ(info->shape, tensor.shape);
+    EXPECT_EQ(raw(read_float_tensor(folder / "t", *info)), raw(tensor.values)) << tensor.name;
+  }
+  EXPECT_EQ(infos[0].name, "z.weight");
+}
+
+// Bit patterns from IEEE 754-2008 binary16, table by hand; bfloat16 is the upper half of float32.
+TEST(Safetensors, ConvertsHalfPrecisionExactly) {
+  const TemporaryFolder folder;
+  const std::vector<std::uint16_t> half{0x0000,
+                                        0x8000,
+                                        0x0001,
+                                        0x03FF,
+                                        0x0400,
+                                        0x3C00,
+                                        0xC000,
+                                        0x3555,
+                                        0x7BFF,
+                                        0x7C00,
+                                        0xFC00,
+                                        0x7E00};
+  const std::vector<std::uint16_t> brain{0x3F80, 0xC2F7, 0x0001, 0x7F80, 0x8000};
+  put_file(folder / "t",
+           file_text(R"({"h":{"dtype":"F16","shape":[12],"data_offsets":[0,24]},)"
+                     R"("b":{"dtype":"BF16","shape":[5],"data_offsets":[24,34]}})",
+                     raw(half) + raw(brain)));
+  const auto infos = read_safetensors_header(folder / "t");
+  const auto h = read_float_tensor(folder / "t", infos[0]);
+  const std::vector<float> expected{0.0F,
+                                    -0.0F,
+                                    0x1p-24F,
+                                    0x1.ff8p-15F,
+                                    0x1p-14F,
+                                    1.0F,
+                                    -2.0F,
+                                    0x1.554p-2F,
+                                    65504.0F,
+                                    INFINITY,
+                                    -INFINITY};
+  EXPECT_EQ(raw(std::vector<float>(h.begin(), h.end() - 1)), raw(expected));
+  EXPECT_TRUE(std::isnan(h.back()));
+  EXPECT_EQ(
+      raw(read_float_tensor(folder / "t", infos[1])),
+      raw(std::vector<float>{1.0F, -123.5F, std::bit_cast<float>(0x00010000U), INFINITY, -0.0F}));
+}
+
+TEST(Safetensors, RoundsDoublesAndRefusesThoseBeyondFloat) {
+  const TemporaryFolder folder;
+  const std::string header = R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}})";
+  put_file(folder / "t", file_text(header, raw(std::vector<double>{0.1, -INFINITY})));
+  const auto infos = read_safetensors_header(folder / "t");
+  EXPECT_EQ(read_float_tensor(folder / "t", infos[0]), (std::vector<float>{0.1F, -INFINITY}));
+  put_file(folder / "t", file_text(header, raw(std::vector<double>{1, 1e39})));
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              read_float_tensor(folder / "t", infos[0]);
+            }).find("1e+39 is beyond"),
+            std::string::npos);
+}
+
+TEST(Safetensors, ReadsIntegersAndRefusesTheWrongKind) {
+  const TemporaryFolder folder;
+  put_file(folder / "t",
+           file_text(R"({"q":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},)"
+                     R"("i":{"dtype":"I32","shape":[2],"data_offsets":[16,24]},)"
+                     R"("u":{"dtype":"U8","shape":[2],"data_offsets":[24,26]}})",
+                     raw(std::vector<std::int64_t>{-1, INT64_MAX}) +
+                         raw(std::vector<std::int32_t>{-2, 3}) + "\xFF\x01"));
+  const auto infos = read_safetensors_header(folder / "t");
+  using Values = std::vector<std::int64_t>;
+  EXPECT_EQ(read_integer_tensor(folder / "t", infos[0]), (Values{-1, INT64_MAX}));
+  EXPECT_EQ(read_integer_tensor(folder / "t", infos[1]), (Values{-2, 3}));
+  EXPECT_EQ(read_integer_tensor(folder / "t", infos[2]), (Values{255, 1}));
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              read_float_tensor(folder / "t", infos[1]);
+            }).find("\"i\" needs one of F32, F64, F16, BF16, received I32"),
+            std::string::npos);
+}
+
+TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::vector<FloatTensor>& tensors) {
+    EXPECT_THROW(write_safetensors(folder / "t", tensors), std::invalid_argument);
+  };
+  write({{"a", {1}, {1}}, {"a", {1}, {1}}});
+  write({{"__metadata__", {1}, {1}}});
+  write({{"a", {2}, {1}}});
+  write({{"a", {-1, -1}, {1}}});
+  write({{"a", {INT64_MAX, 2}, {1}}});
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(Safetensors, RefusesAReadBeyondTheFile) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "t", {{"a", {2}, {1, 2}}});
+  TensorInfo info = read_safetensors_header(folder / "t")[0];
+  info.elements = std::int64_t{1} << 61;
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              read_float_tensor(folder / "t", info);
+            }).find("reaches beyond the end"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

@@ -1,0 +1,193 @@
+#include "checkpoints/snapshot.h"
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "checkpoints/atomic_file.h"
+#include "tests/checkpoints/damage.h"
+#include "tests/checkpoints/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Snapshot example(std::int64_t step = 7) {
+  const auto layout = layout::make_layout({{"conv.weight", {10, 3, 3, 3}}, {"conv.bias", {10}}});
+  Snapshot snapshot;
+  for (int i = 0; i < layout.file_size; ++i) snapshot.weights.push_back(std::sin(1.0F + i));
+  snapshot.weights[1] = -0.0F;
+  snapshot.weights[2] = std::numeric_limits<float>::denorm_min();
+  snapshot.weights[3] = std::numeric_limits<float>::max();
+  snapshot.buffers = {0.25F, -1.5F, 3.0F};
+  snapshot.counters = {std::numeric_limits<std::int64_t>::min(), 42};
+  snapshot.epoch = 3;
+  snapshot.step = step;
+  snapshot.train_loss = 0.1;
+  snapshot.layout_json = to_json(layout);
+  snapshot.layout_hash = layout.hash;
+  return snapshot;
+}
+
+std::vector<std::uint32_t> bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> result;
+  for (float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
+  return result;
+}
+
+void expect_equal(const Snapshot& received, const Snapshot& expected) {
+  EXPECT_EQ(bits(received.weights), bits(expected.weights));
+  EXPECT_EQ(bits(received.buffers), bits(expected.buffers));
+  EXPECT_EQ(received.counters, expected.counters);
+  EXPECT_EQ(received.epoch, expected.epoch);
+  EXPECT_EQ(received.step, expected.step);
+  EXPECT_EQ(received.train_loss, expected.train_loss);
+  EXPECT_EQ(std::isnan(received.validation_loss), std::isnan(expected.validation_loss));
+  EXPECT_EQ(received.layout_json, expected.layout_json);
+  EXPECT_EQ(received.layout_hash, expected.layout_hash);
+}
+
+TEST(Snapshot, ComesBackBitForBit) {
+  const TemporaryFolder folder;
+  write_snapshot(folder / "s.h5", example());
+  expect_equal(read_snapshot(folder / "s.h5"), example());
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(Snapshot, MayLackBuffersAndCounters) {
+  const TemporaryFolder folder;
+  Snapshot snapshot = example();
+  snapshot.buffers.clear();
+  snapshot.counters.clear();
+  snapshot.train_loss = 0;
+  write_snapshot(folder / "s.h5", snapshot);
+  expect_equal(read_snapshot(folder / "s.h5"), snapshot);
+}
+
+TEST(Snapshot, GivesTheSameBytesForTheSameValues) {
+  const TemporaryFolder folder;
+  write_snapshot(folder / "a.h5", example());
+  write_snapshot(folder / "b.h5", example());
+  EXPECT_EQ(text_of_file(folder / "a.h5"), text_of_file(folder / "b.h5"));
+}
+
+TEST(SnapshotInfo, LocatesTheWeightsInTheFile) {
+  const TemporaryFolder folder;
+  const Snapshot snapshot = example();
+  write_snapshot(folder / "s.h5", snapshot);
+  const SnapshotInfo info = read_snapshot_info(folder / "s.h5");
+  ASSERT_EQ(info.parameters, std::ssize(snapshot.weights));
+  std::vector<float> weights(snapshot.weights.size());
+  InputFile(folder / "s.h5").read(info.weights_offset, std::as_writable_bytes(std::span(weights)));
+  EXPECT_EQ(bits(weights), bits(snapshot.weights));
+  EXPECT_EQ(info.buffer_count, 3);
+  EXPECT_EQ(info.counter_count, 2);
+  EXPECT_EQ(info.layout_hash, snapshot.layout_hash);
+}
+
+// Oracle: the plain HDF5 library, told nothing of our format, as h5py uses it.
+TEST(Snapshot, IsAnOrdinaryHdf5File) {
+  const TemporaryFolder folder;
+  const Snapshot snapshot = example();
+  write_snapshot(folder / "s.h5", snapshot);
+  const hid_t file = H5Fopen((folder / "s.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  ASSERT_GE(file, 0);
+  const hid_t weights = H5Dopen2(file, "weights", H5P_DEFAULT);
+  std::vector<double> values(snapshot.weights.size());
+  ASSERT_GE(H5Dread(weights, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), snapshot.weights);
+  const hid_t step = H5Aopen(file, "step", H5P_DEFAULT);
+  int number = 0;
+  ASSERT_GE(H5Aread(step, H5T_NATIVE_INT, &number), 0);
+  EXPECT_EQ(number, 7);
+  H5Aclose(step);
+  H5Dclose(weights);
+  H5Fclose(file);
+}
+
+TEST(Snapshot, RefusesNonFiniteValues) {
+  const TemporaryFolder folder;
+  Snapshot snapshot = example();
+  snapshot.weights[17] = std::numeric_limits<float>::infinity();
+  const auto write = [&] { write_snapshot(folder / "s.h5", snapshot); };
+  EXPECT_EQ(thrown<std::invalid_argument>(write),
+            "[snapshot] needs finite values, received inf in weights[17]");
+  snapshot = example();
+  snapshot.buffers[2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(thrown<std::invalid_argument>(write),
+            "[snapshot] needs finite values, received nan in buffers[2]");
+  snapshot = example();
+  snapshot.train_loss = std::numeric_limits<double>::infinity();
+  EXPECT_THROW(write(), std::invalid_argument);
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(Snapshot, RefusesMissingForeignAndEmptyFiles) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(read_snapshot(folder / "none.h5"), std::invalid_argument);
+  for (const std::string& text :
+       {std::string(), std::string("\x89HDF\r\n\x1a\n", 8), std::string(2000, 'x')}) {
+    put_file(folder / "foreign.h5", text);
+    EXPECT_FALSE(is_snapshot(folder / "foreign.h5"));
+    EXPECT_NE(thrown<std::invalid_argument>([&] {
+                read_snapshot(folder / "foreign.h5");
+              }).find("is not a snapshot"),
+              std::string::npos);
+  }
+}
+
+TEST(Snapshot, DetectsTruncationAtAnyLength) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  write_snapshot(path, example());
+  const std::string text = text_of_file(path);
+  for (std::size_t length : {18UL, 100UL, 511UL, 512UL, 513UL, 1000UL, 2048UL, text.size() - 1}) {
+    put_file(path, text.substr(0, length));
+    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot(path); }).find("is damaged"),
+              std::string::npos)
+        << length;
+  }
+  put_file(path, text + '\0');
+  EXPECT_THROW(read_snapshot_info(path), std::runtime_error);
+}
+
+TEST(Snapshot, DetectsEveryFlippedBit) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  write_snapshot(path, example());
+  constexpr std::size_t kMagicBits = 18 * 8;
+  for_each_flipped_bit(path, 512, 300, [&](std::size_t bit) {
+    const auto read = [&] { read_snapshot_info(path); };
+    const std::string text =
+        bit < kMagicBits ? thrown<std::invalid_argument>(read) : thrown<std::runtime_error>(read);
+    EXPECT_NE(text.find(bit < kMagicBits ? "is not a snapshot" : "is damaged"), std::string::npos)
+        << "bit " << bit << ": " << text;
+  });
+  expect_equal(read_snapshot(path), example());
+}
+
+TEST(Snapshot, MayBeReadAndWrittenByManyThreads) {
+  const TemporaryFolder folder;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&folder, i] {
+        const auto path = folder / ("s" + std::to_string(i));
+        for (int step = 0; step < 10; ++step) {
+          write_snapshot(path, example(step));
+          EXPECT_EQ(read_snapshot(path).step, step);
+        }
+      });
+    }
+  }
+  EXPECT_EQ(folder.count(), 4U);
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

@@ -1,0 +1,167 @@
+#include "checkpoints/state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "checkpoints/folder_commit.h"
+#include "tests/checkpoints/damage.h"
+#include "tests/checkpoints/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+State example() {
+  State state;
+  state.scalars = {{"step", 12},
+                   {"loss", 0.1 + 0.2},
+                   {"tiny", 5e-324},
+                   {"minus_zero", -0.0},
+                   {"seed", std::numeric_limits<std::uint64_t>::max()},
+                   {"inverse_hessian", {1.0 / 3.0, -2.5e-17, 1e300}},
+                   {"data", {{"file", "train \"set\" \xC3\xA9"}}}};
+  for (int i = 0; i < 100; ++i) state.vectors["weights"].push_back(std::sin(1.0F + i));
+  state.vectors["weights"][3] = -0.0F;
+  state.vectors["empty"] = {};
+  state.counters["batches"] = {std::numeric_limits<std::int64_t>::min(), 7};
+  return state;
+}
+
+void expect_equal(const State& received, const State& expected) {
+  EXPECT_EQ(received.scalars, expected.scalars);
+  EXPECT_EQ(received.counters, expected.counters);
+  ASSERT_EQ(received.vectors.size(), expected.vectors.size());
+  for (const auto& [name, values] : expected.vectors) {
+    const auto bytes = std::as_bytes(std::span(values));
+    const auto other = std::as_bytes(std::span(received.vectors.at(name)));
+    EXPECT_TRUE(std::ranges::equal(bytes, other)) << name;
+  }
+}
+
+TEST(State, ComesBackBitForBit) {
+  const TemporaryFolder folder;
+  write_state(folder / "state", example());
+  const State received = read_state(folder / "state");
+  expect_equal(received, example());
+  EXPECT_TRUE(std::signbit(received.scalars["minus_zero"].get<double>()));
+  EXPECT_EQ(text_of_file(folder / "state" / "weights.f32").size(), 400U);
+  EXPECT_TRUE(is_state(folder / "state"));
+  EXPECT_FALSE(is_state(folder.path()));
+}
+
+TEST(State, ReplacesAnOlderStateOfThatName) {
+  const TemporaryFolder folder;
+  State old = example();
+  old.vectors["momentum"] = {1.0F};
+  write_state(folder / "state", old);
+  write_state(folder / "state", example());
+  expect_equal(read_state(folder / "state"), example());
+  EXPECT_FALSE(std::filesystem::exists(folder / "state" / "momentum.f32"));
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(CommitFolder, ReplacesAlsoWhereFoldersCannotBeSwapped) {
+  for (const auto how : {Replacement::exchange, Replacement::two_renames}) {
+    const TemporaryFolder folder;
+    for (const auto* name : {"new.tmp", "final", "final.old.tmp"}) {
+      std::filesystem::create_directory(folder / name);
+      put_file(folder / name / "file", name);
+    }
+    if (how == Replacement::exchange) std::filesystem::remove_all(folder / "final.old.tmp");
+    commit_folder(folder / "new.tmp", folder / "final", how);
+    EXPECT_EQ(text_of_file(folder / "final" / "file"), "new.tmp");
+    EXPECT_EQ(folder.count(), 1U);
+  }
+}
+
+TEST(CommitFolder, RefusesAFileInTheWay) {
+  const TemporaryFolder folder;
+  put_file(folder / "state", "a file");
+  EXPECT_THROW(write_state(folder / "state", example()), std::runtime_error);
+  EXPECT_EQ(text_of_file(folder / "state"), "a file");
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(State, NonFiniteScalarsBecomeNullAndComeBackAsNan) {
+  const TemporaryFolder folder;
+  State state = example();
+  state.scalars["best_loss"] = std::numeric_limits<double>::quiet_NaN();
+  state.scalars["worst_loss"] = std::numeric_limits<double>::infinity();
+  write_state(folder / "state", state);
+  const State received = read_state(folder / "state");
+  EXPECT_TRUE(std::isnan(number_or_nan(received.scalars["best_loss"])));
+  EXPECT_TRUE(std::isnan(number_or_nan(received.scalars["worst_loss"])));
+  EXPECT_EQ(number_or_nan(received.scalars["loss"]), 0.1 + 0.2);
+  EXPECT_THROW(number_or_nan("text"), std::runtime_error);
+}
+
+TEST(State, RefusesNonFiniteVectorsAndUnsafeNames) {
+  const TemporaryFolder folder;
+  State state = example();
+  state.vectors["weights"][42] = std::numeric_limits<float>::quiet_NaN();
+  const auto write = [&] { write_state(folder / "state", state); };
+  EXPECT_EQ(thrown<std::invalid_argument>(write),
+            "[state] needs finite values, received nan in weights[42]");
+  for (const auto* name : {"", "../weights", "a/b", ".hidden", "a b"}) {
+    state = example();
+    state.counters[name] = {1};
+    EXPECT_NE(thrown<std::invalid_argument>(write).find(name), std::string::npos) << name;
+  }
+  state = example();
+  state.scalars = nlohmann::json::array();
+  EXPECT_THROW(write(), std::invalid_argument);
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(State, RefusesMissingFolders) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(read_state(folder / "none"), std::invalid_argument);
+  EXPECT_THROW(read_state_header(folder.path()), std::invalid_argument);
+}
+
+TEST(State, NamesAMissingOrTruncatedFile) {
+  const TemporaryFolder folder;
+  const auto read = [&] { read_state(folder / "state"); };
+  for (const std::string name : {"weights.f32", "batches.i64"}) {
+    write_state(folder / "state", example());
+    const auto path = folder / "state" / name;
+    const std::string text = text_of_file(path);
+    for (std::size_t length : {std::size_t{0}, std::size_t{3}, text.size() - 1, text.size() - 8}) {
+      put_file(path, text.substr(0, length));
+      EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: needs"),
+                std::string::npos)
+          << length;
+    }
+    std::filesystem::remove(path);
+    EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: it is missing"),
+              std::string::npos);
+  }
+}
+
+TEST(State, DetectsEveryFlippedBit) {
+  const TemporaryFolder folder;
+  write_state(folder / "state", example());
+  for (const std::string name : {"state.json", "weights.f32", "batches.i64"}) {
+    for_each_flipped_bit(folder / "state" / name, 80, 200, [&](std::size_t bit) {
+      const auto text = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
+      EXPECT_NE(text.find(name + "' is damaged"), std::string::npos) << bit << ": " << text;
+    });
+  }
+  expect_equal(read_state(folder / "state"), example());
+}
+
+TEST(State, DetectsATruncatedHeader) {
+  const TemporaryFolder folder;
+  write_state(folder / "state", example());
+  const auto path = folder / "state" / "state.json";
+  const std::string text = text_of_file(path);
+  for (std::size_t length = 0; length < text.size(); length += 7) {
+    put_file(path, text.substr(0, length));
+    EXPECT_THROW(read_state(folder / "state"), std::runtime_error) << length;
+  }
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

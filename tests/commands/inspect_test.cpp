@@ -1,0 +1,186 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/state.h"
+#include "tests/commands/program.h"
+
+namespace dimred::commands {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome inspect(const fs::path& path) { return dimred_program("inspect " + path.string()); }
+
+void expect_shown(const Outcome& outcome, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors, "");
+  for (const auto& part : parts) EXPECT_THAT(outcome.output, HasSubstr(part));
+}
+
+void expect_damaged(const Outcome& outcome, const std::string& named) {
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  EXPECT_THAT(outcome.errors, HasSubstr("dimred inspect: error: "));
+  EXPECT_THAT(outcome.output + outcome.errors, HasSubstr(named));
+}
+
+fs::path write_state(const fs::path& folder) {
+  checkpoints::State state;
+  state.scalars = {{"step", 938}, {"epoch", 1}};
+  state.vectors["weights"] = std::vector<float>(40, 0.25F);
+  state.counters["counters"] = {1, 2, 3};
+  return checkpoints::StateStore(folder, 3).save(state);
+}
+
+TEST(InspectSnapshot, ShowsItsContents) {
+  const ScratchFolder folder;
+  const auto file = first_file(write_snapshots(folder.path(), 1));
+  expect_shown(inspect(file),
+               {"digest verified",
+                "40 float32",
+                "conv.weight",
+                "4 x 1 x 3 x 3",
+                small_layout().hash,
+                "0.5",
+                "not measured"});
+}
+
+class DamagedSnapshot : public testing::TestWithParam<std::int64_t> {};
+TEST_P(DamagedSnapshot, ExitsWith1) {
+  const ScratchFolder folder;
+  const auto file = first_file(write_snapshots(folder.path(), 1));
+  flip_bit(file, GetParam());
+  expect_damaged(inspect(file), file.string());
+}
+// In the magic, in the digest, in the user block's rest, in HDF5's head, in the middle, at the end.
+INSTANTIATE_TEST_SUITE_P(Inspect, DamagedSnapshot, testing::Values(0, 30, 500, 520, 1500, -1));
+
+TEST(InspectSnapshot, TruncationAtAnyLengthIsDamage) {
+  const ScratchFolder folder;
+  const auto file = first_file(write_snapshots(folder.path(), 1));
+  for (const std::uintmax_t size : {2000, 600, 512, 511, 18, 5, 0}) {
+    fs::resize_file(file, size);
+    expect_damaged(inspect(file), file.string());
+  }
+}
+
+TEST(InspectFolder, ListsSnapshotsAndNamesTheDamagedOne) {
+  const ScratchFolder folder;
+  const auto snapshots = write_snapshots(folder.path(), 3);
+  expect_shown(inspect(snapshots), {"snapshot_00000003.h5", "epoch 2, step 2"});
+  flip_bit(first_file(snapshots), -1);
+  const auto outcome = inspect(snapshots);
+  expect_damaged(outcome, "DAMAGED");
+  EXPECT_THAT(outcome.output, HasSubstr("snapshot_00000003.h5"));
+}
+
+TEST(InspectFolder, SaysWhenModelsAreMixed) {
+  const ScratchFolder folder;
+  const auto snapshots = write_snapshots(folder.path(), 2);
+  EXPECT_THAT(inspect(snapshots).output, Not(HasSubstr("different models")));
+  auto other = small_snapshot(9);
+  other.layout_hash = std::string(32, 'a');
+  checkpoints::write_snapshot(snapshots / "snapshot_00000009.h5", other);
+  EXPECT_THAT(inspect(snapshots).output, HasSubstr("different models"));
+}
+
+TEST(InspectFolder, RefusesWhatHoldsNothingOfOurs) {
+  const ScratchFolder folder;
+  folder.write("notes.txt", "hello");
+  const auto outcome = inspect(folder.path());
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr(folder.path().string()));
+}
+
+TEST(InspectState, ShowsScalarsAndVectorsFromFolderOrHeader) {
+  const ScratchFolder folder;
+  const auto state = write_state(folder.path());
+  for (const auto& path : {state, state / "state.json"}) {
+    expect_shown(inspect(path), {"digests verified", "938", "40 float32", "3 int64"});
+  }
+  expect_shown(inspect(folder.path()), {state.filename().string(), "1 vectors, 1 counters"});
+}
+
+TEST(InspectState, NamesADamagedVector) {
+  const ScratchFolder folder;
+  const auto state = write_state(folder.path());
+  flip_bit(state / "weights.f32", 3);
+  expect_damaged(inspect(state), "weights.f32");
+  expect_damaged(inspect(folder.path()), "weights.f32");
+}
+
+TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
+  const ScratchFolder folder;
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  const auto matrix = folder.path() / "pca_mat.npy";
+  ASSERT_EQ(dimred_program(
+                concat("pca ", snapshots.string(), " --components 3 --output ", matrix.string()))
+                .code,
+            0);
+  for (const auto& path : {matrix, folder.path() / "pca_mat.json"}) {
+    expect_shown(
+        inspect(path),
+        {"3 x 40", "float32", "order               C", small_layout().hash, "explained variance"});
+  }
+  fs::remove(folder.path() / "pca_mat.json");
+  expect_shown(inspect(matrix), {"3 x 40", "sidecar             none"});
+}
+
+TEST(InspectMatrix, TruncationIsDamage) {
+  const ScratchFolder folder;
+  auto bytes = checkpoints::npy_header_bytes({2, 3});
+  const auto file = folder.write("p.npy", bytes + std::string(23, '\0'));
+  expect_damaged(inspect(file), file.string());
+}
+
+TEST(InspectSafetensors, ShowsTensors) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "twin.safetensors";
+  checkpoints::write_safetensors(file, {{"fc.weight", {2, 3}, std::vector<float>(6, 1)}});
+  expect_shown(inspect(file), {"fc.weight", "F32", "2 x 3"});
+  expect_shown(inspect(folder.path()), {"twin.safetensors"});
+  fs::resize_file(file, fs::file_size(file) - 1);
+  expect_damaged(inspect(file), file.string());
+  expect_damaged(inspect(folder.path()), "twin.safetensors");
+}
+
+/// A run folder as the trainers leave it.
+class InspectRun : public testing::Test {
+ protected:
+  InspectRun() {
+    folder.write("config.toml", "epochs = 1\n");
+    folder.write("manifest.json", R"({"outcome": "finished", "seed": 7, "details": {}})");
+    folder.write("curve.csv",
+                 "stage,step,test_accuracy\nstage1,469,0.81\nstage1,938,0.89\nstage1,14");
+    write_snapshots(folder.path(), 2);
+    write_state(folder.path() / "checkpoints");
+  }
+  ScratchFolder folder;
+};
+
+TEST_F(InspectRun, ShowsOutcomeLastWholeRowSnapshotsAndStates) {
+  const auto outcome = inspect(folder.path());
+  expect_shown(
+      outcome,
+      {"finished", "curve rows          2", "0.89", "snapshot_00000002.h5", "state_00000938"});
+  EXPECT_THAT(outcome.output, Not(HasSubstr("0.81")));
+  EXPECT_EQ(inspect(folder.path() / "config.toml").output, outcome.output);
+}
+
+TEST_F(InspectRun, DamageInsideIsFound) {
+  flip_bit(first_file(folder.path() / "snapshots"), -1);
+  expect_damaged(inspect(folder.path()), "snapshot_00000001.h5");
+}
+
+TEST_F(InspectRun, BrokenManifestIsDamage) {
+  folder.write("manifest.json", "{\"outcome\": ");
+  const auto outcome = inspect(folder.path());
+  expect_damaged(outcome, "manifest.json");
+  EXPECT_THAT(outcome.output, HasSubstr("snapshot_00000002.h5"));
+}
+
+}  // namespace
+}  // namespace dimred::commands

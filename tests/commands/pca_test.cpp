@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/commands/program.h"
+
+namespace dimred::commands {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Snapshots in a scratch folder, and `dimred pca` on them.
+class Pca : public testing::Test {
+ protected:
+  Outcome pca(const std::string& options) const {
+    return dimred_program(concat("pca ",
+                                 (folder.path() / "snapshots").string(),
+                                 " --output ",
+                                 output.string(),
+                                 ' ',
+                                 options));
+  }
+  void expect_nothing_written(const Outcome& outcome, int code, const std::string& part) const {
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(part));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("snapshots"));
+  }
+  ScratchFolder folder;
+  fs::path output = folder.path() / "pca_mat.npy";
+};
+
+TEST_F(Pca, WritesMatrixAndSidecarAndSaysSo) {
+  write_snapshots(folder.path(), 6);
+  const auto outcome = pca("--components 3");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape, (std::vector<std::int64_t>{3, 40}));
+  EXPECT_TRUE(fs::exists(folder.path() / "pca_mat.json"));
+  EXPECT_THAT(outcome.output, HasSubstr("wrote " + output.string()));
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST_F(Pca, QuietPrintsNothing) {
+  write_snapshots(folder.path(), 6);
+  const auto outcome = pca("--components 3 --quiet");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.output + outcome.errors, "");
+  EXPECT_TRUE(fs::exists(output));
+}
+
+TEST_F(Pca, OptionsMayComeFromAFile) {
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  const auto config = folder.write("pca.toml",
+                                   concat("snapshots = '",
+                                          snapshots.string(),
+                                          "'\ncomponents = 2\noutput = '",
+                                          output.string(),
+                                          "'\n"));
+  EXPECT_EQ(dimred_program("pca --config " + config.string()).code, 0);
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 2);
+}
+
+TEST_F(Pca, RefusesTooFewSnapshots) {
+  write_snapshots(folder.path(), 6);
+  expect_nothing_written(pca("--components 6"), 2, "needs n - 1 >= k, received n = 6, k = 6");
+}
+
+TEST_F(Pca, RefusesAnEmptyFolder) {
+  fs::create_directory(folder.path() / "snapshots");
+  expect_nothing_written(pca(""), 2, "snapshots");
+}
+
+TEST_F(Pca, NamesADamagedSnapshot) {
+  const auto victim = first_file(write_snapshots(folder.path(), 6));
+  flip_bit(victim, -1);
+  expect_nothing_written(pca("--components 3"), 1, victim.string());
+}
+
+TEST_F(Pca, NamesATruncatedSnapshot) {
+  const auto victim = first_file(write_snapshots(folder.path(), 6));
+  fs::resize_file(victim, fs::file_size(victim) - 1);
+  expect_nothing_written(pca("--components 3"), 1, victim.string());
+}
+
+TEST_F(Pca, RefusesSnapshotsOfDifferentModels) {
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  auto other = small_snapshot(7);
+  const auto layout = layout::make_layout({{"dense.weight", {10, 4}}});
+  other.layout_json = layout::to_json(layout);
+  other.layout_hash = layout.hash;
+  checkpoints::SnapshotStore(snapshots, 1000).save(other);
+  expect_nothing_written(pca("--components 3"), 2, "snapshot_00000007.h5");
+}
+
+TEST_F(Pca, LeavesAnExistingMatrixAlone) {
+  write_snapshots(folder.path(), 6);
+  folder.write("pca_mat.npy", "precious");
+  const auto refused = pca("--components 3");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("exists already"));
+  EXPECT_EQ(read_all(output), "precious");
+  EXPECT_EQ(pca("--components 3 --overwrite").code, 0);
+  EXPECT_NE(read_all(output), "precious");
+}
+
+TEST_F(Pca, LeavesAnExistingSidecarAlone) {
+  write_snapshots(folder.path(), 6);
+  folder.write("pca_mat.json", "precious");
+  EXPECT_EQ(pca("--components 3").code, 2);
+  EXPECT_EQ(read_all(folder.path() / "pca_mat.json"), "precious");
+  EXPECT_FALSE(fs::exists(output));
+}
+
+TEST_F(Pca, NeverReplacesItsOwnInput) {
+  const std::vector<float> values(12, 1);
+  std::string bytes = checkpoints::npy_header_bytes({3, 4});
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  const auto input = folder.write("w.npy", bytes);
+  const auto outcome = dimred_program(
+      concat("pca --overwrite --components 1 ", input.string(), " --output ", input.string()));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("would replace the snapshots themselves"));
+  EXPECT_EQ(read_all(input), bytes);
+}
+
+}  // namespace
+}  // namespace dimred::commands

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// Writes IDX files, sound or damaged, for the tests of data/.
+namespace dimred::data {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// A folder of this test alone, removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dimred_data_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline Bytes idx_bytes(const std::vector<std::uint32_t>& dimensions, const Bytes& data) {
+  Bytes bytes = {0, 0, 8, static_cast<std::uint8_t>(dimensions.size())};
+  for (const auto dimension : dimensions) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<std::uint8_t>(dimension >> shift));
+    }
+  }
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  return bytes;
+}
+
+inline void write_file(const std::filesystem::path& path, const Bytes& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+}
+
+inline void write_gz(const std::filesystem::path& path, const Bytes& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  const auto size = static_cast<unsigned>(bytes.size());
+  const bool written =
+      file != nullptr && gzwrite(file, bytes.data(), size) == static_cast<int>(size);
+  if (!written || gzclose(file) != Z_OK) throw std::runtime_error("cannot write " + path.string());
+}
+
+inline Bytes read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// What a sound little set holds: 5 images of 2 x 3, pixel i = 7 i mod 256, labels 3 1 4 1 5.
+inline Bytes little_pixels() {
+  Bytes pixels(30);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(7 * i);
+  return pixels;
+}
+inline Bytes little_images() { return idx_bytes({5, 2, 3}, little_pixels()); }
+inline Bytes little_labels() { return idx_bytes({5}, {3, 1, 4, 1, 5}); }
+
+}  // namespace dimred::data

@@ -1,0 +1,157 @@
+#include "data/preprocess.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "support/random.h"
+#include "tests/data/constructed_dataset.h"
+
+namespace dimred::data {
+namespace {
+
+Preprocessing three_channels(std::int64_t pad, bool flip) {
+  return {
+      .mean = {0.1, 0.5, 0.9}, .deviation = {0.25, 0.3, 2}, .pad = pad, .flip = flip, .seed = 77};
+}
+
+std::vector<float> run(const Sample& sample,
+                       const Preprocessing& options,
+                       std::int64_t epoch,
+                       std::int64_t index) {
+  std::vector<float> out(static_cast<std::size_t>(sample.shape.size()), -99.0F);
+  preprocess(sample, options, pixel_table(options), epoch, index, out);
+  return out;
+}
+
+// Pads the whole image, cuts the window out, mirrors it, and normalises: every step as described.
+std::vector<float> naive(const Sample& sample,
+                         const Preprocessing& options,
+                         std::int64_t epoch,
+                         std::int64_t index) {
+  const auto [channels, height, width] = sample.shape;
+  const auto pad = options.pad, wide = width + 2 * pad;
+  RandomStream stream(options.seed,
+                      RandomPurpose::augmentation,
+                      static_cast<std::uint64_t>(epoch),
+                      static_cast<std::uint64_t>(index));
+  const auto top = stream.below(static_cast<std::uint32_t>(2 * pad + 1));
+  const auto left = stream.below(static_cast<std::uint32_t>(2 * pad + 1));
+  const bool mirrored = stream.below(2) == 1 && options.flip;
+  std::vector<float> out;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    std::vector<int> padded(static_cast<std::size_t>((height + 2 * pad) * wide), 0);
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        padded[static_cast<std::size_t>((y + pad) * wide + x + pad)] =
+            sample.pixels[static_cast<std::size_t>((c * height + y) * width + x)];
+      }
+    }
+    const auto channel = static_cast<std::size_t>(c);
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        const auto column = mirrored ? width - 1 - x : x;
+        const int pixel = padded[static_cast<std::size_t>((y + top) * wide + column + left)];
+        out.push_back(static_cast<float>((pixel / 255.0 - options.mean[channel]) /
+                                         options.deviation[channel]));
+      }
+    }
+  }
+  return out;
+}
+
+TEST(Preprocess, NormalisesEveryPixelValue) {
+  std::vector<std::uint8_t> pixels(256);
+  for (std::size_t i = 0; i < 256; ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  const Preprocessing options{.mean = {0.2860}, .deviation = {0.3530}};
+  const auto out = run({{1, 16, 16}, pixels, 0}, options, 0, 0);
+  for (int i = 0; i < 256; ++i) {
+    // One rounding to float32 and nothing else.
+    EXPECT_EQ(out[static_cast<std::size_t>(i)], static_cast<float>((i / 255.0 - 0.2860) / 0.3530));
+  }
+}
+
+TEST(Preprocess, PadCropFlipEqualsTheNaiveImplementation) {
+  const ConstructedDataset dataset(20, {3, 5, 4});
+  std::vector<std::uint8_t> scratch;
+  for (const auto& options : {three_channels(0, false),
+                              three_channels(0, true),
+                              three_channels(2, false),
+                              three_channels(3, true)}) {
+    for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
+      for (std::int64_t index = 0; index < dataset.size(); ++index) {
+        const auto sample = dataset.read(index, scratch);
+        ASSERT_EQ(run(sample, options, epoch, index), naive(sample, options, epoch, index))
+            << "pad " << options.pad << ", flip " << options.flip << ", epoch " << epoch
+            << ", sample " << index;
+      }
+    }
+  }
+}
+
+TEST(Preprocess, ReachesEveryCropAndBothSides) {
+  // Distinct pixels, so every one of 5 x 5 offsets x 2 sides gives another image; 2000 draws miss
+  // one of 50 with probability < 50 (1 - 1/50)^2000 = 1e-16.
+  std::vector<std::uint8_t> pixels(16);
+  for (std::size_t i = 0; i < 16; ++i) pixels[i] = static_cast<std::uint8_t>(i + 1);
+  const Preprocessing options{.mean = {0}, .deviation = {1}, .pad = 2, .flip = true};
+  std::set<std::vector<float>> images;
+  for (std::int64_t index = 0; index < 2000; ++index) {
+    images.insert(run({{1, 4, 4}, pixels, 0}, options, 0, index));
+  }
+  EXPECT_EQ(images.size(), 50U);
+}
+
+TEST(Preprocess, AugmentationDependsOnSeedEpochAndSample) {
+  const ConstructedDataset dataset(1, {3, 9, 9});
+  std::vector<std::uint8_t> scratch;
+  const auto sample = dataset.read(0, scratch);
+  auto options = three_channels(4, true);
+  const auto differing = [&](auto change) {
+    int count = 0;
+    for (std::int64_t i = 0; i < 50; ++i) count += run(sample, options, 3, i) != change(i) ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(differing([&](auto i) { return run(sample, options, 3, i); }), 0);
+  // 162 crops and sides: 50 pairs agree by chance .3 times; more than 10 of them never.
+  EXPECT_GT(differing([&](auto i) { return run(sample, options, 4, i); }), 40);
+  EXPECT_GT(differing([&](auto i) { return run(sample, options, 3, i + 1000); }), 40);
+  auto reseeded = options;
+  reseeded.seed = 78;
+  EXPECT_GT(differing([&](auto i) { return run(sample, reseeded, 3, i); }), 40);
+}
+
+TEST(Preprocess, WithoutAugmentationOnlyNormalises) {
+  const ConstructedDataset dataset(1, {3, 9, 9});
+  std::vector<std::uint8_t> scratch;
+  const auto sample = dataset.read(0, scratch);
+  const auto evaluation = without_augmentation(three_channels(4, true));
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    ASSERT_EQ(run(sample, evaluation, epoch, 0), run(sample, three_channels(0, false), 0, 0));
+  }
+}
+
+TEST(Preprocessing, RefusesBadValues) {
+  const ImageShape shape{3, 5, 4};
+  EXPECT_NO_THROW(validate(three_channels(3, true), shape));
+  EXPECT_THROW(validate(three_channels(4, true), shape), std::invalid_argument);  // pad < width
+  EXPECT_THROW(validate(three_channels(-1, true), shape), std::invalid_argument);
+  EXPECT_THROW(validate(three_channels(0, true), {1, 5, 4}), std::invalid_argument);
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const double deviation : {0.0, -1.0, infinite, std::nan("")}) {
+    auto options = three_channels(0, false);
+    options.deviation[1] = deviation;
+    EXPECT_THROW(validate(options, shape), std::invalid_argument) << deviation;
+  }
+  auto options = three_channels(0, false);
+  options.mean[2] = infinite;
+  EXPECT_THROW(validate(options, shape), std::invalid_argument);
+  options.mean.pop_back();
+  EXPECT_THROW(validate(options, shape), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dimred::data

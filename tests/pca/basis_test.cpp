@@ -1,0 +1,257 @@
+#include "pca/basis.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "layout/layout.h"
+#include "layout/shard.h"
+#include "support/errors.h"
+#include "tests/pca/matrices.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::Matrix;
+using testing::put_file;
+using testing::ScratchFolder;
+using testing::thrown;
+
+/// 4-D weights in both memory formats, a matrix, and sizes that no 16 divides.
+layout::Layout model(bool channels_last = true) {
+  const auto format =
+      channels_last ? layout::MemoryFormat::channels_last : layout::MemoryFormat::contiguous;
+  std::vector<layout::Parameter> parameters(5);
+  parameters[0].name = "conv1.weight";
+  parameters[0].shape = {8, 3, 3, 3};
+  parameters[0].memory_format = format;
+  parameters[1].name = "conv1.bias";
+  parameters[1].shape = {7};
+  parameters[2].name = "conv2.weight";
+  parameters[2].shape = {16, 8, 5, 5};
+  parameters[2].memory_format = format;
+  parameters[3].name = "dense.weight";
+  parameters[3].shape = {130, 131};
+  parameters[4].name = "dense.bias";
+  parameters[4].shape = {130};
+  return layout::make_layout(parameters);
+}
+
+layout::Shard whole(const layout::Layout& layout) { return layout::shard_of(layout, 0, 1); }
+
+/// A k x M .npy as NumPy would write it.
+template <class T>
+void write_npy(const std::filesystem::path& path, const Matrix& rows, bool fortran) {
+  std::string header = checkpoints::npy_header_bytes({rows.rows(), rows.cols()});
+  if (sizeof(T) == 8) header.replace(header.find("<f4"), 3, "<f8");
+  if (fortran) header.replace(header.find("False"), 5, "True ");
+  std::vector<T> values(static_cast<std::size_t>(rows.size()));
+  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+    for (Eigen::Index j = 0; j < rows.cols(); ++j) {
+      values[static_cast<std::size_t>(fortran ? j * rows.rows() + i : i * rows.cols() + j)] =
+          static_cast<T>(rows(i, j));
+    }
+  }
+  put_file(path,
+           header + std::string(reinterpret_cast<const char*>(values.data()),
+                                values.size() * sizeof(T)));
+}
+
+/// Row by row what layout::file_to_memory makes of it.
+std::vector<float> in_memory_order(const layout::Layout& layout, const Matrix& rows) {
+  std::vector<float> all;
+  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+    const std::vector<float> file = testing::to_float(rows.row(i));
+    std::vector<float> memory(static_cast<std::size_t>(layout.memory_size));
+    layout::file_to_memory(layout, file, memory);
+    all.insert(all.end(), memory.begin(), memory.end());
+  }
+  return all;
+}
+
+TEST(LoadBasis, ReadsBothOrdersAndTypesIntoMemoryOrder) {
+  const ScratchFolder folder;
+  const layout::Layout layout = model();
+  const Matrix rows = testing::random_rows(6, layout.file_size, 1);
+  write_npy<float>(folder / "c4.npy", rows, false);
+  write_npy<float>(folder / "f4.npy", rows, true);
+  write_npy<double>(folder / "c8.npy", rows, false);
+  write_npy<double>(folder / "f8.npy", rows, true);
+  const std::vector<float> expected = in_memory_order(layout, rows);
+  for (const char* name : {"c4.npy", "f4.npy", "c8.npy", "f8.npy"}) {
+    const Basis basis = load_basis(folder / name, layout, whole(layout));
+    EXPECT_EQ(basis.components, 6);
+    EXPECT_EQ(basis.columns, layout.memory_size);
+    EXPECT_TRUE(basis.values == expected) << name;
+    EXPECT_FALSE(basis.layout_checked);
+    EXPECT_TRUE(basis.singular_values.empty());
+    EXPECT_LT(basis.orthonormality_error, 1e-7);  // float32 rounding of entries of norm 1
+    EXPECT_GT(basis.orthonormality_error, 0);
+  }
+  EXPECT_TRUE(read_basis_header(folder / "f8.npy").fortran_order);
+  EXPECT_EQ(read_basis_header(folder / "f8.npy").item_bytes, 8);
+  EXPECT_EQ(read_basis_header(folder / "c4.npy").columns, layout.file_size);
+}
+
+TEST(LoadBasis, TakesTheFirstComponents) {
+  const ScratchFolder folder;
+  const layout::Layout layout = model();
+  const Matrix rows = testing::random_rows(6, layout.file_size, 2);
+  write_npy<float>(folder / "p.npy", rows, false);
+  const Basis basis = load_basis(folder / "p.npy", layout, whole(layout), 2);
+  EXPECT_EQ(basis.components, 2);
+  EXPECT_TRUE(basis.values == in_memory_order(layout, rows.topRows(2)));
+  for (const std::int64_t components : {-1, 7}) {
+    EXPECT_THROW(load_basis(folder / "p.npy", layout, whole(layout), components),
+                 std::invalid_argument);
+  }
+}
+
+/// A fitted matrix with its sidecar, for 60,000 columns: 4 digest blocks.
+struct Fitted {
+  ScratchFolder folder;
+  layout::Layout layout;
+  std::filesystem::path npy = folder / "p.npy";
+
+  Fitted() {
+    std::vector<layout::Parameter> parameters(3);
+    parameters[0].name = "a";
+    parameters[0].shape = {100, 4, 5, 5};
+    parameters[0].memory_format = layout::MemoryFormat::channels_last;
+    parameters[1].name = "b";
+    parameters[1].shape = {49990};
+    parameters[2].name = "c";
+    parameters[2].shape = {10};
+    layout = layout::make_layout(parameters);
+    const auto source = testing::source_of(testing::random_matrix(9, 60000, 3));
+    fit(*source, testing::options_of(5), npy);
+  }
+};
+
+TEST(LoadBasis, OfShardsReassemblesTheWhole) {
+  const Fitted fitted;
+  const Basis all = load_basis(fitted.npy, fitted.layout, whole(fitted.layout));
+  EXPECT_TRUE(all.values == in_memory_order(fitted.layout, testing::read_matrix(fitted.npy)));
+  ASSERT_EQ(all.singular_values.size(), 5U);
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    std::int64_t begin = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const layout::Shard shard = layout::shard_of(fitted.layout, rank, ranks);
+      const Basis part = load_basis(fitted.npy, fitted.layout, shard);
+      ASSERT_EQ(part.columns, shard.memory_columns());
+      EXPECT_EQ(std::isnan(part.orthonormality_error), ranks > 1);
+      for (std::int64_t j = 0; j < 5; ++j) {
+        EXPECT_TRUE(std::equal(part.values.begin() + j * part.columns,
+                               part.values.begin() + (j + 1) * part.columns,
+                               all.values.begin() + j * all.columns + begin))
+            << ranks << ' ' << rank << ' ' << j;
+      }
+      begin += part.columns;
+    }
+    EXPECT_EQ(begin, all.columns);
+  }
+}
+
+TEST(LoadBasis, SumsOrthonormalityOverRanks) {
+  const Fitted fitted;
+  std::vector<double> other;
+  const layout::Shard second = layout::shard_of(fitted.layout, 1, 2);
+  EXPECT_THROW(load_basis(fitted.npy, fitted.layout, second, 0, 1e-3, [&](std::span<double> sum) {
+                 other.assign(sum.begin(), sum.end());  // half of P P' alone is not I
+               }),
+               std::invalid_argument);
+  const Basis first = load_basis(fitted.npy,
+                                 fitted.layout,
+                                 layout::shard_of(fitted.layout, 0, 2),
+                                 0,
+                                 1e-3,
+                                 [&](std::span<double> sum) {
+                                   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+                                 });
+  EXPECT_LT(first.orthonormality_error, 1e-6);
+}
+
+TEST(LoadBasis, RefusesRowsThatAreNotOrthonormal) {
+  const ScratchFolder folder;
+  const layout::Layout layout = model();
+  Matrix rows = testing::random_rows(4, layout.file_size, 4);
+  rows.row(2) += 0.25 * rows.row(1);
+  write_npy<float>(folder / "p.npy", rows, false);
+  const std::string text = thrown<std::invalid_argument>(
+      [&] { load_basis(folder / "p.npy", layout, whole(layout)); });
+  EXPECT_NE(text.find("<= 0.001, received 0.25"), std::string::npos) << text;
+  EXPECT_TRUE(std::isnan(
+      load_basis(folder / "p.npy", layout, whole(layout), 0, 0).orthonormality_error));
+}
+
+TEST(LoadBasis, RefusesAnotherModel) {
+  const ScratchFolder folder;
+  const layout::Layout layout = model();
+  write_npy<float>(folder / "p.npy", testing::random_rows(2, layout.file_size + 1, 5), false);
+  const std::string size = concat(layout.file_size);
+  const std::string text = thrown<std::invalid_argument>(
+      [&] { load_basis(folder / "p.npy", layout, whole(layout)); });
+  EXPECT_NE(text.find("M = " + size + " parameters"), std::string::npos) << text;
+}
+
+TEST(LoadBasis, RefusesValuesThatAreNotFinite) {
+  const ScratchFolder folder;
+  const layout::Layout layout = model();
+  Matrix rows = testing::random_rows(3, layout.file_size, 6);
+  rows(1, 17000) = std::numeric_limits<double>::quiet_NaN();
+  write_npy<float>(folder / "p.npy", rows, false);
+  const std::string text =
+      thrown<std::runtime_error>([&] { load_basis(folder / "p.npy", layout, whole(layout)); });
+  EXPECT_NE(text.find("row 1 holds a value that is not finite at column 17000"), std::string::npos)
+      << text;
+}
+
+TEST(LoadBasis, FindsAFlippedBitByTheDigests) {
+  const Fitted fitted;
+  const std::string bytes = testing::text_of_file(fitted.npy);
+  const layout::Shard last = layout::shard_of(fitted.layout, 4, 5);  // columns 48,000 and on
+  for (const std::size_t position :
+       std::vector<std::size_t>{132, 128 + 4 * 4 * 60000 - 5, bytes.size() - 1}) {
+    std::string damaged = bytes;
+    damaged[position] = static_cast<char>(damaged[position] ^ 1);
+    put_file(fitted.npy, damaged);
+    const std::string text = thrown<std::runtime_error>(
+        [&] { load_basis(fitted.npy, fitted.layout, whole(fitted.layout), 2); });
+    EXPECT_NE(text.find("differ from their digest"), std::string::npos) << position << text;
+    // A rank reads only the blocks that hold its columns.
+    EXPECT_EQ(thrown<std::runtime_error>([&] { load_basis(fitted.npy, fitted.layout, last); }) ==
+                  "no exception",
+              position == 132);
+  }
+}
+
+TEST(LoadBasis, RefusesADamagedOrForeignSidecar) {
+  const Fitted fitted;
+  const std::filesystem::path sidecar = fitted.folder / "p.json";
+  const std::string text = testing::text_of_file(sidecar);
+  const auto load = [&] { load_basis(fitted.npy, fitted.layout, whole(fitted.layout)); };
+  for (std::size_t i = 40; i < text.size(); i += text.size() / 60) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    put_file(sidecar, damaged);
+    EXPECT_THROW(load(), std::exception) << i << damaged.substr(i - 10, 20);
+  }
+  put_file(sidecar, text.substr(0, text.size() / 2));
+  EXPECT_NE(thrown<std::runtime_error>(load).find("damaged"), std::string::npos);
+  put_file(sidecar, "{\"components\": 5}");
+  EXPECT_NE(thrown<std::invalid_argument>(load).find("move it away"), std::string::npos);
+  put_file(sidecar, text);
+  EXPECT_NO_THROW(load());
+  // Another matrix of the same model beside it, and one of another shape.
+  const Matrix other = testing::random_rows(5, 60000, 7);
+  write_npy<float>(fitted.npy, other, false);
+  EXPECT_NE(thrown<std::runtime_error>(load).find("digest"), std::string::npos);
+  write_npy<float>(fitted.npy, other.topRows(4), false);
+  EXPECT_NE(thrown<std::runtime_error>(load).find("is another one"), std::string::npos);
+  EXPECT_THROW(read_basis_header(fitted.npy), std::runtime_error);
+  std::filesystem::remove(sidecar);
+  EXPECT_NO_THROW(load());
+}
+
+}  // namespace
+}  // namespace dimred::pca

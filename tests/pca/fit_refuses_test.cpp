@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+
+#include "tests/pca/matrices.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::Matrix;
+using testing::options_of;
+using testing::random_matrix;
+using testing::ScratchFolder;
+using testing::source_of;
+using testing::thrown;
+
+std::string refusal(const SnapshotSource& source,
+                    std::int64_t components,
+                    const std::filesystem::path& output) {
+  return thrown<std::invalid_argument>([&] { fit(source, options_of(components), output); });
+}
+
+TEST(FitRefuses, FewerSnapshotsThanComponentsPlusOne) {
+  const ScratchFolder folder;
+  const auto source = source_of(random_matrix(20, 100, 1));
+  EXPECT_EQ(refusal(*source, 32, folder / "p.npy"),
+            "[pca::fit] needs n - 1 >= k, received n = 20, k = 32");
+  EXPECT_EQ(refusal(*source, 20, folder / "p.npy"),
+            "[pca::fit] needs n - 1 >= k, received n = 20, k = 20");
+  EXPECT_EQ(refusal(*source, 0, folder / "p.npy"), "[pca::fit] needs k >= 1, received k = 0");
+  EXPECT_EQ(refusal(*source, 19, folder / "p.npy"), "no exception");
+}
+
+TEST(FitRefuses, FewerDirectionsThanComponents) {
+  const ScratchFolder folder;
+  Matrix snapshots = random_matrix(12, 4000, 2);
+  snapshots.row(7) = snapshots.row(3);
+  EXPECT_NE(refusal(*source_of(snapshots), 11, folder / "p.npy").find("k = 11 directions, received 12 that span 10"),
+            std::string::npos);
+  snapshots.rowwise() = snapshots.row(0).eval();
+  EXPECT_NE(refusal(*source_of(snapshots), 1, folder / "p.npy").find("12 that span 0"),
+            std::string::npos);
+  // Fewer columns than components: 3 columns span 3 directions.
+  EXPECT_NE(refusal(*source_of(random_matrix(12, 3, 3)), 4, folder / "p.npy").find("span 3"),
+            std::string::npos);
+  EXPECT_TRUE(testing::names_in(folder).empty());
+}
+
+TEST(FitRefuses, ValuesThatAreNotFiniteByRowAndColumn) {
+  const ScratchFolder folder;
+  for (const double bad : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
+    Matrix snapshots = random_matrix(9, 7000, 4);
+    snapshots(5, 6999) = bad;
+    const std::string text = refusal(*source_of(snapshots), 3, folder / "p.npy");
+    EXPECT_NE(text.find("row 5 (memory[5]), column 6999"), std::string::npos) << text;
+  }
+  EXPECT_TRUE(testing::names_in(folder).empty());
+}
+
+TEST(FitRefuses, OutputsThatWouldDestroySomething) {
+  const ScratchFolder folder;
+  fit(*source_of(random_matrix(9, 50, 5)), options_of(8), folder / "w.npy");
+  std::filesystem::remove(folder / "w.json");
+  const std::string before = testing::text_of_file(folder / "w.npy");
+  std::filesystem::create_hard_link(folder / "w.npy", folder / "link.npy");
+  const auto source = open_source(folder / "w.npy");
+  EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("none of its snapshots"), std::string::npos);
+  EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("none of its snapshots"),
+            std::string::npos);
+  EXPECT_EQ(testing::text_of_file(folder / "w.npy"), before);
+
+  testing::put_file(folder / "other.json", "{\"mine\": 1}\n");
+  EXPECT_NE(refusal(*source, 3, folder / "other.npy").find("other.json"), std::string::npos);
+  EXPECT_EQ(testing::text_of_file(folder / "other.json"), "{\"mine\": 1}\n");
+
+  EXPECT_NE(refusal(*source, 3, folder / "p.txt").find("ends in .npy"), std::string::npos);
+  EXPECT_NE(refusal(*source, 3, folder / "none/p.npy").find("folder"), std::string::npos);
+  std::filesystem::create_directory(folder / "d.npy");
+  EXPECT_NE(refusal(*source, 3, folder / "d.npy").find("folder"), std::string::npos);
+  FitOptions options = options_of(3);
+  options.tile_bytes = 1000;
+  EXPECT_THROW(fit(*source, options, folder / "p.npy"), std::invalid_argument);
+}
+
+/// Fails at the given read, as a disk would.
+class FailingSource final : public SnapshotSource {
+ public:
+  FailingSource(const SnapshotSource& good, int reads) : good_(good), left_(reads) {}
+  std::int64_t rows() const override { return good_.rows(); }
+  std::int64_t columns() const override { return good_.columns(); }
+  std::vector<std::string> names() const override { return good_.names(); }
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    if (left_-- <= 0) throw std::runtime_error("disk on fire");
+    good_.read(row, begin, out);
+  }
+
+ private:
+  const SnapshotSource& good_;
+  mutable std::atomic<int> left_;
+};
+
+TEST(FitRefuses, ToLeaveAnythingBehindAfterAReadError) {
+  const ScratchFolder folder;
+  const auto good = source_of(random_matrix(6, 40000, 6));  // 10 blocks, 60 reads a pass
+  fit(*good, options_of(2), folder / "p.npy");
+  const std::string matrix = testing::text_of_file(folder / "p.npy");
+  const std::string sidecar = testing::text_of_file(folder / "p.json");
+  for (const int reads : {0, 31, 60, 91}) {
+    const FailingSource failing(*good, reads);
+    EXPECT_EQ(thrown<std::runtime_error>([&] { fit(failing, options_of(2), folder / "q.npy"); }),
+              "disk on fire");
+    EXPECT_EQ(thrown<std::runtime_error>([&] { fit(failing, options_of(2), folder / "p.npy"); }),
+              "disk on fire");
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"})) << reads;
+  }
+  EXPECT_EQ(testing::text_of_file(folder / "p.npy"), matrix);
+  EXPECT_EQ(testing::text_of_file(folder / "p.json"), sidecar);
+}
+
+}  // namespace
+}  // namespace dimred::pca

@@ -1,0 +1,214 @@
+#include "pca/fit.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cmath>
+#include <thread>
+
+#include "tests/pca/matrices.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::Matrix;
+using testing::options_of;
+using testing::orthonormality_error;
+using testing::random_matrix;
+using testing::read_matrix;
+using testing::reference_svd;
+using testing::ScratchFolder;
+using testing::source_of;
+using testing::subspace_error;
+
+// P is stored in float32: an entry is off by at most 6e-8 of itself, so a row of norm 1 by at most
+// 6e-8.
+constexpr double kFloatRow = 6e-8;
+
+/// W = V S Q + 1 m', with chosen right singular vectors Q and singular values.
+struct Constructed {
+  Matrix rows;  // Q
+  Eigen::VectorXd values;
+  Matrix snapshots;
+};
+
+Constructed construct(std::int64_t n, std::int64_t columns, const Eigen::VectorXd& values) {
+  const std::int64_t r = values.size();
+  Constructed made{testing::random_rows(r, columns, 1), values, {}};
+  made.snapshots = testing::centred_columns(n, r, 2) * values.asDiagonal() * made.rows;
+  return made;
+}
+
+Eigen::VectorXd geometric(std::int64_t count, double last) {
+  return Eigen::VectorXd::NullaryExpr(count, [&](Eigen::Index j) {
+    return std::pow(last, static_cast<double>(j) / static_cast<double>(count - 1));
+  });
+}
+
+TEST(Fit, RecoversABasisByConstruction) {
+  const ScratchFolder folder;
+  // 9001 columns: two whole blocks of 4096 and a rest that no vector length divides.
+  const Constructed made = construct(24, 9001, geometric(8, 1e-2));
+  const FitReport report = fit(*source_of(made.snapshots), options_of(5), folder / "p.npy");
+  const Matrix basis = read_matrix(folder / "p.npy");
+  ASSERT_EQ(basis.rows(), 5);
+  ASSERT_EQ(basis.cols(), 9001);
+  // Rounding W to float32 moves it by about 3e-8 s_1 / sqrt(n) in norm (entries of s_1 / sqrt(nM),
+  // 3e-8 off at random); the gap to the next singular value is at least .48 s_j.
+  for (int j = 0; j < 5; ++j) {
+    const double noise = 3e-8 / std::sqrt(24.0) / (0.48 * made.values(j));
+    Eigen::Index largest = 0;
+    made.rows.row(j).cwiseAbs().maxCoeff(&largest);
+    const double sign = made.rows(j, largest) > 0 ? 1 : -1;
+    EXPECT_LT((basis.row(j) - sign * made.rows.row(j)).norm(), kFloatRow + 4 * noise) << j;
+    EXPECT_NEAR(report.singular_values[static_cast<std::size_t>(j)], made.values(j), 1e-7) << j;
+  }
+  const double total = made.values.squaredNorm();
+  EXPECT_NEAR(report.explained_variance_ratio[0], 1 / total, 1e-7);
+}
+
+TEST(Fit, AgreesWithAFloat64Svd) {
+  const ScratchFolder folder;
+  Matrix snapshots = random_matrix(20, 3001, 3);
+  for (int i = 0; i < 20; ++i) snapshots.row(i) *= std::pow(0.8, i);
+  snapshots.rowwise() += Eigen::RowVectorXd::Constant(3001, 5.0);  // a mean to take away
+  const FitReport report = fit(*source_of(snapshots), options_of(12), folder / "p.npy");
+  const testing::Svd svd = reference_svd(snapshots);
+  const Matrix basis = read_matrix(folder / "p.npy");
+  EXPECT_LT(subspace_error(basis, svd.rows.topRows(12)), 1e-7);
+  EXPECT_LT(orthonormality_error(basis), 1e-7);
+  EXPECT_NEAR(report.orthonormality_error, orthonormality_error(basis), 1e-12);
+  for (int j = 0; j < 12; ++j) {
+    const auto index = static_cast<std::size_t>(j);
+    EXPECT_NEAR(report.singular_values[index] / svd.values(j), 1, 1e-12) << j;
+    EXPECT_NEAR(report.explained_variance_ratio[index],
+                std::pow(svd.values(j), 2) / svd.values.squaredNorm(),
+                1e-12);
+  }
+  EXPECT_FALSE(report.reorthonormalized);
+}
+
+TEST(Fit, PutsTheEntryOfLargestMagnitudePositive) {
+  const ScratchFolder folder;
+  fit(*source_of(random_matrix(40, 5000, 4)), options_of(30), folder / "p.npy");
+  const Matrix basis = read_matrix(folder / "p.npy");
+  for (int j = 0; j < 30; ++j) EXPECT_EQ(basis.row(j).maxCoeff(), basis.row(j).cwiseAbs().maxCoeff());
+}
+
+TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
+  const ScratchFolder folder;
+  // 33 rows: no multiple of a kernel's tile. 60,000 columns: W is 7.9 MB, larger than the 1 MiB of
+  // tiles that the first run gets.
+  const Matrix snapshots = random_matrix(33, 60000, 5);
+  const auto source = source_of(snapshots);
+  std::string first;
+  for (const std::int64_t tile_bytes : {1 << 20, 3 << 20, 64 << 20}) {
+    for (const std::int64_t threads : {1, 2, 3}) {
+      FitOptions options = options_of(9);
+      options.tile_bytes = tile_bytes;
+      options.threads = threads;
+      fit(*source, options, folder / "p.npy");
+      const std::string bytes = testing::text_of_file(folder / "p.npy");
+      if (first.empty()) first = bytes;
+      ASSERT_EQ(first.size(), 128 + 9U * 60000 * 4);
+      EXPECT_TRUE(bytes == first) << tile_bytes << " bytes, " << threads << " threads";
+    }
+  }
+}
+
+TEST(Fit, KeepsASteepSpectrumOrthonormal) {
+  const ScratchFolder folder;
+  const Constructed made = construct(16, 20000, geometric(10, 1e-6));
+  const FitReport report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy");
+  const Matrix basis = read_matrix(folder / "p.npy");
+  EXPECT_TRUE(report.reorthonormalized);
+  EXPECT_LT(orthonormality_error(basis), 2e-7);
+  EXPECT_LT(report.orthonormality_error, 2e-7);
+  // A Gram matrix in float64 knows eigenvalues to about 2.2e-16 of the largest: directions to
+  // 2.2e-16 / 1e-12, times a small number for the sums.
+  EXPECT_LT(subspace_error(basis, reference_svd(made.snapshots).rows.topRows(10)), 2e-3);
+}
+
+TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
+  const ScratchFolder folder;
+  Matrix snapshots = random_matrix(12, 4000, 6);
+  snapshots.row(7) = snapshots.row(3);
+  fit(*source_of(snapshots), options_of(10), folder / "p.npy");
+  EXPECT_LT(subspace_error(read_matrix(folder / "p.npy"), reference_svd(snapshots).rows.topRows(10)),
+            1e-7);
+}
+
+TEST(Fit, SumsOverRanks) {
+  const ScratchFolder folder;
+  const std::int64_t half = 4096 + 1500;
+  const Matrix snapshots = random_matrix(15, 2 * half, 7);
+  fit(*source_of(snapshots), options_of(6), folder / "whole.npy");
+  // Two ranks as two threads: a barrier, then the sum in rank order.
+  std::barrier meet(2);
+  std::vector<double> shared[2];
+  const auto run = [&](int rank) {
+    const Reduce reduce = [&, rank](std::span<double> values) {
+      shared[rank].assign(values.begin(), values.end());
+      meet.arrive_and_wait();
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = shared[0][i] + shared[1][i];
+      meet.arrive_and_wait();
+    };
+    fit(*source_of(snapshots.middleCols(rank * half, half)),
+        options_of(6),
+        folder / (rank == 0 ? "0.npy" : "1.npy"),
+        reduce);
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  const Matrix whole = read_matrix(folder / "whole.npy");
+  Matrix parts(6, 2 * half);
+  parts << read_matrix(folder / "0.npy"), read_matrix(folder / "1.npy");
+  // The sums differ in the order of float64 additions only; then both round to float32.
+  EXPECT_LT((whole - parts).cwiseAbs().maxCoeff(), 1e-8);
+}
+
+TEST(Fit, GivesTheSameBasisByEverySetOfKernels) {
+  const ScratchFolder folder;
+  const Matrix snapshots = random_matrix(23, 9000, 8);
+  const auto source = source_of(snapshots);
+  fit(*source, options_of(11), folder / "p.npy");
+  const Matrix expected = read_matrix(folder / "p.npy");
+  for (const KernelSet set : {KernelSet::avx512, KernelSet::avx2, KernelSet::baseline}) {
+    FitOptions options = options_of(11);
+    options.kernels = set;
+    try {
+      fit(*source, options, folder / "q.npy");
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("processor"), std::string::npos) << error.what();
+      EXPECT_NE(set, KernelSet::baseline);
+      continue;
+    }
+    // Entries are about 1 / sqrt(9000) = .01; two roundings to float32 differ by 1e-9 at most.
+    EXPECT_LT((read_matrix(folder / "q.npy") - expected).cwiseAbs().maxCoeff(), 4e-9);
+  }
+}
+
+TEST(RandomWalk, MatchesThePublishedTable) {
+  struct Row {
+    std::int64_t snapshots, components;
+    double percent;
+  };
+  for (const Row& row : {Row{40, 1, 60.86}, {40, 8, 93.17}, {40, 32, 99.32}, {60, 1, 60.82},
+                         {60, 3, 82.81}, {60, 32, 98.62}, {70, 2, 76.03}, {70, 32, 98.49},
+                         {101, 16, 96.40}, {101, 32, 98.30}}) {
+    double sum = 0;
+    for (const double ratio : random_walk_ratio(row.snapshots, row.components)) sum += ratio;
+    EXPECT_NEAR(100 * sum, row.percent, 0.005 + 1e-9) << row.snapshots << ' ' << row.components;
+  }
+}
+
+TEST(RandomWalk, IsComplete) {
+  double sum = 0;
+  for (const double ratio : random_walk_ratio(9, 8)) sum += ratio;
+  EXPECT_NEAR(sum, 1, 1e-15);
+  EXPECT_THROW(random_walk_ratio(9, 9), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dimred::pca

@@ -1,0 +1,220 @@
+#include "pca/source.h"
+
+#include <gtest/gtest.h>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "layout/layout.h"
+#include "pca/basis.h"
+#include "support/errors.h"
+#include "tests/pca/matrices.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::Matrix;
+using testing::put_file;
+using testing::ScratchFolder;
+using testing::thrown;
+
+std::string npy(const std::string& type, const std::string& fortran, std::string_view values) {
+  std::string header = checkpoints::npy_header_bytes({3, 4});
+  header.replace(header.find("<f4"), 3, type);
+  header.replace(header.find("False"), 5, fortran);
+  return header + std::string(values);
+}
+
+template <class T>
+std::string bytes_of_values(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// All of W through read_tile, checked against read() of every part of every row.
+std::vector<float> all_of(const SnapshotSource& source) {
+  const std::int64_t n = source.rows();
+  const std::int64_t columns = source.columns();
+  std::vector<float> tile(static_cast<std::size_t>(n * columns));
+  source.read_tile(0, columns, tile.data(), columns);
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t begin = 0; begin < columns; ++begin) {
+      std::vector<float> part(static_cast<std::size_t>(columns - begin));
+      source.read(row, begin, part);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), tile.begin() + row * columns + begin));
+    }
+  }
+  return tile;
+}
+
+TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
+  const ScratchFolder folder;
+  const std::vector<float> rows{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
+  const std::vector<float> columns{0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23};
+  const std::vector<double> rows64(rows.begin(), rows.end());
+  const std::vector<double> columns64(columns.begin(), columns.end());
+  put_file(folder / "c4.npy", npy("<f4", "False", bytes_of_values(rows)));
+  put_file(folder / "f4.npy", npy("<f4", "True ", bytes_of_values(columns)));
+  put_file(folder / "c8.npy", npy("<f8", "False", bytes_of_values(rows64)));
+  put_file(folder / "f8.npy", npy("<f8", "True ", bytes_of_values(columns64)));
+  for (const char* name : {"c4.npy", "f4.npy", "c8.npy", "f8.npy"}) {
+    const auto source = open_source(folder / name);
+    EXPECT_EQ(source->rows(), 3);
+    EXPECT_EQ(source->columns(), 4);
+    EXPECT_EQ(all_of(*source), rows) << name;
+    EXPECT_EQ(source->names()[1], (folder / name).string() + "[1]");
+    EXPECT_EQ(source->layout_hash(), "");
+  }
+}
+
+TEST(OpenSource, ReadsLargeFortranAndFloat64Matrices) {
+  const ScratchFolder folder;
+  const Matrix matrix = testing::random_matrix(7, 40000, 1);  // several chunks of each reader
+  const std::vector<float> expected = testing::to_float(matrix);
+  std::string header = checkpoints::npy_header_bytes({7, 40000});
+  header.replace(header.find("<f4"), 3, "<f8");
+  put_file(folder / "c.npy",
+           header + std::string(reinterpret_cast<const char*>(matrix.data()), 7 * 40000 * 8));
+  header.replace(header.find("False"), 5, "True ");
+  const Eigen::MatrixXd by_columns = matrix;
+  put_file(folder / "f.npy",
+           header + std::string(reinterpret_cast<const char*>(by_columns.data()), 7 * 40000 * 8));
+  for (const char* name : {"c.npy", "f.npy"}) {
+    std::vector<float> tile(expected.size());
+    open_source(folder / name)->read_tile(0, 40000, tile.data(), 40000);
+    EXPECT_TRUE(tile == expected) << name;
+  }
+}
+
+checkpoints::Snapshot snapshot_of(const layout::Layout& layout, const Eigen::RowVectorXd& row) {
+  checkpoints::Snapshot snapshot;
+  snapshot.weights = testing::to_float(row);
+  snapshot.layout_json = layout::to_json(layout);
+  snapshot.layout_hash = layout.hash;
+  return snapshot;
+}
+
+layout::Layout small_layout(std::int64_t width) {
+  std::vector<layout::Parameter> parameters(2);
+  parameters[0].name = "weight";
+  parameters[0].shape = {10, width};
+  parameters[1].name = "bias";
+  parameters[1].shape = {10};
+  return layout::make_layout(parameters);
+}
+
+TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
+  const ScratchFolder folder;
+  const layout::Layout layout = small_layout(50);
+  const Matrix matrix = testing::random_matrix(12, layout.file_size, 2);
+  const std::filesystem::path snapshots = folder / "snapshots";
+  std::filesystem::create_directory(snapshots);
+  std::int64_t bytes = 0;
+  for (int i = 0; i < 12; ++i) {  // "s_2" sorts before "s_10" by number, not by letter
+    const std::filesystem::path path = snapshots / concat("s_", i, ".h5");
+    checkpoints::write_snapshot(path, snapshot_of(layout, matrix.row(i)));
+    bytes += static_cast<std::int64_t>(std::filesystem::file_size(path));
+  }
+  const auto source = open_source(snapshots);
+  EXPECT_EQ(all_of(*source), testing::to_float(matrix));
+  EXPECT_EQ(source->layout_hash(), layout.hash);
+  EXPECT_EQ(source->bytes_verified(), bytes);
+  const FitReport report = fit(*source, testing::options_of(4), folder / "p.npy");
+  EXPECT_EQ(report.bytes_read, bytes + 2 * 12 * layout.file_size * 4);
+  EXPECT_EQ(read_basis_header(folder / "p.npy").layout_hash, layout.hash);
+  const layout::Shard all = layout::shard_of(layout, 0, 1);
+  EXPECT_TRUE(load_basis(folder / "p.npy", layout, all).layout_checked);
+
+  // The same number of parameters in another arrangement is another model.
+  std::vector<layout::Parameter> parameters(1);
+  parameters[0].name = "other";
+  parameters[0].shape = {layout.file_size};
+  const layout::Layout other = layout::make_layout(parameters);
+  EXPECT_NE(thrown<std::invalid_argument>([&] {
+              load_basis(folder / "p.npy", other, layout::shard_of(other, 0, 1));
+            }).find("another model: parameter 0: expected other"),
+            std::string::npos);
+
+  put_file(folder / "list.txt", "snapshots/s_3.h5\n\nsnapshots/s_1.h5 \r\n");
+  Matrix two(2, layout.file_size);
+  two << matrix.row(3), matrix.row(1);
+  EXPECT_EQ(all_of(*open_source(folder / "list.txt")), testing::to_float(two));
+}
+
+TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
+  const ScratchFolder folder;
+  // 1, -2.5 and 0.0999755859375 (the half next to .1), in F32, F64, F16 and BF16; a counter and a
+  // running mean, which are no weights.
+  const std::string data = bytes_of_values<float>({1, -2.5}) + bytes_of_values<double>({-2.5}) +
+                           bytes_of_values<std::uint16_t>({0x3C00, 0xC100, 0x2E66, 0x0001}) +
+                           bytes_of_values<std::uint16_t>({0x3F80, 0xC020}) +
+                           bytes_of_values<std::int64_t>({7}) + bytes_of_values<float>({9});
+  const std::string header =
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+      R"("b":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
+      R"("c":{"dtype":"F16","shape":[2,2],"data_offsets":[16,24]},)"
+      R"("d":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
+      R"("n":{"dtype":"I64","shape":[],"data_offsets":[28,36]},)"
+      R"("bn.running_mean":{"dtype":"F32","shape":[1],"data_offsets":[36,40]}})";
+  const auto length = static_cast<std::uint64_t>(header.size());
+  put_file(folder / "m.safetensors",
+           bytes_of_values(std::vector<std::uint64_t>{length}) + header + data);
+  const auto source = open_source(folder.path());
+  EXPECT_EQ(all_of(*source),
+            (std::vector<float>{1, -2.5, -2.5, 1, -2.5, 0.0999755859375, 0x1p-24F, 1, -2.5}));
+  EXPECT_NE(source->layout_json().find("\"c\""), std::string::npos);
+  EXPECT_EQ(source->layout_json().find("running_mean"), std::string::npos);
+}
+
+TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
+  const ScratchFolder folder;
+  const auto refusal = [&](const std::string& name) {
+    return thrown<std::invalid_argument>([&] { open_source(folder / name); });
+  };
+  EXPECT_NE(refusal("none").find("does not exist"), std::string::npos);
+  std::filesystem::create_directory(folder / "empty");
+  EXPECT_NE(refusal("empty").find("has none"), std::string::npos);
+  put_file(folder / "list.txt", "\n");
+  EXPECT_NE(refusal("list.txt").find("is empty"), std::string::npos);
+  put_file(folder / "gone.txt", "gone.h5\n");
+  EXPECT_NE(refusal("gone.txt").find("gone.h5"), std::string::npos);
+  put_file(folder / "x.bin", "x");
+  EXPECT_NE(refusal("x.bin").find("needs a folder"), std::string::npos);
+  put_file(folder / "v.npy", checkpoints::npy_header_bytes({0}));
+  EXPECT_NE(refusal("v.npy").find("needs a matrix"), std::string::npos);
+  put_file(folder / "z.npy", checkpoints::npy_header_bytes({0, 5}));
+  EXPECT_NE(refusal("z.npy").find("needs a matrix"), std::string::npos);
+  EXPECT_THROW(open_files({}), std::invalid_argument);
+
+  std::filesystem::create_directory(folder / "mixed");
+  const layout::Layout layout = small_layout(3);
+  const auto snapshot = snapshot_of(layout, Eigen::RowVectorXd::Zero(layout.file_size));
+  checkpoints::write_snapshot(folder / "mixed/a.h5", snapshot);
+  checkpoints::write_safetensors(folder / "mixed/b.safetensors", {{"w", {1}, {1}}});
+  EXPECT_NE(refusal("mixed").find("all of one kind"), std::string::npos);
+}
+
+TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
+  const ScratchFolder folder;
+  const layout::Layout layout = small_layout(3);
+  const layout::Layout other = small_layout(4);
+  for (int i = 0; i < 3; ++i) {
+    checkpoints::write_snapshot(
+        folder / concat(i, ".h5"),
+        snapshot_of(layout, Eigen::RowVectorXd::Constant(layout.file_size, i)));
+  }
+  checkpoints::write_snapshot(folder / "3.h5",
+                              snapshot_of(other, Eigen::RowVectorXd::Zero(other.file_size)));
+  std::string text = thrown<std::invalid_argument>([&] { open_source(folder.path()); });
+  EXPECT_NE(text.find("3.h5' has another layout than"), std::string::npos) << text;
+  EXPECT_NE(text.find("parameter 0: expected weight [10,3], received weight [10,4]"),
+            std::string::npos)
+      << text;
+  std::filesystem::remove(folder / "3.h5");
+  std::string bytes = testing::text_of_file(folder / "1.h5");
+  bytes[bytes.size() - 20] = static_cast<char>(bytes[bytes.size() - 20] ^ 4);
+  put_file(folder / "1.h5", bytes);
+  text = thrown<std::runtime_error>([&] { open_source(folder.path()); });
+  EXPECT_NE(text.find("1.h5"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace dimred::pca

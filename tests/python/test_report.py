@@ -1,0 +1,136 @@
+"""experiments/report.py on run folders whose every figure is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import report
+from workbench.runs import read_runs
+from workbench.scales import log_ticks, nice_ticks
+from workbench.summary import comparison
+
+COLUMNS = (
+    "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,"
+    "backward_passes,learning_rate,train_loss,validation_loss,validation_accuracy,test_loss,"
+    "test_accuracy,basis_bytes_read,wire_bytes"
+).split(",")
+
+
+def row(epoch: int, accuracy: float, **other: object) -> dict[str, object]:
+    """One curve row: 100 images, 2 seconds and 10 forward passes an epoch."""
+    plain = {"stage": "stage1", "method": "sgd", "weights": "raw", "train_loss": 1 / (epoch + 1)}
+    cost = {"images": 100 * epoch, "seconds": 2.0 * epoch, "forward_passes": 10 * epoch}
+    return plain | cost | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": 0.5} | other
+
+
+def write_run(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:
+    """A run folder as dimred leaves it."""
+    folder.mkdir(parents=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "curve.csv", index=False)
+    (folder / "config.toml").write_text(config)
+    (folder / "manifest.json").write_text(json.dumps({"seed": 1, "revision": "<b>&"}))
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Stage 1 of 3 epochs to 80 %, continued to 81 %, annealed to 90 %, stage 2 to 88.5 %."""
+    stage1 = write_run(tmp_path / "stage1", [row(e, 0.5 + 0.1 * e) for e in (1, 2, 3)])
+    onward = f'[Saves]\nresume_from = "{stage1}"\n'
+    continued = write_run(tmp_path / "continued", [row(4, 0.8), row(5, 0.81)], onward)
+    annealed = write_run(
+        tmp_path / "annealed", [row(4, 0.85), row(5, 0.9)], onward + "anneal_from_epoch = 3\n"
+    )
+    robust = {"stage": "stage2", "method": "robust"}
+    stage2 = write_run(
+        tmp_path / "stage2",
+        [row(0, 0.79, **robust), row(1, 0.86, **robust), row(2, 0.87, **robust),
+         row(2, 0.885, **robust, weights="recalibrated")],
+        f'checkpoint = "{stage1}/checkpoints/state_00000003"\npca_mat = "{tmp_path}/pca_mat.npy"\n',
+    )  # fmt: skip
+    (stage2 / "steps.csv").write_text(
+        "epoch,step,loss,slope,trials,step_size,curvature,update,reset,residual_left_out,outcome\n"
+        "1,1,.9,-1,1,1,0,none,0,0,accepted\n1,2,.8,-1,20,0,.1,skipped,1,0,no_decrease\n"
+        "1,3,.7,-1,1,1,.1,updated,0,0,accepted\n"
+    )
+    pca = {"snapshots": 4, "explained_variance_ratio": [0.9, 0.05], "random_walk_ratio": [0.7, 0.2]}
+    (tmp_path / "pca_mat.json").write_text(json.dumps(pca))
+    return [stage1, continued, annealed, stage2]
+
+
+def test_table_counts_each_runs_own_cost_and_compares_equal_epochs(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main([*map(str, runs), "--output", str(tmp_path / "report.html")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    cells = {line.split()[0]: re.split(r"  +", line) for line in lines[2:6]}
+    assert cells["stage1"][2:] == ["3", "300", "6.0", "30", "80.00"]
+    assert cells["continued"][2:] == ["3 + 2", "200", "4.0", "20", "81.00"]
+    assert cells["annealed"][1:3] == ["sgd, annealed", "3 + 2"]
+    assert cells["stage2"][2:] == ["3 + 2", "200", "4.0", "20", "88.50 (recalibrated)"]
+    assert "88.50 %, from 80.00 %" in lines[6]
+    assert "continued 81.00 % (+7.50 points); annealed 90.00 % (-1.50 points)" in lines[6]
+
+
+def test_children_are_plotted_behind_their_parent(runs: list[Path]) -> None:
+    by_name = {run.name: run for run in read_runs(runs)}
+    assert list(by_name["stage2"].curve["epoch"]) == [3, 4, 5, 5]
+    assert by_name["continued"].start_epoch == 3
+    assert {run.kind for run in by_name.values()} == {"stage 1", "continued", "annealed", "stage 2"}
+
+
+def test_baselines_of_another_start_are_not_compared(runs: list[Path], tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", [row(3, 0.7)])
+    config = f'resume_from = "{other}"\n'
+    foreign = write_run(tmp_path / "foreign", [row(4, 0.7)], config)
+    (sentence,) = comparison(read_runs([*runs, other, foreign]))
+    assert "continued" in sentence
+    assert "foreign" not in sentence
+
+
+def test_page_is_whole_and_needs_nothing_from_outside(runs: list[Path], tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    report.main([*map(str, runs), "--output", str(output), "--title", "a < b & c"])
+    html = output.read_text()
+    assert not re.search(r"(src|href)\s*=|url\((?!#)|@import", html)
+    assert "<h1>a &lt; b &amp; c</h1>" in html
+    assert "&lt;b&gt;&amp;" in html  # the manifest's text is escaped too
+    drawings = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    titles = [ElementTree.fromstring(svg).get("aria-label") for svg in drawings]
+    assert "Test accuracy" in titles
+    assert "Explained variance" in titles
+    assert "Guards at work" in titles
+    assert "failed searches (1)" in html
+    assert "skipped updates of H (1)" in html
+    assert "resets of H (1)" in html
+    assert "95.0 %" in html  # explained, beside
+    assert "90.0 %" in html  # the random walk's
+
+
+def test_validation_chooses_the_best_epoch_where_there_is_one(tmp_path: Path) -> None:
+    rows = [row(1, 0.7, validation_accuracy=0.9), row(2, 0.8, validation_accuracy=0.6)]
+    (run,) = read_runs([write_run(tmp_path / "run", rows)])
+    assert run.best_by_validation()["test_accuracy"] == 0.7
+    (plain,) = read_runs([write_run(tmp_path / "plain", [row(1, 0.7)])])
+    assert plain.best_by_validation() is None
+
+
+def test_a_folder_that_is_no_run_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "report.html"
+    assert report.main([str(tmp_path), "--output", str(output)]) == 2
+    assert f"{tmp_path} is not a run folder: it has no curve.csv" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert nice_ticks(0.0, 10.0, 5) == [0, 2, 4, 6, 8, 10]
+    assert nice_ticks(0.2, 3.1, 8, whole=True) == [1, 2, 3]
+    assert log_ticks(0.04, 1.1) == [0.05, 0.1, 0.2, 0.5, 1]
+    assert log_ticks(0.5, 2000.0) == [1, 10, 100, 1000]

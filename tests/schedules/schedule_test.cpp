@@ -1,0 +1,247 @@
+#include "schedules/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace dimred::schedules {
+namespace {
+
+constexpr double steps_per_epoch = 10;
+
+// Closed forms are evaluated in another order of operations: a few roundings of values <= 1.
+constexpr double rounding = 8 * std::numeric_limits<double>::epsilon();
+
+ScheduleOptions warmed(ScheduleKind kind) {
+  ScheduleOptions options;
+  options.kind = kind;
+  options.learning_rate = 0.8;
+  options.start_learning_rate = 0.1;
+  options.end_learning_rate = 0.2;
+  options.warmup_epochs = 2;
+  options.total_epochs = 12;
+  return options;
+}
+
+double at_epoch(const ScheduleOptions& options, double epoch) {
+  return learning_rate(options, epoch * steps_per_epoch, steps_per_epoch);
+}
+
+TEST(Schedule, EveryKindWarmsUpLinearly) {
+  for (const auto& [name, kind] : schedule_kinds()) {
+    const auto options = warmed(kind);
+    EXPECT_DOUBLE_EQ(at_epoch(options, 0), 0.1) << name;
+    EXPECT_NEAR(at_epoch(options, 0.5), 0.275, rounding) << name;
+    EXPECT_NEAR(at_epoch(options, 1.9), 0.765, rounding) << name;
+    EXPECT_DOUBLE_EQ(at_epoch(options, 2), 0.8) << name;
+  }
+}
+
+TEST(Schedule, ConstantStays) {
+  const auto options = warmed(ScheduleKind::constant);
+  for (const double epoch : {2.0, 7.3, 12.0, 500.0}) EXPECT_EQ(at_epoch(options, epoch), 0.8);
+}
+
+TEST(Schedule, LinearReachesItsEndAndStays) {
+  const auto options = warmed(ScheduleKind::linear);
+  EXPECT_NEAR(at_epoch(options, 4.5), 0.65, rounding);  // a quarter of the way
+  EXPECT_NEAR(at_epoch(options, 7), 0.5, rounding);
+  EXPECT_NEAR(at_epoch(options, 12), 0.2, rounding);
+  EXPECT_NEAR(at_epoch(options, 20), 0.2, rounding);
+}
+
+TEST(Schedule, CosineGivesItsClosedForm) {
+  const auto options = warmed(ScheduleKind::cosine);
+  const double third = 2 + 10.0 / 3;  // cos(pi / 3) = 1/2
+  EXPECT_NEAR(at_epoch(options, third), 0.2 + 0.6 * 0.75, rounding);
+  EXPECT_NEAR(at_epoch(options, 7), 0.5, rounding);
+  EXPECT_NEAR(at_epoch(options, 12), 0.2, rounding);
+  EXPECT_NEAR(at_epoch(options, 30), 0.2, rounding);
+}
+
+TEST(Schedule, PolynomialGivesItsClosedForm) {
+  auto options = warmed(ScheduleKind::polynomial);
+  EXPECT_NEAR(at_epoch(options, 7), 0.2 + 0.6 * 0.25, rounding);
+  options.power = 3;
+  EXPECT_NEAR(at_epoch(options, 7), 0.2 + 0.6 * 0.125, rounding);
+  EXPECT_NEAR(at_epoch(options, 12), 0.2, rounding);
+  EXPECT_NEAR(at_epoch(options, 30), 0.2, rounding);
+}
+
+TEST(Schedule, StepDropsAtEachMilestone) {
+  auto options = warmed(ScheduleKind::step);
+  options.milestones = {5, 8};
+  options.factor = 0.5;
+  EXPECT_EQ(at_epoch(options, 4.9), 0.8);
+  EXPECT_EQ(at_epoch(options, 5), 0.4);  // the milestone itself counts
+  EXPECT_EQ(at_epoch(options, 7.9), 0.4);
+  EXPECT_EQ(at_epoch(options, 8), 0.2);
+  EXPECT_EQ(at_epoch(options, 100), 0.2);
+}
+
+// models/official/cv/ResNet/src/lr_generator.py, _generate_linear_lr, line by line.
+std::vector<double> generate_linear_lr(
+    double lr_init, double lr_end, double lr_max, int total_steps, int warmup_steps) {
+  std::vector<double> lr_each_step;
+  for (int i = 0; i < total_steps; ++i) {
+    double lr = 0;
+    if (i < warmup_steps) {
+      lr = lr_init + (lr_max - lr_init) * i / warmup_steps;
+    } else {
+      lr = lr_max - (lr_max - lr_end) * (i - warmup_steps) / (total_steps - warmup_steps);
+    }
+    lr_each_step.push_back(lr);
+  }
+  return lr_each_step;
+}
+
+TEST(Schedule, LinearIsMindSporesGenerator) {
+  ScheduleOptions options;
+  options.learning_rate = 0.8;
+  options.start_learning_rate = 0.01;
+  options.end_learning_rate = 0.001;
+  options.warmup_epochs = 5;
+  options.total_epochs = 90;
+  constexpr int per_epoch = 625;
+  const auto expected = generate_linear_lr(0.01, 0.001, 0.8, 90 * per_epoch, 5 * per_epoch);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(learning_rate(options, static_cast<double>(i), per_epoch), expected[i], rounding)
+        << i;
+  }
+}
+
+TEST(Schedule, SeedsRecipeStoppedAt70IsStillHigh) {
+  ScheduleOptions options;
+  options.learning_rate = 0.8;
+  options.warmup_epochs = 5;
+  options.total_epochs = 90;
+  EXPECT_NEAR(at_epoch(options, 70), 0.8 * 20 / 85, rounding);
+  EXPECT_NEAR(at_epoch(options, 70), 0.188, 0.0005);  // the three digits of facts 0.1
+}
+
+TEST(Schedule, AnnealsFromWhereverItIsToZero) {
+  auto options = warmed(ScheduleKind::linear);
+  options.anneal_from_epoch = 7;
+  options.anneal_to_epoch = 9;
+  EXPECT_NEAR(at_epoch(options, 6.5), 0.53, rounding);  // not yet
+  EXPECT_NEAR(at_epoch(options, 7), 0.5, rounding);
+  EXPECT_NEAR(at_epoch(options, 7.5), 0.375, rounding);
+  EXPECT_NEAR(at_epoch(options, 8), 0.25, rounding);
+  EXPECT_EQ(at_epoch(options, 9), 0);
+  EXPECT_EQ(at_epoch(options, 11), 0);
+  options.anneal_from_epoch = 0;  // from the start of the warm-up
+  EXPECT_NEAR(at_epoch(options, 4.5), 0.05, rounding);
+}
+
+TEST(Schedule, AnnealsAConstantAndAStepSchedule) {
+  auto constant = warmed(ScheduleKind::constant);
+  constant.anneal_from_epoch = 18;
+  constant.anneal_to_epoch = 20;
+  EXPECT_EQ(at_epoch(constant, 18), 0.8);
+  EXPECT_NEAR(at_epoch(constant, 19), 0.4, rounding);
+  auto stepped = warmed(ScheduleKind::step);
+  stepped.milestones = {10, 19};
+  stepped.anneal_from_epoch = 18;
+  stepped.anneal_to_epoch = 20;
+  // The milestone inside the annealing does not count: it starts from the value at epoch 18.
+  EXPECT_NEAR(at_epoch(stepped, 19.5), 0.08 * 0.25, rounding);
+}
+
+TEST(Schedule, ZeroTotalStandsForTheEpochsTrained) {
+  ScheduleOptions options;
+  options.learning_rate = 1;
+  EXPECT_THROW(learning_rate(options, 0, 10), std::invalid_argument);
+  EXPECT_NEAR(at_epoch(with_total(options, 20), 5), 0.75, rounding);
+  options.total_epochs = 40;
+  EXPECT_NEAR(at_epoch(with_total(options, 20), 5), 0.875, rounding);
+}
+
+TEST(Schedule, KindsAreFoundByName) {
+  EXPECT_EQ(schedule_kind("cosine"), ScheduleKind::cosine);
+  EXPECT_EQ(schedule_kind("step"), ScheduleKind::step);
+  try {
+    schedule_kind("cosin");
+    FAIL() << "an unknown kind was accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "[schedules] needs one of constant, linear, cosine, polynomial, step, received cosin");
+  }
+}
+
+struct BadCase {
+  std::string rule;
+  void (*spoil)(ScheduleOptions&);
+};
+
+TEST(Schedule, RefusesBadOptionsNamingTheRule) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_NO_THROW(validate(warmed(ScheduleKind::step)));
+  const std::vector<BadCase> cases = {
+      {"learning_rate > 0, received -0.1", [](auto& o) { o.learning_rate = -0.1; }},
+      {"learning_rate > 0, received 0", [](auto& o) { o.learning_rate = 0; }},
+      {"learning_rate > 0, received inf", [](auto& o) { o.learning_rate = INFINITY; }},
+      {"start_learning_rate >= 0", [](auto& o) { o.start_learning_rate = -1; }},
+      {"end_learning_rate >= 0", [](auto& o) { o.end_learning_rate = -1; }},
+      {"total_epochs > 0", [](auto& o) { o.total_epochs = -3; }},
+      {"0 <= warmup_epochs < total_epochs (12)", [](auto& o) { o.warmup_epochs = -1; }},
+      {"0 <= warmup_epochs < total_epochs (12), received 12",
+       [](auto& o) { o.warmup_epochs = 12; }},
+      {"power > 0", [](auto& o) { o.power = 0; }},
+      {"a factor in (0, 1]", [](auto& o) { o.factor = 0; }},
+      {"a factor in (0, 1]", [](auto& o) { o.factor = 1.5; }},
+      {"milestones >= 0",
+       [](auto& o) {
+         o.milestones = {-1, 3};
+       }},
+      {"ascending milestones",
+       [](auto& o) {
+         o.milestones = {5, 3};
+       }},
+      {"ascending milestones",
+       [](auto& o) {
+         o.milestones = {5, 5};
+       }},
+      {"anneal_to_epoch > anneal_from_epoch (4)", [](auto& o) { o.anneal_from_epoch = 4; }},
+      {"anneal_to_epoch > anneal_from_epoch (4)",
+       [](auto& o) { o.anneal_from_epoch = o.anneal_to_epoch = 4; }},
+      {"no anneal_to_epoch without", [](auto& o) { o.anneal_to_epoch = 4; }},
+  };
+  for (const auto& [rule, spoil] : cases) {
+    auto options = warmed(ScheduleKind::step);
+    spoil(options);
+    try {
+      learning_rate(options, 1, 10);
+      ADD_FAILURE() << "accepted: " << rule;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("[schedules] needs " + rule), std::string::npos)
+          << error.what();
+    }
+  }
+  for (double ScheduleOptions::*field : {&ScheduleOptions::learning_rate,
+                                         &ScheduleOptions::start_learning_rate,
+                                         &ScheduleOptions::end_learning_rate,
+                                         &ScheduleOptions::warmup_epochs,
+                                         &ScheduleOptions::total_epochs,
+                                         &ScheduleOptions::power,
+                                         &ScheduleOptions::factor,
+                                         &ScheduleOptions::anneal_from_epoch,
+                                         &ScheduleOptions::anneal_to_epoch}) {
+    auto options = warmed(ScheduleKind::step);
+    options.*field = nan;
+    EXPECT_THROW(validate(options), std::invalid_argument);
+  }
+}
+
+TEST(Schedule, RefusesAStepOutside) {
+  const auto options = warmed(ScheduleKind::linear);
+  EXPECT_THROW(learning_rate(options, -1, 10), std::invalid_argument);
+  EXPECT_THROW(learning_rate(options, 1, 0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dimred::schedules

@@ -1,0 +1,162 @@
+#include "support/options_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "tests/support/options_fixture.h"
+
+namespace dimred {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(TomlFile, ReadsEveryKind) {
+  const ScratchFolder folder;
+  Everything e;
+  e.table.read_file(folder.write("a.toml", R"(# a comment
+batch_size = 1_000
+learning_rate = 1   # a whole number is a number too
+momentum = "none"
+epochs = 0x10
+nesterov = true
+name = 'C:\x'
+data = "a \"b\""
+milestones = [1, 2.5, 3]
+fruit = "apple"
+)"));
+  EXPECT_EQ(e.batch_size, 1000);
+  EXPECT_EQ(e.learning_rate, 1);
+  EXPECT_EQ(e.momentum, std::nullopt);
+  EXPECT_EQ(e.epochs, 16);
+  EXPECT_TRUE(e.nesterov);
+  EXPECT_EQ(e.name, "C:\\x");
+  EXPECT_EQ(e.data, "a \"b\"");
+  EXPECT_THAT(e.milestones, ElementsAre(1, 2.5, 3));
+  EXPECT_EQ(e.fruit, Fruit::apple);
+}
+
+TEST(TomlFile, EmptyFileChangesNothing) {
+  const ScratchFolder folder;
+  Everything e;
+  e.table.read_file(folder.write("a.toml", ""));
+  EXPECT_FALSE(e.table.was_set("name"));
+}
+
+TEST(TomlFile, EntriesComeInFileOrderWithTheirPlaces) {
+  const ScratchFolder folder;
+  const auto file = folder.write("a.toml", "zebra = 1\n\n  ape = [1, 2]\n");
+  const auto entries = read_config_file(file);
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].name, "zebra");
+  EXPECT_EQ(entries[0].place, file.string() + ":1:1");
+  EXPECT_EQ(entries[1].text, "1,2");
+  EXPECT_EQ(entries[1].place, file.string() + ":3:3");
+}
+
+TEST(KeyValueFile, RestOfTheLineIsTheValue) {
+  const ScratchFolder folder;
+  Everything e;
+  e.table.read_file(folder.write("job.conf",
+                                 "# a comment\r\n"
+                                 "\r\n"
+                                 "batch_size=10\r\n"
+                                 "  learning_rate = 0.05  \n"
+                                 "nesterov=True\n"
+                                 "momentum=None\n"
+                                 "name=a=b # not a comment\n"
+                                 "data=None\n"
+                                 "milestones=5,6\n"
+                                 "fruit=quince"));
+  EXPECT_EQ(e.batch_size, 10);
+  EXPECT_EQ(e.learning_rate, 0.05);
+  EXPECT_TRUE(e.nesterov);
+  EXPECT_EQ(e.momentum, std::nullopt);
+  EXPECT_EQ(e.name, "a=b # not a comment");
+  EXPECT_EQ(e.data, "");
+  EXPECT_THAT(e.milestones, ElementsAre(5, 6));
+  EXPECT_EQ(e.fruit, Fruit::quince);
+}
+
+TEST(KeyValueFile, FalseIsFalse) {
+  const ScratchFolder folder;
+  Everything e;
+  e.nesterov = true;
+  e.table.read_file(folder.write("job.txt", "nesterov=False\n"));
+  EXPECT_FALSE(e.nesterov);
+}
+
+/// Reads `from.table.to_toml()` into a fresh table.
+void reread(const Everything& from, Everything& into) {
+  const ScratchFolder folder;
+  into.table.read_file(folder.write("config.toml", from.table.to_toml()));
+}
+
+TEST(ToToml, RoundTripsAwkwardValues) {
+  Everything e, back;
+  e.batch_size = 9007199254740993;  // 2^53 + 1: would not survive a double
+  e.learning_rate = std::nextafter(0.1, 1);
+  e.momentum.reset();
+  e.epochs = 7;
+  e.nesterov = true;
+  e.name = "tab\t \"quoted\" back\\slash #= \n\x01\x7F \xC3\xA9 [table]";
+  e.data = "/a b/c'd\"e";
+  e.milestones = {0.1, 1e-300, 30};
+  e.fruit = Fruit::apple;
+  reread(e, back);
+  EXPECT_EQ(back.batch_size, e.batch_size);
+  EXPECT_EQ(back.learning_rate, e.learning_rate);
+  EXPECT_EQ(back.momentum, e.momentum);
+  EXPECT_EQ(back.epochs, e.epochs);
+  EXPECT_EQ(back.nesterov, e.nesterov);
+  EXPECT_EQ(back.name, e.name);
+  EXPECT_EQ(back.data, e.data);
+  EXPECT_EQ(back.milestones, e.milestones);
+  EXPECT_EQ(back.fruit, e.fruit);
+}
+
+TEST(ToToml, RoundTripsEmptyValues) {
+  Everything e, back;
+  e.name = "";
+  e.milestones = {};
+  reread(e, back);
+  EXPECT_EQ(back.name, "");
+  EXPECT_TRUE(back.milestones.empty());
+  EXPECT_EQ(back.epochs, std::nullopt);
+  EXPECT_FALSE(back.table.was_set("epochs"));  // unset by default: left out
+}
+
+TEST(ToToml, RoundTripsRandomDoublesBitForBit) {
+  std::mt19937_64 random(2);
+  std::vector<double> values, back;
+  while (values.size() < 5000) {
+    const auto value = std::bit_cast<double>(random());
+    if (std::isfinite(value) && std::abs(value) < 1e300) values.push_back(value);
+  }
+  values.push_back(-0.0);
+  values.push_back(5e-324);
+  OptionTable out("dimred test", ""), in("dimred test", "");
+  out.add("values", &values, "");
+  in.add("values", &back, "");
+  const ScratchFolder folder;
+  in.read_file(folder.write("config.toml", out.to_toml()));
+  ASSERT_EQ(back.size(), values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint64_t>(back[i]), std::bit_cast<std::uint64_t>(values[i]));
+  }
+}
+
+TEST(ToToml, GroupsRowsUnderHeadings) {
+  const Everything e;
+  const auto text = e.table.to_toml();
+  EXPECT_LT(text.find("# Data"), text.find("batch_size = 64\n"));
+  EXPECT_LT(text.find("batch_size = 64\n"), text.find("# Training"));
+  EXPECT_LT(text.find("# Training"), text.find("learning_rate = 0.1\n"));
+  EXPECT_EQ(text.find("config ="), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dimred

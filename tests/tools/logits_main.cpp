@@ -1,0 +1,52 @@
+// model_logits MODEL CHANNELS HEIGHT CLASSES FILE.safetensors INPUT.npy OUTPUT.npy eval|train
+// model_logits --names MODEL CHANNELS HEIGHT CLASSES
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "tests/tools/npy_tensor.h"
+#include "training/weights.h"
+
+namespace {
+
+using namespace dimred;
+
+training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
+  training::Setup setup;
+  const auto height = std::stoll(a.at(first + 2));
+  setup.objective = models::classifier(
+      models::make_network(a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3))), {});
+  setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::channels_last, torch::kCPU);
+  return setup;
+}
+
+void print_names(const std::vector<std::string>& a) {
+  auto setup = setup_of(a, 1);
+  for (const auto& entry : setup.flat.layout.entries) {
+    std::cout << entry.name << " [";
+    for (std::size_t i = 0; i < entry.shape.size(); ++i) std::cout << (i > 0 ? "," : "") << entry.shape[i];
+    std::cout << "]\n";
+  }
+}
+
+void write_logits(const std::vector<std::string>& a) {
+  auto setup = setup_of(a, 0);
+  training::apply(setup, training::load_weights(setup, a.at(4)));
+  const torch::NoGradGuard no_grad;
+  const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
+  const auto mode = a.at(7) == "train" ? models::Mode::train : models::Mode::evaluate;
+  tests::save_npy(a.at(6), setup.objective->logits(images, mode));
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  try {
+    const std::vector<std::string> arguments(values + 1, values + count);
+    arguments.at(0) == "--names" ? print_names(arguments) : write_logits(arguments);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,211 @@
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "support/random.h"
+#include "training/curve.h"
+#include "training/evaluate.h"
+#include "training/gradient.h"
+#include "training/run_folder.h"
+
+namespace dimred::training {
+namespace {
+
+/// Random images in two classes that differ in brightness; no files.
+class ToyData final : public data::Dataset {
+ public:
+  explicit ToyData(std::int64_t size) : size_(size) {
+    for (std::int64_t i = 0; i < size * 784; ++i) {
+      RandomStream stream(9, RandomPurpose::initialization, 0, static_cast<std::uint64_t>(i));
+      pixels_.push_back(static_cast<std::uint8_t>(stream.below(128) + 100 * (i / 784 % 2)));
+    }
+  }
+  std::int64_t size() const override { return size_; }
+  std::int64_t classes() const override { return 10; }
+  data::ImageShape shape() const override { return {1, 28, 28}; }
+  data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    return {shape(), std::span(pixels_).subspan(static_cast<std::size_t>(index * 784), 784), index % 2};
+  }
+  std::string description() const override { return "toy"; }
+
+ private:
+  std::int64_t size_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+/// A network with dropout and BatchNorm, to see that a trial is the gradient's own function.
+struct DropoutNet final : models::Network {
+  DropoutNet() {
+    conv = register_module("conv", torch::nn::Conv2d(1, 8, 3));
+    norm = register_module("norm", torch::nn::BatchNorm2d(8));
+    dropout = register_module("dropout", torch::nn::Dropout(0.5));
+    fc = register_module("fc", torch::nn::Linear(8 * 26 * 26, 10));
+  }
+  torch::Tensor forward(torch::Tensor x) override {
+    return fc(dropout(torch::relu(norm(conv(x)))).flatten(1));
+  }
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+  torch::nn::Linear fc{nullptr};
+};
+
+Setup toy_setup(models::Precision precision, std::shared_ptr<models::Network> network = nullptr) {
+  torch::manual_seed(3);
+  Setup setup;
+  setup.communicator = distributed::connect();
+  setup.train = std::make_shared<ToyData>(96);
+  setup.test = setup.train;
+  setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
+  setup.precision = precision;
+  setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(), {.precision = precision});
+  setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
+  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
+  setup.global_batch_size = 32;
+  setup.seed = 1;
+  return setup;
+}
+
+data::Batch first_batch(const Setup& setup) {
+  data::Loader loader(*setup.train, {.seed = 1, .size = 96}, setup.preprocessing, loader_options(setup), 0);
+  return *loader.next();
+}
+
+class Precisions : public testing::TestWithParam<models::Precision> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == models::Precision::bfloat16 && !models::has_native_bfloat16(torch::kCPU)) {
+      GTEST_SKIP() << "no native bfloat16 on this processor";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Both, Precisions, testing::Values(models::Precision::float32, models::Precision::bfloat16));
+
+TEST_P(Precisions, TrialAtZeroEqualsTheStepsLossBitForBit) {
+  for (const bool residual_network : {false, true}) {
+    auto setup = toy_setup(GetParam(), residual_network ? models::make_network("resnet20", {1, 28, 28}, 10) : nullptr);
+    auto batch = first_batch(setup);
+    const auto minibatch = to_minibatch(setup, batch);
+    const ForwardKey key{.epoch = 2, .step = 5};
+    const auto step = loss_and_gradient(setup, minibatch, batch.global_count, key);
+    EXPECT_EQ(loss_only(setup, minibatch, key).loss_sum, step.loss_sum);
+    EXPECT_EQ(loss_only(setup, minibatch, key).loss_sum, step.loss_sum);  // and again
+  }
+}
+
+TEST_P(Precisions, TrialElsewhereSeesTheNewWeights) {
+  auto setup = toy_setup(GetParam());
+  auto batch = first_batch(setup);
+  const auto minibatch = to_minibatch(setup, batch);
+  const auto step = loss_and_gradient(setup, minibatch, batch.global_count, {});
+  setup.flat.weights.detach().sub_(setup.flat.gradient, 0.01);
+  EXPECT_NE(loss_only(setup, minibatch, {}).loss_sum, step.loss_sum);  // a stale autocast cache would agree
+}
+
+TEST(Gradient, DropoutMasksBelongToTheStep) {
+  auto setup = toy_setup(models::Precision::float32);
+  auto batch = first_batch(setup);
+  const auto minibatch = to_minibatch(setup, batch);
+  const auto one = loss_only(setup, minibatch, {.epoch = 0, .step = 1}).loss_sum;
+  EXPECT_NE(loss_only(setup, minibatch, {.epoch = 0, .step = 2}).loss_sum, one);
+  EXPECT_EQ(loss_only(setup, minibatch, {.epoch = 0, .step = 1}).loss_sum, one);
+}
+
+/// f(w + h e) by central differences in float64 sums of float32 forward passes.
+TEST(Gradient, IsTheMeanOverTheGlobalBatch) {
+  auto setup = toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
+  auto batch = first_batch(setup);
+  const auto minibatch = to_minibatch(setup, batch);
+  loss_and_gradient(setup, minibatch, batch.global_count, {});
+  const auto gradient = setup.flat.gradient.clone();
+  const auto direction = gradient / gradient.norm();
+  const double h = 1e-2;
+  auto& weights = setup.flat.weights;
+  const auto start = weights.detach().clone();
+  weights.detach().add_(direction, h);
+  const double up = loss_only(setup, minibatch, {}).mean_loss();
+  weights.detach().copy_(start).sub_(direction, h);
+  const double down = loss_only(setup, minibatch, {}).mean_loss();
+  EXPECT_NEAR((up - down) / (2 * h), gradient.norm().item<double>(), 2e-3 * gradient.norm().item<double>());  // h^2 and eps / h
+}
+
+TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
+  auto setup = toy_setup(models::Precision::float32);
+  auto* network = new DropoutNet();  // owned by the objective below
+  setup = toy_setup(models::Precision::float32, std::shared_ptr<models::Network>(network));
+  setup.flat.buffers.fill_(7);
+  recalibrate_batchnorm(setup);
+  torch::Tensor sum = torch::zeros({8});
+  data::Loader loader(*setup.train, {.seed = setup.seed, .size = 96}, setup.preprocessing, loader_options(setup), 0);
+  int batches = 0;
+  while (auto batch = loader.next()) {
+    const torch::NoGradGuard no_grad;
+    sum += network->conv(to_minibatch(setup, *batch).images).mean({0, 2, 3});
+    ++batches;
+  }
+  EXPECT_EQ(batches, 3);
+  EXPECT_TRUE(torch::allclose(network->norm->running_mean, sum / 3, 1e-5, 1e-6));
+  EXPECT_EQ(network->norm->num_batches_tracked.item<std::int64_t>(), 3);
+  EXPECT_EQ(network->norm->options.momentum(), 0.1);
+}
+
+TEST(Evaluate, CountsEverySampleOnce) {
+  auto setup = toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
+  const auto score = evaluate(setup, *setup.test);
+  EXPECT_EQ(score.samples, 96);
+  auto all = data::Loader(*setup.test, {.size = 96, .shuffled = false}, setup.preprocessing, {.batch_size = 96}, 0).next();
+  const auto whole = setup.objective->evaluate(to_minibatch(setup, *all), models::Mode::evaluate);
+  EXPECT_NEAR(score.loss, whole.loss_sum.item<double>() / 96, 1e-6);
+  EXPECT_EQ(score.accuracy, whole.correct_count.item<double>() / 96);
+}
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / concat("dimred_training_", ::getpid());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
+  std::filesystem::create_directories(folder_);
+  const auto path = folder_ / "curve.csv";
+  std::int64_t length = 0;
+  std::string first_two;
+  {
+    CurveWriter curve(path, 0);
+    curve.append({.stage = "stage1", .method = "sgd", .epoch = 1, .test_accuracy = 0.5});
+    length = curve.length();
+    first_two = std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {});
+    curve.append({.stage = "stage1", .method = "sgd", .epoch = 2});
+  }
+  CurveWriter again(path, length);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}), first_two);
+  EXPECT_THROW(CurveWriter(path, length + 1000), std::runtime_error);
+}
+
+TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
+  RunFolder(folder_, "seed = 1\nepochs = 2\nmodel = \"convnet\"\n");
+  RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n");  // longer: taken up again
+  try {
+    RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Files, RunFolderRefusesForeignFiles) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ / "thesis.txt") << "precious";
+  EXPECT_THROW(RunFolder(folder_, "seed = 1\n"), std::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "config.toml"));
+}
+
+}  // namespace
+}  // namespace dimred::training

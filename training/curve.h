@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace dimred::training {
+
+/// What a run has cost so far; saved with the resume state.
+struct Totals {
+  std::int64_t images = 0;            // training samples passed through a gradient
+  double seconds = 0;                 // training: data waits, steps, trials and saves; not evaluation
+  double data_wait_seconds = 0;       // of these, waiting for the next batch
+  std::int64_t forward_passes = 0;    // batches, trials included; not evaluation
+  std::int64_t backward_passes = 0;   // batches
+  std::int64_t basis_bytes_read = 0;  // of P
+  std::int64_t wire_bytes = 0;        // sent by this rank
+};
+nlohmann::json to_json(const Totals& totals);
+Totals totals_from_json(const nlohmann::json& json);
+
+/// One evaluation: a row of curve.csv. Unset: not measured, an empty field.
+struct CurveRow {
+  std::string stage;            // stage1 | stage2
+  std::string method;           // sgd, or the preset's name
+  std::string weights = "raw";  // raw | ema | mean | recalibrated
+  double epoch = 0;
+  std::int64_t step = 0;
+  Totals totals;
+  std::optional<double> learning_rate, train_loss, validation_loss, validation_accuracy, test_loss, test_accuracy;
+};
+
+/// curve.csv: one row per evaluation, flushed as it happens.
+class CurveWriter {
+ public:
+  /// Opens for appending at `length` bytes; what lies behind is cut off (a resume's repeated rows).
+  /// length 0 starts the file with its header. Throws std::runtime_error when the file is shorter.
+  CurveWriter(const std::filesystem::path& path, std::int64_t length);
+  void append(const CurveRow& row);
+  std::int64_t length();  // bytes so far, part of the resume state
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+/// A CSV that is appended to and cut on resume; CurveWriter and stage 2's steps.csv are such files.
+std::ofstream open_csv(const std::filesystem::path& path, const std::string& header, std::int64_t length);
+
+}  // namespace dimred::training

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "support/console.h"
+#include "training/curve.h"
+#include "training/gradient.h"
+#include "training/setup.h"
+
+namespace dimred::training {
+
+/// Where a run stands; with the weights and optimiser vectors it is the whole resume state.
+struct Position {
+  std::int64_t epoch = 0;          // finished epochs
+  std::int64_t step_in_epoch = 0;  // steps done of the epoch under way
+  std::int64_t step = 0;           // steps done in all
+  BatchResult epoch_sums;          // of the epoch under way, the training mode's loss and hits
+  Totals totals;
+};
+nlohmann::json to_json(const Position& position);
+Position position_from_json(const nlohmann::json& json);
+
+/// Closes the epoch under way: counts it, and zeroes its sums.
+void finish_epoch(Position& position);
+
+/// A row as one console line.
+std::string describe(const CurveRow& row, double train_accuracy);
+
+/// One batch of the loop: the tensors, and where it stands.
+struct Step {
+  models::Minibatch batch;
+  std::int64_t global_count = 0;
+  ForwardKey key;
+};
+
+enum class EpochEnd { finished, stopped };  // stopped: a signal, agreed over ranks
+
+/// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result), then
+/// `after_step` (saves). Keeps position, data waits and the progress line. Throws std::runtime_error
+/// when the loss is not finite (names the epoch and step).
+EpochEnd run_epoch(Setup& setup,
+                   Position& position,
+                   Console& console,
+                   const std::string& label,
+                   const std::function<BatchResult(const Step&)>& step,
+                   const std::function<void()>& after_step);
+
+}  // namespace dimred::training

@@ -1,0 +1,53 @@
+#include "training/evaluate.h"
+
+#include <array>
+#include <span>
+
+namespace dimred::training {
+namespace {
+
+constexpr std::int64_t evaluation_batch = 1000;  // large enough to be fast, small enough for any memory
+constexpr double torch_default_momentum = 0.1;   // of torch::nn::BatchNorm
+
+}  // namespace
+
+Score evaluate(Setup& setup, const data::Dataset& dataset) {
+  const torch::NoGradGuard no_grad;
+  const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
+  auto plain = setup.preprocessing;
+  plain.pad = 0;
+  plain.flip = false;
+  auto options = loader_options(setup);
+  options.batch_size = evaluation_batch;
+  data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
+
+  std::array<double, 3> sums{};  // loss, correct, samples
+  while (auto batch = loader.next()) {
+    const auto result = setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
+    sums[0] += result.loss_sum.item<double>();
+    sums[1] += static_cast<double>(result.correct_count.item<std::int64_t>());
+    sums[2] += static_cast<double>(result.sample_count);
+    loader.recycle(std::move(*batch));
+  }
+  setup.communicator->all_reduce(sums);
+  return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::int64_t>(sums[2])};
+}
+
+void recalibrate_batchnorm(Setup& setup) {
+  if (setup.batchnorm_layers == 0) return;
+  const torch::NoGradGuard no_grad;
+  setup.flat.buffers.zero_();
+  setup.flat.counters.zero_();
+  setup.objective->set_batchnorm_momentum(std::nullopt);
+  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
+  while (auto batch = loader.next()) {
+    setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);
+    loader.recycle(std::move(*batch));
+  }
+  setup.objective->set_batchnorm_momentum(torch_default_momentum);
+  setup.communicator->all_reduce(setup.flat.buffers);
+  setup.flat.buffers.div_(setup.communicator->size());
+}
+
+}  // namespace dimred::training

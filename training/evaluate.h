@@ -1,0 +1,21 @@
+#pragma once
+
+#include "training/setup.h"
+
+namespace dimred::training {
+
+struct Score {
+  double loss = 0;      // mean over samples
+  double accuracy = 0;  // part of samples classified right, [0, 1]
+  std::int64_t samples = 0;
+};
+
+/// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks.
+Score evaluate(Setup& setup, const data::Dataset& dataset);
+
+/// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
+/// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn.
+/// No effect without BatchNorm layers. Cost: one forward pass over the training set.
+void recalibrate_batchnorm(Setup& setup);
+
+}  // namespace dimred::training

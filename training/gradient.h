@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "training/setup.h"
+
+namespace dimred::training {
+
+/// Which random draws (dropout) a forward pass makes: a pure function of these, so that a line-search
+/// trial sees the same masks as the gradient, and a resumed run the same as an uninterrupted one.
+struct ForwardKey {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+struct BatchResult {
+  double loss_sum = 0;         // over all ranks
+  double correct_count = 0;
+  double sample_count = 0;
+  double mean_loss() const { return loss_sum / sample_count; }
+  double accuracy() const { return correct_count / sample_count; }
+};
+
+/// Loss of the global batch, and its mean gradient into setup.flat.gradient (each rank's part; the
+/// caller reduces it). Running statistics move. `global_count` is the step's samples over all ranks.
+BatchResult loss_and_gradient(Setup& setup,
+                              const models::Minibatch& batch,
+                              std::int64_t global_count,
+                              ForwardKey key);
+
+/// The same function without gradient: at the same weights it returns the same loss bit for bit.
+BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);
+
+}  // namespace dimred::training

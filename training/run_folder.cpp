@@ -1,0 +1,102 @@
+#include "training/run_folder.h"
+
+#include <ATen/Version.h>
+#include <ATen/cpu/Utils.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+
+#include "checkpoints/atomic_file.h"
+#include "support/errors.h"
+#include "support/version.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Options that may change when a run is taken up again: they do not alter what was computed so far.
+constexpr std::array free_options{"epochs", "threads", "prefetch", "quiet", "output"};
+
+/// key -> value text of a config.toml that OptionTable::to_toml wrote: one assignment a line.
+std::map<std::string, std::string> assignments(const std::string& toml) {
+  std::map<std::string, std::string> result;
+  std::istringstream lines(toml);
+  for (std::string line; std::getline(lines, line);) {
+    const auto equals = line.find(" = ");
+    if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+    result[line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  for (const auto* name : free_options) result.erase(name);
+  return result;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  require_environment(in.good(), "training::run_folder", "cannot read ", path.string());
+  return text.str();
+}
+
+void refuse_other_configuration(const fs::path& folder, const std::string& config) {
+  const auto before = assignments(read_text(folder / "config.toml"));
+  auto now = assignments(config);
+  for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
+  for (const auto& [key, value] : now) {
+    const auto found = before.find(key);
+    const auto earlier = found == before.end() ? "(unset)" : found->second;
+    require(earlier == value, "training::run_folder", folder.string(), " belongs to another configuration: it has ", key,
+            " = ", earlier, ", received ", value, "; choose another --output");
+  }
+}
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std::move(path)) {
+  require(!path_.empty(), "training::run_folder", "needs --output FOLDER");
+  require(!fs::exists(path_) || fs::is_directory(path_), "training::run_folder", path_.string(), " is not a folder");
+  if (fs::exists(path_ / "config.toml")) {
+    refuse_other_configuration(path_, config_toml);
+  } else {
+    require(!fs::exists(path_) || fs::is_empty(path_), "training::run_folder", path_.string(),
+            " holds files that are not a run of ours; choose another --output");
+    fs::create_directories(path_);
+  }
+  checkpoints::write_file_atomically(path_ / "config.toml", config_toml);
+}
+
+void RunFolder::write_manifest(const Setup& setup, const std::string& command, const std::string& outcome,
+                               const nlohmann::json& details) const {
+  nlohmann::ordered_json manifest;
+  manifest["command"] = command;
+  manifest["outcome"] = outcome;
+  manifest["seed"] = setup.seed;
+  manifest["revision"] = revision();
+  manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};
+  manifest["device"] = setup.device.str();
+  manifest["processor"] = processor();
+  manifest["threads"] = torch::get_num_threads();
+  manifest["precision"] = setup.precision == models::Precision::bfloat16 ? "bfloat16" : "float32";
+  manifest["ranks"] = setup.communicator->size();
+  manifest["global_batch_size"] = setup.global_batch_size;
+  manifest["train_data"] = setup.train->description();
+  manifest["test_data"] = setup.test->description();
+  manifest["mean"] = setup.preprocessing.mean;
+  manifest["deviation"] = setup.preprocessing.deviation;
+  manifest["parameters"] = setup.flat.layout.file_size;
+  manifest["layout_hash"] = setup.flat.layout.hash;
+  manifest["details"] = details;
+  checkpoints::write_file_atomically(path_ / "manifest.json", manifest.dump(2) + "\n");
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,124 @@
+#include "training/setup.h"
+
+#include <numeric>
+#include <thread>
+
+#include "data/idx.h"
+#include "data/statistics.h"
+#include "support/errors.h"
+#include "support/random.h"
+
+namespace dimred::training {
+namespace {
+
+std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+  if (count == 0) return whole;
+  require(count <= whole->size(), "training::data", "needs at most ", whole->size(), " samples, received ", count);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return data::subset(std::move(whole), std::move(indices));
+}
+
+void load_data(Setup& setup, const DataOptions& options) {
+  const auto folder = options.data.empty() ? data::default_fashion_mnist_folder() : options.data;
+  setup.train = first_samples(data::open_idx(folder, /*train=*/true), options.train_samples);
+  setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
+  if (options.validation_fraction > 0) {
+    auto split = data::split_indices(setup.train->size(), options.validation_fraction, setup.seed);
+    require(!split.held_out.empty(), "training::data", "validation_fraction ", options.validation_fraction,
+            " of ", setup.train->size(), " samples holds out none");
+    setup.validation = data::subset(setup.train, std::move(split.held_out));
+    setup.train = data::subset(setup.train, std::move(split.kept));
+  }
+  const auto statistics = data::channel_statistics(*setup.train);
+  setup.preprocessing.mean = statistics.mean;
+  setup.preprocessing.deviation = statistics.deviation;
+  setup.preprocessing.pad = options.pad;
+  setup.preprocessing.flip = options.flip;
+  setup.preprocessing.seed = setup.seed;
+}
+
+torch::Device parse_device(const std::string& text) {
+  try {
+    const torch::Device device(text);
+    if (device.is_cpu()) return device;
+    require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
+    require_environment(torch::cuda::is_available(), "training::device", "no CUDA device was found for --device ", text);
+    return device;
+  } catch (const c10::Error&) {
+    throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
+  }
+}
+
+models::Precision choose(PrecisionChoice choice, torch::Device device) {
+  const bool native = models::has_native_bfloat16(device);
+  require(choice != PrecisionChoice::bfloat16 || native, "training::precision",
+          "bfloat16 is not native on this processor; use float32 or auto");
+  const bool bfloat16 = choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
+  return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
+}
+
+std::int64_t global_batch(const RunOptions& options, int ranks) {
+  const auto total = options.batch_size * ranks;
+  if (options.global_batch_size) {
+    require(*options.global_batch_size == total, "training::batch_size", "global_batch_size needs batch_size x ranks = ",
+            total, ", received ", *options.global_batch_size);
+  }
+  return total;
+}
+
+void build_network(Setup& setup, const CommonOptions& options) {
+  const auto shape = setup.train->shape();
+  torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
+  auto network = models::make_network(
+      options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
+  setup.precision = choose(options.model.precision, setup.device);
+  setup.objective = models::classifier(std::move(network), {options.loss, setup.precision});
+  setup.memory_format = options.model.memory_format;
+  setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
+  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+}
+
+}  // namespace
+
+std::int64_t Setup::steps_per_epoch() const {
+  return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
+}
+
+const layout::Shard& Setup::own_shard() const { return shards[static_cast<std::size_t>(communicator->rank())]; }
+
+Setup make_setup(const CommonOptions& options) {
+  Setup setup;
+  setup.communicator = distributed::connect();
+  const auto threads = options.run.threads > 0 ? options.run.threads : std::thread::hardware_concurrency();
+  torch::set_num_threads(static_cast<int>(threads));
+  setup.device = parse_device(options.run.device);
+  setup.seed = static_cast<std::uint64_t>(options.run.seed);
+  setup.prefetch = options.run.prefetch;
+  setup.global_batch_size = global_batch(options.run, setup.communicator->size());
+  load_data(setup, options.data);
+  build_network(setup, options);
+  for (int rank = 0; rank < setup.communicator->size(); ++rank) {
+    setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
+  }
+  return setup;
+}
+
+models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
+  const auto& shape = batch.shape;
+  auto images = torch::from_blob(batch.images.data(), {batch.count(), shape.channels, shape.height, shape.width}, torch::kFloat32);
+  auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
+  const auto format = setup.memory_format == layout::MemoryFormat::channels_last ? torch::MemoryFormat::ChannelsLast
+                                                                                  : torch::MemoryFormat::Contiguous;
+  return {images.to(setup.device).contiguous(format), labels.to(setup.device)};
+}
+
+data::LoaderOptions loader_options(const Setup& setup) {
+  return {.batch_size = setup.global_batch_size,
+          .drop_last = false,
+          .prefetch = setup.prefetch,
+          .rank = setup.communicator->rank(),
+          .ranks = setup.communicator->size()};
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+
+#include "data/loader.h"
+#include "distributed/communicator.h"
+#include "models/flat.h"
+#include "training/options.h"
+
+namespace dimred::training {
+
+/// Everything a stage trains with, made from the options alone.
+struct Setup {
+  std::unique_ptr<distributed::Communicator> communicator;
+  std::shared_ptr<const data::Dataset> train, validation, test;  // validation may be null
+  data::Preprocessing preprocessing;                             // mean and deviation of `train`
+  std::unique_ptr<models::Objective> objective;
+  models::FlatVectors flat;
+  std::vector<layout::Shard> shards;                             // every rank's columns
+  torch::Device device = torch::kCPU;
+  layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
+  models::Precision precision = models::Precision::float32;
+  std::int64_t global_batch_size = 0;
+  std::int64_t prefetch = 4;
+  std::uint64_t seed = 0;
+  int batchnorm_layers = 0;
+
+  std::int64_t steps_per_epoch() const;
+  const layout::Shard& own_shard() const;
+};
+
+/// Sets torch's threads, loads the data, builds the network with weights drawn from the seed.
+/// Throws std::invalid_argument for options that contradict each other or the data, a missing device,
+/// bfloat16 where it is not native ("auto" falls back), batch sizes that disagree.
+Setup make_setup(const CommonOptions& options);
+
+/// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a view
+/// into `batch`, which must outlive them.
+models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch);
+
+/// Batches of one epoch of the training set in the setup's sample order.
+data::LoaderOptions loader_options(const Setup& setup);
+
+}  // namespace dimred::training
