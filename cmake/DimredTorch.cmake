@@ -17,6 +17,10 @@ find_package(Threads REQUIRED)
 
 add_library(dimred_torch INTERFACE)
 target_link_libraries(dimred_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
+# libtorch.so exports parts of std::filesystem of its own, and its remove_all calls through a null
+# pointer. With the system's libstdc++ first on the link line our calls bind to that one.
+target_link_options(dimred_torch INTERFACE
+  LINKER:--push-state,--no-as-needed -lstdc++ LINKER:--pop-state)
 target_include_directories(dimred_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 
 # Rooms reuse this target's precompiled <torch/torch.h>, which takes longer to read than any of them.

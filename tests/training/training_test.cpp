@@ -172,6 +172,12 @@ class Files : public testing::Test {
   std::filesystem::path folder_;
 };
 
+/// libtorch.so brings a std::filesystem of its own that crashes here; see cmake/DimredTorch.cmake.
+TEST_F(Files, FoldersAreRemovedBesideLibTorch) {
+  std::filesystem::create_directories(folder_ / "a" / "b");
+  EXPECT_EQ(std::filesystem::remove_all(folder_), 3U);
+}
+
 TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
   std::filesystem::create_directories(folder_);
   const auto path = folder_ / "curve.csv";
