@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-// NumPy's .npy format, versions 1-3: read strictly (float32 and float64, little-endian, C and Fortran
-// order), written as version 1, float32, C order.
-// Format: numpy/lib/format.py.
+// NumPy's .npy format, versions 1-3: read strictly (float32 and float64, little-endian, C and
+// Fortran order), written as version 1, float32, C order. Format: numpy/lib/format.py.
 namespace dimred::checkpoints {
 
 struct NpyHeader {
@@ -18,9 +17,9 @@ struct NpyHeader {
   std::int64_t data_offset = 0;  // bytes
 };
 
-/// Checks magic, header, dtype, that shape's product does not overflow and that the file has exactly
-/// the bytes it announces, before anything is allocated. Throws std::invalid_argument when missing,
-/// std::runtime_error("[npy] file: rule, received ...") otherwise.
+/// Checks magic, header, dtype, that shape's product does not overflow and that the file has
+/// exactly the bytes it announces, before anything is allocated. Throws std::invalid_argument when
+/// missing, std::runtime_error("[npy] file: rule, received ...") otherwise.
 NpyHeader read_npy_header(const std::filesystem::path& path);
 
 /// The bytes in front of the data of a C-order float32 array, padded to a multiple of 64.

@@ -20,7 +20,8 @@ struct Options {
 
 /// A folder of snapshots is averaged; everything else is loaded as it is.
 training::Weights load(const training::Setup& setup, const fs::path& path) {
-  const bool one = !fs::is_directory(path) || checkpoints::is_state(path) || fs::exists(path / "checkpoints");
+  const bool one =
+      !fs::is_directory(path) || checkpoints::is_state(path) || fs::exists(path / "checkpoints");
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 
@@ -29,14 +30,15 @@ void adopt_run(OptionTable& table, const fs::path& weights) {
   require(fs::exists(weights), "evaluate", "no such file or folder: ", weights.string());
   auto folder = fs::absolute(weights).lexically_normal();
   for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (fs::exists(folder / "config.toml")) return table.adopt_file(folder / "config.toml", {"Data", "Model", "Loss"});
+    if (fs::exists(folder / "config.toml"))
+      return table.adopt_file(folder / "config.toml", {"Data", "Model", "Loss"});
   }
 }
 
 std::string line(const char* what, const training::Score& score) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(4) << what << "  loss " << score.loss << "  accuracy " << std::setprecision(2)
-      << 100 * score.accuracy << " %  (" << score.samples << " samples)\n";
+  out << std::fixed << std::setprecision(4) << what << "  loss " << score.loss << "  accuracy "
+      << std::setprecision(2) << 100 * score.accuracy << " %  (" << score.samples << " samples)\n";
   return out.str();
 }
 
@@ -46,9 +48,14 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   Options options;
   OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
   table.group("Evaluate");
-  table.add("weights", &options.weights, "a run folder, a state, a snapshot, a safetensors file, or a folder of snapshots (their mean)");
+  table.add("weights",
+            &options.weights,
+            "a run folder, a state, a snapshot, a safetensors file, or a folder of snapshots "
+            "(their mean)");
   table.positional("weights");
-  table.add("recalibrate_batchnorm", &options.recalibrate_batchnorm, "estimate BatchNorm's running statistics anew for a mean");
+  table.add("recalibrate_batchnorm",
+            &options.recalibrate_batchnorm,
+            "estimate BatchNorm's running statistics anew for a mean");
   training::add_run_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
@@ -61,7 +68,8 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   auto setup = training::make_setup(options.common);
   const auto weights = load(setup, options.weights);
   training::apply(setup, weights);
-  const bool recalibrate = weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
+  const bool recalibrate =
+      weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
   if (recalibrate) training::recalibrate_batchnorm(setup);
   print(weights.source + (recalibrate ? ", BatchNorm recalibrated\n" : "\n"));
   if (setup.validation) print(line("validation", training::evaluate(setup, *setup.validation)));

@@ -9,39 +9,71 @@ namespace {
 void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& options) {
   using Kind = schedules::ScheduleKind;
   table.group("Schedule");
-  table.add_choice("schedule", &options.kind, "shape of the learning rate after the warm-up",
+  table.add_choice("schedule",
+                   &options.kind,
+                   "shape of the learning rate after the warm-up",
                    {{"constant", Kind::constant},
                     {"linear", Kind::linear},
                     {"cosine", Kind::cosine},
                     {"polynomial", Kind::polynomial},
                     {"step", Kind::step}});
   table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
-  table.add("warmup_epochs", &options.warmup_epochs, "linear warm-up from start_learning_rate", at_least(0));
-  table.add("start_learning_rate", &options.start_learning_rate, "where the warm-up starts", at_least(0));
-  table.add("end_learning_rate", &options.end_learning_rate, "at the end of the schedule", at_least(0));
-  table.add("total_epochs", &options.total_epochs, "length of the schedule, may exceed the epochs trained; 0: epochs", at_least(0));
+  table.add("warmup_epochs",
+            &options.warmup_epochs,
+            "linear warm-up from start_learning_rate",
+            at_least(0));
+  table.add(
+      "start_learning_rate", &options.start_learning_rate, "where the warm-up starts", at_least(0));
+  table.add(
+      "end_learning_rate", &options.end_learning_rate, "at the end of the schedule", at_least(0));
+  table.add("total_epochs",
+            &options.total_epochs,
+            "length of the schedule, may exceed the epochs trained; 0: epochs",
+            at_least(0));
   table.add("power", &options.power, "of the polynomial schedule", positive());
-  table.add("factor", &options.factor, "of the step schedule at each milestone", {.low = 0, .high = 1, .low_open = true});
-  table.add("milestones", &options.milestones, "epochs of the step schedule, ascending", at_least(0));
-  table.add("anneal_from_epoch", &options.anneal_from_epoch, "from here the rate goes linearly to 0 at the last epoch; -1: off", at_least(-1));
+  table.add("factor",
+            &options.factor,
+            "of the step schedule at each milestone",
+            {.low = 0, .high = 1, .low_open = true});
+  table.add(
+      "milestones", &options.milestones, "epochs of the step schedule, ascending", at_least(0));
+  table.add("anneal_from_epoch",
+            &options.anneal_from_epoch,
+            "from here the rate goes linearly to 0 at the last epoch; -1: off",
+            at_least(-1));
 }
 
 void add_sgd_options(OptionTable& table, optimizers::SgdOptions& options) {
   table.group("Optimizer");
   table.add("momentum", &options.momentum, "of SGD", {.low = 0, .high = 1, .high_open = true});
-  table.add("weight_decay", &options.weight_decay, "L2, not applied to biases and BatchNorm", at_least(0));
+  table.add("weight_decay",
+            &options.weight_decay,
+            "L2, not applied to biases and BatchNorm",
+            at_least(0));
   table.add("nesterov", &options.nesterov, "Nesterov's form of the momentum");
 }
 
 void add_save_options(OptionTable& table, stage1::Options& options) {
   auto& saves = options.saves;
   table.group("Saves");
-  table.add("snapshots_per_epoch", &saves.snapshots_per_epoch, "weights saved for the PCA, evenly spread over an epoch; 0: none", at_least(0));
-  table.add("snapshot_from_epoch", &saves.snapshot_from_epoch, "first epoch with snapshots, counted from 1", at_least(1));
+  table.add("snapshots_per_epoch",
+            &saves.snapshots_per_epoch,
+            "weights saved for the PCA, evenly spread over an epoch; 0: none",
+            at_least(0));
+  table.add("snapshot_from_epoch",
+            &saves.snapshot_from_epoch,
+            "first epoch with snapshots, counted from 1",
+            at_least(1));
   table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots that stay", at_least(1));
-  table.add("checkpoint_every", &saves.checkpoint_every, "epochs between full resume states", at_least(1));
-  table.add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states that stay", at_least(1));
-  table.add("resume_from", &options.resume_from, "continue another run (its folder or a state) in this run's folder");
+  table.add("checkpoint_every",
+            &saves.checkpoint_every,
+            "epochs between full resume states",
+            at_least(1));
+  table.add(
+      "keep_checkpoints", &saves.keep_checkpoints, "newest resume states that stay", at_least(1));
+  table.add("resume_from",
+            &options.resume_from,
+            "continue another run (its folder or a state) in this run's folder");
 }
 
 }  // namespace
@@ -49,7 +81,8 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
 int stage1_command(const std::vector<std::string>& arguments) {
   training::CommonOptions common;
   stage1::Options options;
-  OptionTable table("dimred stage1", "Conventional training of a network; saves weight snapshots for the PCA.");
+  OptionTable table("dimred stage1",
+                    "Conventional training of a network; saves weight snapshots for the PCA.");
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
@@ -65,13 +98,15 @@ int stage1_command(const std::vector<std::string>& arguments) {
   const auto config = table.to_toml();
   auto& schedule = options.schedule;
   if (schedule.total_epochs == 0) schedule.total_epochs = static_cast<double>(options.epochs);
-  if (schedule.anneal_from_epoch >= 0) schedule.anneal_to_epoch = static_cast<double>(options.epochs);
+  if (schedule.anneal_from_epoch >= 0)
+    schedule.anneal_to_epoch = static_cast<double>(options.epochs);
   stage1::validate(options);
 
   auto setup = training::make_setup(common);
   const training::RunFolder folder(common.run.output, config);
   Console console(common.run.quiet);
-  return train_run(setup, folder, "stage1", [&] { return stage1::train(setup, folder, options, console); });
+  return train_run(
+      setup, folder, "stage1", [&] { return stage1::train(setup, folder, options, console); });
 }
 
 }  // namespace dimred::commands

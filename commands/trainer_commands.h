@@ -12,7 +12,8 @@ int stage1_command(const std::vector<std::string>& arguments);
 /// Descent in the subspace of a projection matrix; without one the PCA runs first.
 int stage2_command(const std::vector<std::string>& arguments);
 
-/// Test loss and accuracy of a snapshot, state, run, safetensors file, or the mean of a folder of snapshots.
+/// Test loss and accuracy of a snapshot, state, run, safetensors file, or the mean of a folder of
+/// snapshots.
 int evaluate_command(const std::vector<std::string>& arguments);
 
 }  // namespace dimred::commands

@@ -8,7 +8,8 @@ namespace {
 using namespace dimred::commands;
 
 int dispatch(const std::vector<std::string>& arguments) {
-  dimred::require(!arguments.empty(), "dimred-train", "needs stage1, stage2 or evaluate; use `dimred`");
+  dimred::require(
+      !arguments.empty(), "dimred-train", "needs stage1, stage2 or evaluate; use `dimred`");
   const auto& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (name == "stage1") return stage1_command(rest);

@@ -1,18 +1,19 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include <torch/torch.h>
 
 #include "layout/shard.h"
 
 namespace dimred::distributed {
 
 /// What every reduction point of the trainers calls. With one rank each call is a true no-op: no
-/// copy, no allocation. Vectors of M columns are in memory order; `shards` lists every rank's share.
+/// copy, no allocation. Vectors of M columns are in memory order; `shards` lists every rank's
+/// share.
 class Communicator {
  public:
   virtual ~Communicator() = default;

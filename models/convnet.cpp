@@ -14,7 +14,8 @@ struct ConvNet final : Network {
       : conv1(register_module("conv1", nn::Conv2d(nn::Conv2dOptions(input.channels, 32, 3)))),
         conv2(register_module("conv2", nn::Conv2d(nn::Conv2dOptions(32, 64, 3)))),
         conv3(register_module("conv3", nn::Conv2d(nn::Conv2dOptions(64, 64, 3)))),
-        fc1(register_module("fc1", nn::Linear(64 * extent(input.height) * extent(input.width), 64))),
+        fc1(register_module("fc1",
+                            nn::Linear(64 * extent(input.height) * extent(input.width), 64))),
         fc2(register_module("fc2", nn::Linear(64, classes))) {}
 
   /// 28 -> 26 -> 13 -> 11 -> 5 -> 3

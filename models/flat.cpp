@@ -33,7 +33,9 @@ torch::Tensor view_of(const layout::Entry& entry, const torch::Tensor& flat) {
 }
 
 /// One vector behind all buffers of one kind, which become views into it.
-torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers, bool floating, torch::Device device) {
+torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers,
+                             bool floating,
+                             torch::Device device) {
   std::vector<torch::Tensor> parts;
   for (const auto& [name, tensor] : buffers) {
     if (tensor.is_floating_point() == floating) parts.push_back(tensor.flatten());
@@ -77,7 +79,8 @@ FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::De
 std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& memory) {
   const auto host = memory.detach().cpu().contiguous();
   std::vector<float> file(static_cast<std::size_t>(layout.file_size));
-  layout::memory_to_file(layout, {host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())}, file);
+  layout::memory_to_file(
+      layout, {host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())}, file);
   return file;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <torch/torch.h>
 
 namespace dimred::models {
 
@@ -23,8 +23,8 @@ struct InputShape {
 std::vector<std::string> network_names();
 
 /// A network with freshly initialised weights (torch's default initialisation from the current
-/// generator). Throws std::invalid_argument for an unknown name (with the nearest), an input too small
-/// for the network, or classes < 2.
+/// generator). Throws std::invalid_argument for an unknown name (with the nearest), an input too
+/// small for the network, or classes < 2.
 std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes);

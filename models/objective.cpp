@@ -75,7 +75,8 @@ class Classifier final : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network, const ObjectiveOptions& options) {
+std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network,
+                                      const ObjectiveOptions& options) {
   return std::make_unique<Classifier>(std::move(network), options);
 }
 

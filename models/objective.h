@@ -21,7 +21,7 @@ struct Minibatch {
 
 /// Sums over the samples, so that sums over ranks and batches stay exact means of samples.
 struct Evaluation {
-  torch::Tensor loss_sum;       // scalar float64, differentiable
+  torch::Tensor loss_sum;  // scalar float64, differentiable
   std::int64_t sample_count = 0;
   torch::Tensor correct_count;  // scalar int64
 };
@@ -31,7 +31,8 @@ struct NamedTensor {
   torch::Tensor tensor;
 };
 
-/// All that the trainers know of a network: model, head and loss behind one function of the weights.
+/// All that the trainers know of a network: model, head and loss behind one function of the
+/// weights.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -40,8 +41,8 @@ class Objective {
   /// In registration order, equal to Python's named_parameters() and named_buffers() of the twin.
   virtual std::vector<NamedTensor> parameters() = 0;
   virtual std::vector<NamedTensor> buffers() = 0;
-  /// How running statistics move in train mode; nullopt is the cumulative mean since they were reset.
-  /// Returns the number of BatchNorm layers.
+  /// How running statistics move in train mode; nullopt is the cumulative mean since they were
+  /// reset. Returns the number of BatchNorm layers.
   virtual int set_batchnorm_momentum(std::optional<double> momentum) = 0;
 };
 
@@ -50,12 +51,14 @@ struct ObjectiveOptions {
   Precision precision = Precision::float32;
 };
 
-/// A torch::nn network with cross-entropy; under bfloat16 the forward pass runs in autocast, weights
-/// and loss stay float32, and the autocast cache is cleared after each pass (it would go stale when
-/// the weights change). Takes channels_last images to match channels_last weights.
-std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network, const ObjectiveOptions& options);
+/// A torch::nn network with cross-entropy; under bfloat16 the forward pass runs in autocast,
+/// weights and loss stay float32, and the autocast cache is cleared after each pass (it would go
+/// stale when the weights change). Takes channels_last images to match channels_last weights.
+std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network,
+                                      const ObjectiveOptions& options);
 
-/// True where bfloat16 arithmetic is native: AVX512-BF16 or AMX on the CPU, any CUDA device we build for.
+/// True where bfloat16 arithmetic is native: AVX512-BF16 or AMX on the CPU, any CUDA device we
+/// build for.
 bool has_native_bfloat16(torch::Device device);
 
 }  // namespace dimred::models

@@ -46,7 +46,10 @@ std::shared_ptr<Network> make_network(const std::string& name,
   std::string known;
   for (const auto& candidate : network_names()) known += (known.empty() ? "" : ", ") + candidate;
   const auto near = nearest(name, network_names());
-  throw std::invalid_argument(concat("[models] needs one of ", known, ", received ", name,
+  throw std::invalid_argument(concat("[models] needs one of ",
+                                     known,
+                                     ", received ",
+                                     name,
                                      near ? "; did you mean " + *near + "?" : ""));
 }
 

@@ -25,7 +25,8 @@ struct BasicBlock final : nn::Module {
     if (stride_ == 1 && new_channels_ == 0) return x;
     using torch::indexing::None;
     using torch::indexing::Slice;
-    const auto half = x.index({Slice(), Slice(), Slice(None, None, stride_), Slice(None, None, stride_)});
+    const auto half =
+        x.index({Slice(), Slice(), Slice(None, None, stride_), Slice(None, None, stride_)});
     const auto before = new_channels_ / 2;
     return torch::constant_pad_nd(half, {0, 0, 0, 0, before, new_channels_ - before});
   }
@@ -46,7 +47,8 @@ struct BasicBlock final : nn::Module {
 nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std::int64_t stride) {
   nn::Sequential blocks_of_stage;
   for (std::int64_t i = 0; i < blocks; ++i) {
-    blocks_of_stage->push_back(std::make_shared<BasicBlock>(i == 0 ? in : out, out, i == 0 ? stride : 1));
+    blocks_of_stage->push_back(
+        std::make_shared<BasicBlock>(i == 0 ? in : out, out, i == 0 ? stride : 1));
   }
   return blocks_of_stage;
 }
@@ -62,7 +64,8 @@ struct ResNetCifar final : Network {
         layer3(register_module("layer3", stage((depth - 2) / 6, 32, 64, 2))),
         fc(register_module("fc", nn::Linear(64, classes))) {
     for (auto& parameter : parameters()) {
-      if (parameter.dim() == 4) nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
+      if (parameter.dim() == 4)
+        nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
     }
   }
 

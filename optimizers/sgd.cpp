@@ -6,9 +6,14 @@ namespace dimred::optimizers {
 
 void validate(const SgdOptions& options) {
   constexpr auto place = "optimizers::sgd";
-  require(options.momentum >= 0 && options.momentum < 1, place, "momentum needs [0, 1), received ", options.momentum);
-  require(options.weight_decay >= 0, place, "weight_decay needs >= 0, received ", options.weight_decay);
-  require(!options.nesterov || options.momentum > 0, place, "nesterov needs momentum > 0, received 0");
+  require(options.momentum >= 0 && options.momentum < 1,
+          place,
+          "momentum needs [0, 1), received ",
+          options.momentum);
+  require(
+      options.weight_decay >= 0, place, "weight_decay needs >= 0, received ", options.weight_decay);
+  require(
+      !options.nesterov || options.momentum > 0, place, "nesterov needs momentum > 0, received 0");
 }
 
 std::vector<DecayRange> decay_ranges(const layout::Layout& layout) {
@@ -16,7 +21,8 @@ std::vector<DecayRange> decay_ranges(const layout::Layout& layout) {
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {
     const auto& entry = layout.entries[i];
     // Padding between segments joins the segment before it; its weights and gradients are zero.
-    const auto end = i + 1 < layout.entries.size() ? layout.entries[i + 1].memory_offset : layout.memory_size;
+    const auto end =
+        i + 1 < layout.entries.size() ? layout.entries[i + 1].memory_offset : layout.memory_size;
     if (!ranges.empty() && ranges.back().decay == entry.decay) {
       ranges.back().columns.end = end;
     } else {
@@ -42,7 +48,8 @@ void sgd_step(torch::Tensor& weights,
   }
   for (const int decay : {0, 1}) {
     if (w[decay].empty()) continue;
-    // is_first_step = false throughout: momentum starts at zero, so m = momentum * 0 + g is the same.
+    // is_first_step = false throughout: momentum starts at zero, so m = momentum * 0 + g is the
+    // same.
     at::_fused_sgd_(w[decay],
                     g[decay],
                     m[decay],

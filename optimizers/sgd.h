@@ -1,9 +1,9 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <vector>
-
-#include <torch/torch.h>
 
 #include "layout/layout.h"
 #include "layout/shard.h"
@@ -29,8 +29,9 @@ struct DecayRange {
 };
 std::vector<DecayRange> decay_ranges(const layout::Layout& layout);
 
-/// One step on all columns of (weights, gradient, momentum) [memory_size] float32, in place; momentum
-/// must be zero before the first step. Cost: reads w, g, m and writes w, m once (torch's fused kernel).
+/// One step on all columns of (weights, gradient, momentum) [memory_size] float32, in place;
+/// momentum must be zero before the first step. Cost: reads w, g, m and writes w, m once (torch's
+/// fused kernel).
 void sgd_step(torch::Tensor& weights,
               const torch::Tensor& gradient,
               torch::Tensor& momentum,

@@ -35,9 +35,9 @@ void check_sidecar(const std::filesystem::path& npy,
                    const checkpoints::NpyHeader& header,
                    const Sidecar& sidecar) {
   const std::int64_t blocks =
-      sidecar.digest_columns < 1 ? 0
-                                 : padded(sidecar.parameters, sidecar.digest_columns) /
-                                       sidecar.digest_columns;
+      sidecar.digest_columns < 1
+          ? 0
+          : padded(sidecar.parameters, sidecar.digest_columns) / sidecar.digest_columns;
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;

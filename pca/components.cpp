@@ -140,10 +140,8 @@ std::vector<std::string> finish_components(const PassPlan& plan,
     DigestStream stream;
     for (std::int64_t j = 0; j < plan.components; ++j) {
       const std::int64_t offset = offset_of(plan, header_bytes, j, begin);
-      checkpoints::read_exactly(file.descriptor(),
-                                offset,
-                                std::as_writable_bytes(std::span(row)),
-                                file.temporary_path());
+      checkpoints::read_exactly(
+          file.descriptor(), offset, std::as_writable_bytes(std::span(row)), file.temporary_path());
       if (flip[static_cast<std::size_t>(j)]) {
         for (float& value : row) value = -value;
         file.write_at(offset, std::as_bytes(std::span(row)));

@@ -73,7 +73,8 @@ void orthonormalize(std::span<const double> gram,
                     std::int64_t c_stride) {
   std::vector<double> factor = packed(gram, k, stride);
   const auto order = static_cast<lapack_int>(k);
-  // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x rows].
+  // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x
+  // rows].
   lapack_int info = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, factor.data(), order);
   require_environment(info == 0, "pca::fit", "LAPACKE_dpotrf failed with info = ", info);
   const auto rows = static_cast<lapack_int>(std::ssize(c) / c_stride);

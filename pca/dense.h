@@ -17,8 +17,8 @@ struct Eigenpairs {
 Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64_t stride);
 
 /// Replaces the columns 0..k-1 of c [rows x c_stride] by c L^-T, where L L' is the matrix whose
-/// lower triangle is gram[i * stride + j]: afterwards the combinations are orthonormal (CholeskyQR).
-/// Throws std::runtime_error when the matrix is not positive definite.
+/// lower triangle is gram[i * stride + j]: afterwards the combinations are orthonormal
+/// (CholeskyQR). Throws std::runtime_error when the matrix is not positive definite.
 void orthonormalize(std::span<const double> gram,
                     std::int64_t k,
                     std::int64_t stride,

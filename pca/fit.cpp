@@ -56,7 +56,8 @@ std::vector<double> combinations_of(const Eigenpairs& pairs, std::int64_t n, std
 void check_rank(const Eigenpairs& pairs, std::int64_t n, std::int64_t k) {
   const double floor = static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
                        std::max(0.0, pairs.values.front());
-  const auto directions = std::ranges::count_if(pairs.values, [floor](double v) { return v > floor; });
+  const auto directions =
+      std::ranges::count_if(pairs.values, [floor](double v) { return v > floor; });
   require(directions >= k,
           "pca::fit",
           "needs snapshots that span k = ",
@@ -135,11 +136,8 @@ FitReport fit(const SnapshotSource& source,
   check_options(source, options);
   check_output(output, source);
   const std::int64_t threads = options.threads > 0 ? options.threads : available_threads();
-  const PassPlan plan = plan_passes(source,
-                                    select_kernels(options.kernels),
-                                    options.components,
-                                    threads,
-                                    options.tile_bytes);
+  const PassPlan plan = plan_passes(
+      source, select_kernels(options.kernels), options.components, threads, options.tile_bytes);
   FitReport report;
   report.rows = source.rows();
   report.columns = source.columns();
@@ -166,13 +164,13 @@ FitReport fit(const SnapshotSource& source,
                         reduce,
                         file,
                         report);
-  const std::vector<std::string> digests = finish_components(
-      plan, rows_to_flip(components.ranges, reduce), std::ssize(header), file);
+  const std::vector<std::string> digests =
+      finish_components(plan, rows_to_flip(components.ranges, reduce), std::ssize(header), file);
   report.seconds_components = watch.restart();
   report.bytes_read = source.bytes_verified() + (report.reorthonormalized ? 3 : 2) * report.rows *
                                                     report.columns * source.item_bytes();
-  report.seconds_fsync = commit_output(
-      file, output, sidecar_of(source, plan, report, digests, options.tile_bytes));
+  report.seconds_fsync =
+      commit_output(file, output, sidecar_of(source, plan, report, digests, options.tile_bytes));
   report.seconds_total = total.seconds();
   return report;
 }

@@ -29,12 +29,12 @@ struct FitReport {
   std::vector<double> explained_variance_ratio;        // [k], of the total variance
   std::vector<double> random_walk_ratio;               // [k], the null at the same n
   double orthonormality_error = 0;                     // max |P P' - I|, measured in float64
-  bool reorthonormalized = false;  // a second pass was needed (steep spectrum)
-  std::int64_t bytes_read = 0;     // of W, digest verification included
-  double seconds_gram = 0, seconds_components = 0;   // first pass; second pass, signs and digests
-  double seconds_fsync = 0, seconds_total = 0;       // total includes fsync
-  std::string kernels;                               // "avx512", "avx2" or "baseline"
-  std::string peak_memory;                           // filled by the caller that wants it
+  bool reorthonormalized = false;                      // a second pass was needed (steep spectrum)
+  std::int64_t bytes_read = 0;                         // of W, digest verification included
+  double seconds_gram = 0, seconds_components = 0;     // first pass; second pass, signs and digests
+  double seconds_fsync = 0, seconds_total = 0;         // total includes fsync
+  std::string kernels;                                 // "avx512", "avx2" or "baseline"
+  std::string peak_memory;                             // filled by the caller that wants it
 };
 
 /// PCA by the method of snapshots: G = Wc Wc' in float64 over fixed blocks of 4096 columns added in

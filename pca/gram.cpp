@@ -93,11 +93,7 @@ PassPlan plan_passes(const SnapshotSource& source,
     width /= 2;
   }
   const std::int64_t fitting = tile_bytes / bytes_per_thread(n, components, width);
-  return {&source,
-          &kernels,
-          components,
-          std::clamp<std::int64_t>(fitting, 1, threads),
-          width};
+  return {&source, &kernels, components, std::clamp<std::int64_t>(fitting, 1, threads), width};
 }
 
 std::vector<double> gram_matrix(const PassPlan& plan) {

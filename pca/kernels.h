@@ -26,10 +26,12 @@ struct Kernels {
   /// x[i] = w[i] - mean over i, column by column; x is zero up to a multiple of 8 columns.
   /// w [rows x width], x [rows x kPanelStride], width <= kPanelColumns. False if a value of w is
   /// not finite.
-  bool (*centre)(const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+  bool (*centre)(
+      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
 
   /// x[i] = w[i] in float64; otherwise as centre.
-  void (*widen)(const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+  void (*widen)(
+      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
 
   /// Lower triangle of g += x x'. x [rows x kPanelStride], g [rows x rows], rows a multiple of
   /// row_unit; entries above the diagonal receive unspecified values.

@@ -74,10 +74,9 @@ class NpyMatrix final : public SnapshotSource {
       for (std::size_t done = 0; done < out.size(); done += part.size()) {
         const auto now = std::span(part).first(std::min(part.size(), out.size() - done));
         read_values(index + static_cast<std::int64_t>(done), now);
-        std::ranges::transform(
-            now, out.begin() + static_cast<std::ptrdiff_t>(done), [](T v) {
-              return static_cast<float>(v);
-            });
+        std::ranges::transform(now, out.begin() + static_cast<std::ptrdiff_t>(done), [](T v) {
+          return static_cast<float>(v);
+        });
       }
     }
   }

@@ -16,7 +16,8 @@ std::vector<std::filesystem::path> listed_files(const std::filesystem::path& lis
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) files.push_back(list.parent_path() / line);
   }
-  require(!files.empty(), "pca::open_source", "needs a list of files, '", list.string(), "' is empty");
+  require(
+      !files.empty(), "pca::open_source", "needs a list of files, '", list.string(), "' is empty");
   return files;
 }
 

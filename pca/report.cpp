@@ -62,11 +62,11 @@ std::string describe(const FitReport& report) {
                  ", ",
                  percent(report.random_walk_ratio.front()),
                  ")\n");
-  text += concat("|P P' - I| <= ",
-                 report.orthonormality_error,
-                 report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)"
-                                          : "",
-                 '\n');
+  text +=
+      concat("|P P' - I| <= ",
+             report.orthonormality_error,
+             report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "",
+             '\n');
   text += concat(duration_text(seconds),
                  " (Gram ",
                  duration_text(report.seconds_gram),

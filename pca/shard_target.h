@@ -27,8 +27,9 @@ class ShardTarget {
  private:
   struct Part {
     layout::ColumnRange file;
-    std::int64_t target = 0;    // shard-local column of the part's first element
-    std::int64_t channels = 1;  // channels_last [O, channels, H, W]: file (o, c, p) goes to (o, p, c)
+    std::int64_t target = 0;  // shard-local column of the part's first element
+    std::int64_t channels =
+        1;  // channels_last [O, channels, H, W]: file (o, c, p) goes to (o, p, c)
     std::int64_t pixels = 1;
   };
 

@@ -12,9 +12,9 @@ namespace dimred::pca {
 
 /// What <stem>.json beside a matrix says of it.
 struct Sidecar {
-  std::int64_t snapshots = 0;   // n
-  std::int64_t parameters = 0;  // M
-  std::int64_t components = 0;  // k
+  std::int64_t snapshots = 0;                                                        // n
+  std::int64_t parameters = 0;                                                       // M
+  std::int64_t components = 0;                                                       // k
   std::vector<double> singular_values, explained_variance_ratio, random_walk_ratio;  // [k]
   double orthonormality_error = 0;
   bool reorthonormalized = false;

@@ -18,8 +18,8 @@ class SnapshotSource {
   virtual std::int64_t columns() const = 0;  // M
   /// W[row, begin : begin + out.size()]. Throws std::runtime_error on a read error.
   virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
-  /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row, unless
-  /// the file's order makes another way faster.
+  /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row,
+  /// unless the file's order makes another way faster.
   virtual void read_tile(std::int64_t begin,
                          std::int64_t width,
                          float* out,

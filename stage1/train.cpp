@@ -23,16 +23,23 @@ struct Run {
 };
 
 double learning_rate(const Run& run) {
-  return schedules::learning_rate(run.options.schedule, static_cast<double>(run.state.position.step),
+  return schedules::learning_rate(run.options.schedule,
+                                  static_cast<double>(run.state.position.step),
                                   static_cast<double>(run.setup.steps_per_epoch()));
 }
 
 /// Loss and gradient of the batch, summed over ranks, and the optimiser's step.
 training::BatchResult train_step(Run& run, const training::Step& step) {
   auto& flat = run.setup.flat;
-  const auto result = training::loss_and_gradient(run.setup, step.batch, step.global_count, step.key);
+  const auto result =
+      training::loss_and_gradient(run.setup, step.batch, step.global_count, step.key);
   run.setup.communicator->all_reduce(flat.gradient);
-  optimizers::sgd_step(flat.weights, flat.gradient, run.state.momentum, run.ranges, learning_rate(run), run.options.sgd);
+  optimizers::sgd_step(flat.weights,
+                       flat.gradient,
+                       run.state.momentum,
+                       run.ranges,
+                       learning_rate(run),
+                       run.options.sgd);
   auto& totals = run.state.position.totals;
   ++totals.forward_passes;
   ++totals.backward_passes;
@@ -43,7 +50,8 @@ training::BatchResult train_step(Run& run, const training::Step& step) {
 bool snapshot_due(const Run& run) {
   const auto& saves = run.options.saves;
   const auto& position = run.state.position;
-  if (saves.snapshots_per_epoch == 0 || position.epoch + 1 < saves.snapshot_from_epoch) return false;
+  if (saves.snapshots_per_epoch == 0 || position.epoch + 1 < saves.snapshot_from_epoch)
+    return false;
   const auto steps = run.setup.steps_per_epoch();
   const auto due = [&](std::int64_t step) { return step * saves.snapshots_per_epoch / steps; };
   return due(position.step_in_epoch) > due(position.step_in_epoch - 1);
@@ -51,19 +59,28 @@ bool snapshot_due(const Run& run) {
 
 void save_snapshot_if_due(Run& run) {
   if (!snapshot_due(run) || run.setup.communicator->rank() != 0) return;
-  run.writer.submit([&store = run.snapshots, snapshot = training::to_snapshot(run.setup, run.state.position)] { store.save(snapshot); });
+  run.writer.submit(
+      [&store = run.snapshots, snapshot = training::to_snapshot(run.setup, run.state.position)] {
+        store.save(snapshot);
+      });
 }
 
 void save_state(Run& run) {
   if (run.setup.communicator->rank() != 0) return;
-  run.writer.submit([&store = run.states, saved = to_checkpoint(run.setup, run.state)] { store.save(saved); });
+  run.writer.submit(
+      [&store = run.states, saved = to_checkpoint(run.setup, run.state)] { store.save(saved); });
 }
 
 training::CurveRow evaluate(Run& run, double train_loss, double rate) {
   auto& setup = run.setup;
   const auto& position = run.state.position;
-  training::CurveRow row{.stage = "stage1", .method = "sgd", .epoch = static_cast<double>(position.epoch),
-                         .step = position.step, .totals = position.totals, .learning_rate = rate, .train_loss = train_loss};
+  training::CurveRow row{.stage = "stage1",
+                         .method = "sgd",
+                         .epoch = static_cast<double>(position.epoch),
+                         .step = position.step,
+                         .totals = position.totals,
+                         .learning_rate = rate,
+                         .train_loss = train_loss};
   if (setup.validation) {
     const auto score = training::evaluate(setup, *setup.validation);
     row.validation_loss = score.loss;
@@ -81,11 +98,16 @@ void start_or_resume(Run& run) {
   auto saved = run.states.newest_valid(&skipped);
   for (const auto& line : skipped) run.console.line("damaged, skipped: " + line);
   const bool own = saved.has_value();
-  if (!own && !run.options.resume_from.empty()) saved = training::read_run_state(run.options.resume_from);
+  if (!own && !run.options.resume_from.empty())
+    saved = training::read_run_state(run.options.resume_from);
   if (!saved) return;
   from_checkpoint(*saved, run.setup, run.state);
   if (!own) run.state.curve_bytes = 0;
-  run.console.line(concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step, " of ",
+  run.console.line(concat("continuing at epoch ",
+                          run.state.position.epoch,
+                          ", step ",
+                          run.state.position.step,
+                          " of ",
                           own ? run.folder.path().string() : run.options.resume_from.string()));
 }
 
@@ -93,7 +115,11 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   auto& position = run.state.position;
   const auto label = concat("epoch ", position.epoch + 1, "/", run.options.epochs);
   const auto end = training::run_epoch(
-      run.setup, position, run.console, label, [&](const training::Step& step) { return train_step(run, step); },
+      run.setup,
+      position,
+      run.console,
+      label,
+      [&](const training::Step& step) { return train_step(run, step); },
       [&] { save_snapshot_if_due(run); });
   if (end == training::EpochEnd::stopped) {
     save_state(run);
@@ -107,7 +133,9 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   curve.append(row);
   run.state.curve_bytes = curve.length();
   run.console.line(training::describe(row, train_accuracy));
-  if (position.epoch % run.options.saves.checkpoint_every == 0 || position.epoch == run.options.epochs) save_state(run);
+  if (position.epoch % run.options.saves.checkpoint_every == 0 ||
+      position.epoch == run.options.epochs)
+    save_state(run);
   return end;
 }
 
@@ -119,15 +147,31 @@ void validate(const Options& options) {
   schedules::validate(options.schedule);
   optimizers::validate(options.sgd);
   const auto& saves = options.saves;
-  require(saves.snapshots_per_epoch >= 0, place, "snapshots_per_epoch needs >= 0, received ", saves.snapshots_per_epoch);
-  require(saves.snapshot_from_epoch >= 1, place, "snapshot_from_epoch needs >= 1, received ", saves.snapshot_from_epoch);
-  require(saves.checkpoint_every >= 1, place, "checkpoint_every needs >= 1, received ", saves.checkpoint_every);
+  require(saves.snapshots_per_epoch >= 0,
+          place,
+          "snapshots_per_epoch needs >= 0, received ",
+          saves.snapshots_per_epoch);
+  require(saves.snapshot_from_epoch >= 1,
+          place,
+          "snapshot_from_epoch needs >= 1, received ",
+          saves.snapshot_from_epoch);
+  require(saves.checkpoint_every >= 1,
+          place,
+          "checkpoint_every needs >= 1, received ",
+          saves.checkpoint_every);
 }
 
-training::EpochEnd train(training::Setup& setup, const training::RunFolder& folder, const Options& options, Console& console) {
+training::EpochEnd train(training::Setup& setup,
+                         const training::RunFolder& folder,
+                         const Options& options,
+                         Console& console) {
   validate(options);
-  require(options.saves.snapshots_per_epoch <= setup.steps_per_epoch(), "stage1", "snapshots_per_epoch needs at most the ",
-          setup.steps_per_epoch(), " steps of an epoch, received ", options.saves.snapshots_per_epoch);
+  require(options.saves.snapshots_per_epoch <= setup.steps_per_epoch(),
+          "stage1",
+          "snapshots_per_epoch needs at most the ",
+          setup.steps_per_epoch(),
+          " steps of an epoch, received ",
+          options.saves.snapshots_per_epoch);
   Run run{.setup = setup,
           .folder = folder,
           .options = options,
@@ -140,7 +184,8 @@ training::EpochEnd train(training::Setup& setup, const training::RunFolder& fold
   start_or_resume(run);
   training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
   auto end = training::EpochEnd::finished;
-  while (run.state.position.epoch < options.epochs && end == training::EpochEnd::finished) end = train_epoch(run, curve);
+  while (run.state.position.epoch < options.epochs && end == training::EpochEnd::finished)
+    end = train_epoch(run, curve);
   run.writer.wait();
   return end;
 }

@@ -14,11 +14,11 @@ namespace dimred::stage1 {
 
 /// When weights are saved for the PCA, and full states for a resume.
 struct SaveOptions {
-  std::int64_t snapshots_per_epoch = 1;   // >= 0, evenly spread, the last at the epoch's end
-  std::int64_t snapshot_from_epoch = 1;   // the first epoch with snapshots, counted from 1
-  std::int64_t keep_snapshots = 1000;     // >= 1, newest stay
-  std::int64_t checkpoint_every = 1;      // epochs between full states, >= 1
-  std::int64_t keep_checkpoints = 2;      // >= 1, newest stay
+  std::int64_t snapshots_per_epoch = 1;  // >= 0, evenly spread, the last at the epoch's end
+  std::int64_t snapshot_from_epoch = 1;  // the first epoch with snapshots, counted from 1
+  std::int64_t keep_snapshots = 1000;    // >= 1, newest stay
+  std::int64_t checkpoint_every = 1;     // epochs between full states, >= 1
+  std::int64_t keep_checkpoints = 2;     // >= 1, newest stay
 };
 
 struct Options {
@@ -26,7 +26,7 @@ struct Options {
   schedules::ScheduleOptions schedule;
   optimizers::SgdOptions sgd;
   SaveOptions saves;
-  std::filesystem::path resume_from;      // another run's folder or state to continue from; else empty
+  std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
 };
 
 /// Throws std::invalid_argument for options out of range or in contradiction.

@@ -9,7 +9,10 @@ namespace dimred::stage2 {
 void validate(const ArmijoOptions& options) {
   constexpr auto place = "stage2::armijo";
   require(options.rho > 0 && options.rho < 1, place, "rho needs (0, 1), received ", options.rho);
-  require(options.sigma > 0 && options.sigma < 1, place, "sigma needs (0, 1), received ", options.sigma);
+  require(options.sigma > 0 && options.sigma < 1,
+          place,
+          "sigma needs (0, 1), received ",
+          options.sigma);
   require(options.trials >= 1, place, "trials needs >= 1, received ", options.trials);
 }
 
@@ -40,7 +43,8 @@ SearchResult armijo(const std::function<double(double)>& loss_at,
     result.loss = loss_at(t);
     ++result.trials;
     const double bound = start_loss + options.sigma * t * slope;
-    if (std::isfinite(result.loss) && (options.strict ? result.loss < bound : result.loss <= bound)) {
+    if (std::isfinite(result.loss) &&
+        (options.strict ? result.loss < bound : result.loss <= bound)) {
       result.outcome = SearchOutcome::accepted;
       return result;
     }

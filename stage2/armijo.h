@@ -32,9 +32,9 @@ struct SearchResult {
   SearchOutcome outcome = SearchOutcome::no_decrease;
 };
 
-/// `loss_at(t)` moves the weights to w + t u and returns the loss there; a loss that is not finite is a
-/// failed trial. Afterwards the weights are where the last call put them: at result.step_size, and
-/// result.loss is the loss of exactly that point.
+/// `loss_at(t)` moves the weights to w + t u and returns the loss there; a loss that is not finite
+/// is a failed trial. Afterwards the weights are where the last call put them: at result.step_size,
+/// and result.loss is the loss of exactly that point.
 SearchResult armijo(const std::function<double(double)>& loss_at,
                     double start_loss,
                     double slope,

@@ -9,9 +9,14 @@ namespace dimred::stage2 {
 
 void validate(const BfgsOptions& options) {
   constexpr auto place = "stage2::bfgs";
-  require(options.curvature_floor >= 0, place, "curvature_floor needs >= 0, received ", options.curvature_floor);
-  require(options.relative_curvature_floor >= 0 && options.relative_curvature_floor < 1, place,
-          "relative_curvature_floor needs [0, 1), received ", options.relative_curvature_floor);
+  require(options.curvature_floor >= 0,
+          place,
+          "curvature_floor needs >= 0, received ",
+          options.curvature_floor);
+  require(options.relative_curvature_floor >= 0 && options.relative_curvature_floor < 1,
+          place,
+          "relative_curvature_floor needs [0, 1), received ",
+          options.relative_curvature_floor);
 }
 
 const char* name(UpdateOutcome outcome) {
@@ -31,14 +36,16 @@ UpdateOutcome update(Eigen::MatrixXd& inverse_hessian,
                      const Eigen::VectorXd& y,
                      const BfgsOptions& options) {
   const double curvature = s.dot(y);
-  const double floor = std::max(options.curvature_floor, options.relative_curvature_floor * s.norm() * y.norm());
+  const double floor =
+      std::max(options.curvature_floor, options.relative_curvature_floor * s.norm() * y.norm());
   if (!(curvature > floor) || !std::isfinite(curvature)) return UpdateOutcome::skipped;
   // With h = H y and r = 1 / s'y the product form expands to
   //   H - r (h s' + s h') + r (1 + r y'h) s s'.
   const double r = 1 / curvature;
   const Eigen::VectorXd h = inverse_hessian * y;
   const double scale = r * (1 + r * y.dot(h));
-  const Eigen::MatrixXd updated = inverse_hessian - r * (h * s.transpose() + s * h.transpose()) + scale * s * s.transpose();
+  const Eigen::MatrixXd updated =
+      inverse_hessian - r * (h * s.transpose() + s * h.transpose()) + scale * s * s.transpose();
   if (!updated.allFinite()) return UpdateOutcome::skipped;
   inverse_hessian = (updated + updated.transpose()) / 2;
   return UpdateOutcome::updated;

@@ -11,15 +11,15 @@ namespace dimred::stage2 {
 
 /// What the user may say; unset constants come from the preset.
 struct Options {
-  std::filesystem::path checkpoint;      // run folder, state, snapshot or safetensors
-  std::filesystem::path pca_mat;         // reuse this matrix; empty: run the PCA first
-  std::filesystem::path snapshots;       // empty: <run folder of checkpoint>/snapshots
+  std::filesystem::path checkpoint;  // run folder, state, snapshot or safetensors
+  std::filesystem::path pca_mat;     // reuse this matrix; empty: run the PCA first
+  std::filesystem::path snapshots;   // empty: <run folder of checkpoint>/snapshots
   std::string preset = "robust";
   std::optional<double> rho, sigma, gamma, alpha, curvature_floor, relative_curvature_floor;
   std::optional<std::int64_t> trials, n_component;
-  Start start = Start::preset;           // of the preset
-  std::filesystem::path start_file;      // with start = file
-  bool trial_batchnorm_moving = false;   // published quirk: running statistics move in trials
+  Start start = Start::preset;          // of the preset
+  std::filesystem::path start_file;     // with start = file
+  bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
 };

@@ -9,7 +9,10 @@ void validate(const StepOptions& options) {
   validate(options.search);
   validate(options.bfgs);
   const auto& residual = options.residual;
-  require(residual.gamma >= 0 && residual.gamma < 1, "stage2::residual", "gamma needs [0, 1), received ", residual.gamma);
+  require(residual.gamma >= 0 && residual.gamma < 1,
+          "stage2::residual",
+          "gamma needs [0, 1), received ",
+          residual.gamma);
   require(residual.alpha >= 0, "stage2::residual", "alpha needs >= 0, received ", residual.alpha);
 }
 
@@ -21,8 +24,8 @@ const std::vector<Preset>& presets() {
                 .bfgs = {.curvature_floor = 1e-20, .relative_curvature_floor = 0.1},
                 .residual = {.gamma = 0.9, .alpha = 0.001, .joint = true},
                 .on_failure = OnFailure::no_step}},
-      // MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no step
-      // in the subspace but still the residual one, and restores H, s and g_k.
+      // MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no
+      // step in the subspace but still the residual one, and restores H, s and g_k.
       {.name = "mindspore-latest",
        .summary = "MindSpore's latest dim_reduce: 2 trials, failed search = residual step only",
        .step = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 2, .strict = true},
@@ -38,7 +41,8 @@ const std::vector<Preset>& presets() {
                 .on_failure = OnFailure::last_trial}},
       // nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
       {.name = "dldr",
-       .summary = "DLDR's P-BFGS: 20 trials, failed search = last trial, no residual, start = first",
+       .summary =
+           "DLDR's P-BFGS: 20 trials, failed search = last trial, no residual, start = first",
        .step = {.search = {.rho = 0.4, .sigma = 0.4, .trials = 20, .strict = true},
                 .bfgs = {},
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
@@ -56,8 +60,10 @@ const Preset& preset(const std::string& wanted) {
     names.push_back(candidate.name);
   }
   const auto near = nearest(wanted, names);
-  throw std::invalid_argument(concat("[stage2] preset needs robust, mindspore-latest, mindspore-first or dldr, received ",
-                                     wanted, near ? "; did you mean " + *near + "?" : ""));
+  throw std::invalid_argument(
+      concat("[stage2] preset needs robust, mindspore-latest, mindspore-first or dldr, received ",
+             wanted,
+             near ? "; did you mean " + *near + "?" : ""));
 }
 
 }  // namespace dimred::stage2

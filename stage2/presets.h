@@ -10,9 +10,9 @@ namespace dimred::stage2 {
 
 /// What lies outside the subspace: m <- gamma m + r, r = g - P' g_k.
 struct ResidualOptions {
-  double gamma = 0.9;   // [0, 1)
-  double alpha = 0.001; // >= 0; weight of m in the step
-  bool joint = true;    // searched together, w + t (P'd - alpha m); else w + t P'd, then - alpha m
+  double gamma = 0.9;    // [0, 1)
+  double alpha = 0.001;  // >= 0; weight of m in the step
+  bool joint = true;     // searched together, w + t (P'd - alpha m); else w + t P'd, then - alpha m
 };
 
 /// What a search without an accepted trial does.

@@ -8,14 +8,20 @@ namespace dimred::stage2 {
 namespace {
 
 void require_columns(const torch::Tensor& basis, std::int64_t columns, const char* place) {
-  require(basis.dim() == 2 && basis.is_contiguous() && basis.size(1) == columns, place, "needs a basis of ", columns,
-          " columns, received ", basis.sizes());
+  require(basis.dim() == 2 && basis.is_contiguous() && basis.size(1) == columns,
+          place,
+          "needs a basis of ",
+          columns,
+          " columns, received ",
+          basis.sizes());
 }
 
 /// PyTorch's current stream, without its CUDA headers: the default stream, which the trainers use.
 void* stream_of(const torch::Tensor& /*tensor*/) { return nullptr; }
 
-std::vector<float> rounded(std::span<const double> values) { return {values.begin(), values.end()}; }
+std::vector<float> rounded(std::span<const double> values) {
+  return {values.begin(), values.end()};
+}
 
 }  // namespace
 
@@ -27,20 +33,36 @@ std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vec
   return cpu::project(p, basis.size(0), basis.size(1), v);
 }
 
-std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis, std::span<const double> first,
+std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
+                                                     std::span<const double> first,
                                                      std::span<const double> second) {
   const auto k = basis.size(0);
-  require(static_cast<std::int64_t>(first.size()) == k && static_cast<std::int64_t>(second.size()) == k,
-          "stage2::back_project", "needs ", k, " coefficients, received ", first.size(), " and ", second.size());
+  require(
+      static_cast<std::int64_t>(first.size()) == k && static_cast<std::int64_t>(second.size()) == k,
+      "stage2::back_project",
+      "needs ",
+      k,
+      " coefficients, received ",
+      first.size(),
+      " and ",
+      second.size());
   auto one = torch::empty({basis.size(1)}, basis.options());
   auto two = torch::empty({basis.size(1)}, basis.options());
   const auto a = rounded(first);
   const auto b = rounded(second);
   const auto* p = basis.const_data_ptr<float>();
   if (basis.is_cuda()) {
-    cuda::back_project(p, k, basis.size(1), a.data(), b.data(), one.data_ptr<float>(), two.data_ptr<float>(), stream_of(basis));
+    cuda::back_project(p,
+                       k,
+                       basis.size(1),
+                       a.data(),
+                       b.data(),
+                       one.data_ptr<float>(),
+                       two.data_ptr<float>(),
+                       stream_of(basis));
   } else {
-    cpu::back_project(p, k, basis.size(1), a.data(), b.data(), one.data_ptr<float>(), two.data_ptr<float>());
+    cpu::back_project(
+        p, k, basis.size(1), a.data(), b.data(), one.data_ptr<float>(), two.data_ptr<float>());
   }
   return {one, two};
 }

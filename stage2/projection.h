@@ -1,15 +1,15 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
-
 namespace dimred::stage2 {
 
-/// g_k = P g. basis [k x columns] float32 contiguous, vector [columns] float32, both this rank's columns
-/// on one device; returns [k] float64 partial sums (the caller adds them over ranks).
+/// g_k = P g. basis [k x columns] float32 contiguous, vector [columns] float32, both this rank's
+/// columns on one device; returns [k] float64 partial sums (the caller adds them over ranks).
 /// Deterministic: sums over fixed blocks of columns, added in order, for any number of threads.
 /// Cost: one read of P (4 k columns bytes) and of the vector.
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);

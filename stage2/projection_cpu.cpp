@@ -8,7 +8,8 @@ namespace dimred::stage2::cpu {
 namespace {
 
 // A block's part of the vector and of two results stays in the first-level cache while k rows of P
-// stream by. Sums inside a block are float32 in 16 lanes of 64 terms each, blocks are added in float64.
+// stream by. Sums inside a block are float32 in 16 lanes of 64 terms each, blocks are added in
+// float64.
 constexpr std::int64_t block = 1024;
 constexpr std::int64_t lanes = 16;
 
@@ -34,8 +35,14 @@ DIMRED_VECTOR_VERSIONS float block_dot(const float* a, const float* b, std::int6
   return total;
 }
 
-DIMRED_VECTOR_VERSIONS void block_back_project(const float* basis, std::int64_t k, std::int64_t columns, const float* first,
-                        const float* second, float* __restrict out1, float* __restrict out2, std::int64_t size) {
+DIMRED_VECTOR_VERSIONS void block_back_project(const float* basis,
+                                               std::int64_t k,
+                                               std::int64_t columns,
+                                               const float* first,
+                                               const float* second,
+                                               float* __restrict out1,
+                                               float* __restrict out2,
+                                               std::int64_t size) {
   std::fill(out1, out1 + size, 0.0F);
   std::fill(out2, out2 + size, 0.0F);
   for (std::int64_t i = 0; i < k; ++i) {
@@ -51,7 +58,10 @@ DIMRED_VECTOR_VERSIONS void block_back_project(const float* basis, std::int64_t 
 
 }  // namespace
 
-std::vector<double> project(const float* basis, std::int64_t k, std::int64_t columns, const float* vector) {
+std::vector<double> project(const float* basis,
+                            std::int64_t k,
+                            std::int64_t columns,
+                            const float* vector) {
   const auto blocks = blocks_of(columns);
   std::vector<float> partial(static_cast<std::size_t>(blocks * k));
   at::parallel_for(0, blocks, 8, [&](std::int64_t begin, std::int64_t end) {
@@ -59,23 +69,36 @@ std::vector<double> project(const float* basis, std::int64_t k, std::int64_t col
       const auto start = b * block;
       const auto size = std::min(block, columns - start);
       for (std::int64_t i = 0; i < k; ++i) {
-        partial[static_cast<std::size_t>(b * k + i)] = block_dot(basis + i * columns + start, vector + start, size);
+        partial[static_cast<std::size_t>(b * k + i)] =
+            block_dot(basis + i * columns + start, vector + start, size);
       }
     }
   });
   std::vector<double> sums(static_cast<std::size_t>(k));
   for (std::int64_t b = 0; b < blocks; ++b) {
-    for (std::int64_t i = 0; i < k; ++i) sums[static_cast<std::size_t>(i)] += partial[static_cast<std::size_t>(b * k + i)];
+    for (std::int64_t i = 0; i < k; ++i)
+      sums[static_cast<std::size_t>(i)] += partial[static_cast<std::size_t>(b * k + i)];
   }
   return sums;
 }
 
-void back_project(const float* basis, std::int64_t k, std::int64_t columns, const float* first, const float* second,
-                  float* out1, float* out2) {
+void back_project(const float* basis,
+                  std::int64_t k,
+                  std::int64_t columns,
+                  const float* first,
+                  const float* second,
+                  float* out1,
+                  float* out2) {
   at::parallel_for(0, blocks_of(columns), 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
       const auto start = b * block;
-      block_back_project(basis + start, k, columns, first, second, out1 + start, out2 + start,
+      block_back_project(basis + start,
+                         k,
+                         columns,
+                         first,
+                         second,
+                         out1 + start,
+                         out2 + start,
                          std::min(block, columns - start));
     }
   });

@@ -1,10 +1,10 @@
-#include "stage2/projection_cuda.h"
-
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+
+#include "stage2/projection_cuda.h"
 
 namespace dimred::stage2::cuda {
 namespace {
@@ -14,7 +14,8 @@ constexpr int max_components = 128;
 
 void check_call(cudaError_t code, const char* call) {
   if (code != cudaSuccess) {
-    throw std::runtime_error(std::string("[stage2::cuda] ") + call + ": " + cudaGetErrorString(code));
+    throw std::runtime_error(std::string("[stage2::cuda] ") + call + ": " +
+                             cudaGetErrorString(code));
   }
 }
 
@@ -36,13 +37,14 @@ class DeviceArray {
 };
 
 /// partial[chunk, row] = sum over the chunk's columns; grid (chunks, k). Fixed tree: deterministic.
-__global__ void project_chunks(const float* basis, long long columns, const float* vector, long long chunk,
-                               double* partial) {
+__global__ void project_chunks(
+    const float* basis, long long columns, const float* vector, long long chunk, double* partial) {
   const float* row = basis + blockIdx.y * columns;
   const long long begin = blockIdx.x * chunk;
   const long long end = min(begin + chunk, columns);
   double sum = 0;
-  for (long long j = begin + threadIdx.x; j < end; j += threads) sum += static_cast<double>(row[j]) * vector[j];
+  for (long long j = begin + threadIdx.x; j < end; j += threads)
+    sum += static_cast<double>(row[j]) * vector[j];
   __shared__ double sums[threads];
   sums[threadIdx.x] = sum;
   __syncthreads();
@@ -54,8 +56,12 @@ __global__ void project_chunks(const float* basis, long long columns, const floa
 }
 
 /// One thread a column: both results from one read of P's column.
-__global__ void back_project_columns(const float* basis, int k, long long columns, const float* coefficients,
-                                     float* out1, float* out2) {
+__global__ void back_project_columns(const float* basis,
+                                     int k,
+                                     long long columns,
+                                     const float* coefficients,
+                                     float* out1,
+                                     float* out2) {
   __shared__ float shared[2 * max_components];
   for (int i = threadIdx.x; i < 2 * k; i += threads) shared[i] = coefficients[i];
   __syncthreads();
@@ -74,32 +80,54 @@ __global__ void back_project_columns(const float* basis, int k, long long column
 
 }  // namespace
 
-std::vector<double> project(const float* basis, std::int64_t k, std::int64_t columns, const float* vector, void* stream_handle) {
+std::vector<double> project(const float* basis,
+                            std::int64_t k,
+                            std::int64_t columns,
+                            const float* vector,
+                            void* stream_handle) {
   auto* stream = static_cast<cudaStream_t>(stream_handle);
   constexpr std::int64_t chunk = 1 << 16;
   const auto chunks = static_cast<unsigned>((columns + chunk - 1) / chunk);
   const auto count = static_cast<std::size_t>(chunks) * static_cast<std::size_t>(k);
   const DeviceArray<double> partial(count, stream);
-  project_chunks<<<dim3(chunks, static_cast<unsigned>(k)), threads, 0, stream>>>(basis, columns, vector, chunk, partial.data());
+  project_chunks<<<dim3(chunks, static_cast<unsigned>(k)), threads, 0, stream>>>(
+      basis, columns, vector, chunk, partial.data());
   check_call(cudaGetLastError(), "project_chunks");
   std::vector<double> host(count);
-  check_call(cudaMemcpyAsync(host.data(), partial.data(), count * sizeof(double), cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+  check_call(
+      cudaMemcpyAsync(
+          host.data(), partial.data(), count * sizeof(double), cudaMemcpyDeviceToHost, stream),
+      "cudaMemcpyAsync");
   check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   std::vector<double> sums(static_cast<std::size_t>(k));
   for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += host[i];
   return sums;
 }
 
-void back_project(const float* basis, std::int64_t k, std::int64_t columns, const float* first, const float* second,
-                  float* out1, float* out2, void* stream_handle) {
-  if (k > max_components) throw std::invalid_argument("[stage2::cuda] needs at most 128 components, received " + std::to_string(k));
+void back_project(const float* basis,
+                  std::int64_t k,
+                  std::int64_t columns,
+                  const float* first,
+                  const float* second,
+                  float* out1,
+                  float* out2,
+                  void* stream_handle) {
+  if (k > max_components)
+    throw std::invalid_argument("[stage2::cuda] needs at most 128 components, received " +
+                                std::to_string(k));
   auto* stream = static_cast<cudaStream_t>(stream_handle);
   std::vector<float> host(first, first + k);
   host.insert(host.end(), second, second + k);
   const DeviceArray<float> coefficients(host.size(), stream);
-  check_call(cudaMemcpyAsync(coefficients.data(), host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  check_call(cudaMemcpyAsync(coefficients.data(),
+                             host.data(),
+                             host.size() * sizeof(float),
+                             cudaMemcpyHostToDevice,
+                             stream),
+             "cudaMemcpyAsync");
   const auto blocks = static_cast<unsigned>((columns + threads - 1) / threads);
-  back_project_columns<<<blocks, threads, 0, stream>>>(basis, static_cast<int>(k), columns, coefficients.data(), out1, out2);
+  back_project_columns<<<blocks, threads, 0, stream>>>(
+      basis, static_cast<int>(k), columns, coefficients.data(), out1, out2);
   check_call(cudaGetLastError(), "back_project_columns");
 }
 

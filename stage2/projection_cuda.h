@@ -4,14 +4,21 @@
 #include <vector>
 
 // The same on a CUDA device; compiled from projection_cuda.cu where nvcc is there, else from
-// projection_cuda_unavailable.cpp, whose functions throw std::runtime_error. Pointers on the device,
-// `stream` is a cudaStream_t.
+// projection_cuda_unavailable.cpp, whose functions throw std::runtime_error. Pointers on the
+// device, `stream` is a cudaStream_t.
 namespace dimred::stage2::cuda {
 
-std::vector<double> project(const float* basis, std::int64_t k, std::int64_t columns, const float* vector, void* stream);
+std::vector<double> project(
+    const float* basis, std::int64_t k, std::int64_t columns, const float* vector, void* stream);
 
 /// first and second [k] on the host.
-void back_project(const float* basis, std::int64_t k, std::int64_t columns, const float* first, const float* second,
-                  float* out1, float* out2, void* stream);
+void back_project(const float* basis,
+                  std::int64_t k,
+                  std::int64_t columns,
+                  const float* first,
+                  const float* second,
+                  float* out1,
+                  float* out2,
+                  void* stream);
 
 }  // namespace dimred::stage2::cuda

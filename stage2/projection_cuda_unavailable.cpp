@@ -1,6 +1,6 @@
-#include "stage2/projection_cuda.h"
-
 #include <stdexcept>
+
+#include "stage2/projection_cuda.h"
 
 namespace dimred::stage2::cuda {
 namespace {
@@ -11,13 +11,22 @@ namespace {
 
 }  // namespace
 
-std::vector<double> project(const float* /*basis*/, std::int64_t /*k*/, std::int64_t /*columns*/, const float* /*vector*/,
+std::vector<double> project(const float* /*basis*/,
+                            std::int64_t /*k*/,
+                            std::int64_t /*columns*/,
+                            const float* /*vector*/,
                             void* /*stream*/) {
   unavailable();
 }
 
-void back_project(const float* /*basis*/, std::int64_t /*k*/, std::int64_t /*columns*/, const float* /*first*/,
-                  const float* /*second*/, float* /*out1*/, float* /*out2*/, void* /*stream*/) {
+void back_project(const float* /*basis*/,
+                  std::int64_t /*k*/,
+                  std::int64_t /*columns*/,
+                  const float* /*first*/,
+                  const float* /*second*/,
+                  float* /*out1*/,
+                  float* /*out2*/,
+                  void* /*stream*/) {
   unavailable();
 }
 

@@ -6,14 +6,22 @@
 namespace dimred::stage2 {
 namespace {
 
-std::vector<double> numbers(const Eigen::MatrixXd& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
+std::vector<double> numbers(const Eigen::MatrixXd& matrix) {
+  return {matrix.data(), matrix.data() + matrix.size()};
+}
 
 /// The JSON array `key` into a matrix or vector that has its size already.
 template <class Matrix>
 void restore(const nlohmann::json& scalars, const char* key, Matrix& target) {
   const auto values = scalars.at(key).get<std::vector<double>>();
-  require(static_cast<Eigen::Index>(values.size()) == target.size(), "stage2::state", "the state's ", key, " has ",
-          values.size(), " numbers, n_component now needs ", target.size());
+  require(static_cast<Eigen::Index>(values.size()) == target.size(),
+          "stage2::state",
+          "the state's ",
+          key,
+          " has ",
+          values.size(),
+          " numbers, n_component now needs ",
+          target.size());
   std::copy(values.begin(), values.end(), target.data());
 }
 
@@ -43,7 +51,8 @@ void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, Tr
   restore(scalars, "s", step.s);
   restore(scalars, "last_gradient", step.last_gradient);
   step.has_last = scalars.at("has_last");
-  models::from_file(setup.flat.layout, saved.vectors.at("residual_momentum"), step.residual_momentum);
+  models::from_file(
+      setup.flat.layout, saved.vectors.at("residual_momentum"), step.residual_momentum);
 }
 
 }  // namespace dimred::stage2

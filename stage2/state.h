@@ -15,7 +15,8 @@ struct TrainState {
   std::int64_t steps_bytes = 0;
 };
 
-/// m goes to the file gathered over ranks and in file order, so the state is independent of their number.
+/// m goes to the file gathered over ranks and in file order, so the state is independent of their
+/// number.
 checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state);
 
 /// Throws std::invalid_argument when it is another stage's, another model's, or of another k.

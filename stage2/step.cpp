@@ -7,23 +7,28 @@
 namespace dimred::stage2 {
 namespace {
 
-std::span<const double> view(const Eigen::VectorXd& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
+std::span<const double> view(const Eigen::VectorXd& v) {
+  return {v.data(), static_cast<std::size_t>(v.size())};
+}
 
 /// What one all-reduce of k + 2 numbers brings together.
 struct Projected {
-  Eigen::VectorXd g_k;          // P g [k]
-  double gradient_momentum = 0; // g'm with the momentum of before the step
-  double gradient_square = 0;   // |g|^2
+  Eigen::VectorXd g_k;           // P g [k]
+  double gradient_momentum = 0;  // g'm with the momentum of before the step
+  double gradient_square = 0;    // |g|^2
 };
 
-Projected project_all(const torch::Tensor& basis, const torch::Tensor& g, const torch::Tensor& m,
+Projected project_all(const torch::Tensor& basis,
+                      const torch::Tensor& g,
+                      const torch::Tensor& m,
                       distributed::Communicator& communicator) {
   auto numbers = project(basis, g);
   numbers.push_back(inner_product(g, m));
   numbers.push_back(inner_product(g, g));
   communicator.all_reduce(numbers);
   const auto k = basis.size(0);
-  return {Eigen::Map<const Eigen::VectorXd>(numbers.data(), k), numbers[static_cast<std::size_t>(k)],
+  return {Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),
+          numbers[static_cast<std::size_t>(k)],
           numbers[static_cast<std::size_t>(k) + 1]};
 }
 
@@ -37,16 +42,22 @@ StepState initial_state(std::int64_t components, const torch::Tensor& own_gradie
           .residual_momentum = torch::zeros_like(own_gradient)};
 }
 
-StepReport step(const torch::Tensor& basis, const BatchLoss& batch, torch::Tensor& weights, StepState& state,
-                const StepOptions& options, distributed::Communicator& communicator,
+StepReport step(const torch::Tensor& basis,
+                const BatchLoss& batch,
+                torch::Tensor& weights,
+                StepState& state,
+                const StepOptions& options,
+                distributed::Communicator& communicator,
                 const std::vector<layout::Shard>& shards) {
   const torch::NoGradGuard no_grad;
   const auto& residual = options.residual;
   auto& m = state.residual_momentum;
   StepReport report{.loss = batch.loss};
 
-  const auto [g_k, gradient_momentum, gradient_square] = project_all(basis, batch.gradient, m, communicator);
-  report.not_finite = !std::isfinite(gradient_square) || !std::isfinite(batch.loss) || !g_k.allFinite();
+  const auto [g_k, gradient_momentum, gradient_square] =
+      project_all(basis, batch.gradient, m, communicator);
+  report.not_finite =
+      !std::isfinite(gradient_square) || !std::isfinite(batch.loss) || !g_k.allFinite();
   if (report.not_finite) return report;
   report.residual_norm = std::sqrt(std::max(0.0, gradient_square - g_k.squaredNorm()));
 
@@ -64,7 +75,8 @@ StepReport step(const torch::Tensor& basis, const BatchLoss& batch, torch::Tenso
   m.mul_(residual.gamma).add_(batch.gradient).sub_(projected);
 
   // g'm of the new m without another pass: g'(g - P'g_k) = |g|^2 - |g_k|^2.
-  const double momentum_slope = residual.gamma * gradient_momentum + gradient_square - g_k.squaredNorm();
+  const double momentum_slope =
+      residual.gamma * gradient_momentum + gradient_square - g_k.squaredNorm();
   const double joint_slope = subspace_slope - residual.alpha * momentum_slope;
   const bool joint = residual.joint && residual.alpha > 0 && joint_slope < 0;
   report.residual_left_out = residual.joint && residual.alpha > 0 && !joint;
@@ -95,7 +107,8 @@ StepReport step(const torch::Tensor& basis, const BatchLoss& batch, torch::Tenso
     state.last_gradient = g_k;
     state.has_last = true;
   }
-  if (!residual.joint && residual.alpha > 0) weights.sub_(communicator.all_gather(m, shards), residual.alpha);
+  if (!residual.joint && residual.alpha > 0)
+    weights.sub_(communicator.all_gather(m, shards), residual.alpha);
   return report;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
-#include <vector>
+#include <torch/torch.h>
 
 #include <Eigen/Core>
-#include <torch/torch.h>
+#include <functional>
+#include <vector>
 
 #include "distributed/communicator.h"
 #include "stage2/presets.h"
@@ -13,37 +13,37 @@ namespace dimred::stage2 {
 
 /// What stage 2 carries from step to step; with the weights it is the resume state.
 struct StepState {
-  Eigen::MatrixXd inverse_hessian;      // H [k x k]
-  Eigen::VectorXd s;                    // t d of the last accepted step [k]
-  Eigen::VectorXd last_gradient;        // its g_k [k]
-  bool has_last = false;                // there was one, and the step before this was it
-  torch::Tensor residual_momentum;      // m, own columns
+  Eigen::MatrixXd inverse_hessian;  // H [k x k]
+  Eigen::VectorXd s;                // t d of the last accepted step [k]
+  Eigen::VectorXd last_gradient;    // its g_k [k]
+  bool has_last = false;            // there was one, and the step before this was it
+  torch::Tensor residual_momentum;  // m, own columns
 };
 StepState initial_state(std::int64_t components, const torch::Tensor& own_gradient);
 
 /// The loss of one global batch as a function of the weights.
 struct BatchLoss {
-  double loss = 0;                      // at the present weights
-  torch::Tensor gradient;               // its mean gradient, own columns
-  std::function<double()> evaluate;     // the same loss wherever the weights now are
+  double loss = 0;                   // at the present weights
+  torch::Tensor gradient;            // its mean gradient, own columns
+  std::function<double()> evaluate;  // the same loss wherever the weights now are
 };
 
 struct StepReport {
-  double loss = 0;                      // before the step
-  double slope = 0;                     // of the searched direction
-  double curvature = 0;                 // s'y of the pair offered to H
-  double direction_norm = 0;            // |d|
-  double residual_norm = 0;             // |g - P' g_k| = sqrt(|g|^2 - |g_k|^2)
+  double loss = 0;            // before the step
+  double slope = 0;           // of the searched direction
+  double curvature = 0;       // s'y of the pair offered to H
+  double direction_norm = 0;  // |d|
+  double residual_norm = 0;   // |g - P' g_k| = sqrt(|g|^2 - |g_k|^2)
   SearchResult search;
-  double step_size = 0;                 // really taken: 0 after a failed search with no_step
+  double step_size = 0;  // really taken: 0 after a failed search with no_step
   UpdateOutcome update = UpdateOutcome::none;
-  bool reset = false;                   // H was reset to I
-  bool residual_left_out = false;       // the joint direction was no descent, the m part was dropped
-  bool not_finite = false;              // gradient not finite: nothing was changed
+  bool reset = false;              // H was reset to I
+  bool residual_left_out = false;  // the joint direction was no descent, the m part was dropped
+  bool not_finite = false;         // gradient not finite: nothing was changed
 };
 
-/// One step of line-searched quasi-Newton descent in the subspace of `basis` [k x own columns], in place
-/// on `weights` [memory_size, all columns] and `state`. Reads P twice. See docs/methods.md.
+/// One step of line-searched quasi-Newton descent in the subspace of `basis` [k x own columns], in
+/// place on `weights` [memory_size, all columns] and `state`. Reads P twice. See docs/methods.md.
 StepReport step(const torch::Tensor& basis,
                 const BatchLoss& batch,
                 torch::Tensor& weights,

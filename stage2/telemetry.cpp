@@ -20,15 +20,17 @@ StepLog::StepLog(std::filesystem::path path, std::int64_t length)
 }
 
 void StepLog::append(const training::Position& position, const StepReport& report) {
-  out_ << position.epoch + 1 << ',' << position.step + 1 << ',' << report.loss << ',' << report.slope << ','
-       << report.search.trials << ',' << report.step_size << ',' << report.curvature << ',' << name(report.update) << ','
-       << report.reset << ',' << report.residual_left_out << ',' << report.direction_norm << ',' << report.residual_norm
+  out_ << position.epoch + 1 << ',' << position.step + 1 << ',' << report.loss << ','
+       << report.slope << ',' << report.search.trials << ',' << report.step_size << ','
+       << report.curvature << ',' << name(report.update) << ',' << report.reset << ','
+       << report.residual_left_out << ',' << report.direction_norm << ',' << report.residual_norm
        << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << '\n';
 }
 
 std::int64_t StepLog::length() {
   out_.flush();
-  require_environment(out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");
+  require_environment(
+      out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");
   return static_cast<std::int64_t>(std::filesystem::file_size(path_));
 }
 
@@ -41,8 +43,17 @@ void StepCounts::add(const StepReport& report) {
 }
 
 std::string StepCounts::describe() const {
-  return concat("          ", steps, " steps, ", trials, " trials, ", failed, " without a step, ", skipped,
-                " updates of H skipped, ", reset, " resets");
+  return concat("          ",
+                steps,
+                " steps, ",
+                trials,
+                " trials, ",
+                failed,
+                " without a step, ",
+                skipped,
+                " updates of H skipped, ",
+                reset,
+                " resets");
 }
 
 }  // namespace dimred::stage2

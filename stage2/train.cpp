@@ -44,25 +44,38 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
   auto& setup = run.setup;
   auto& position = run.state.position;
   const auto result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
-  const BatchLoss batch{.loss = result.mean_loss(),
-                        .gradient = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards),
-                        .evaluate = [&] { return trial_loss(run, now); }};
-  const auto report =
-      step(run.basis, batch, setup.flat.weights, run.state.step, run.options.step, *setup.communicator, setup.shards);
+  const BatchLoss batch{
+      .loss = result.mean_loss(),
+      .gradient = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards),
+      .evaluate = [&] { return trial_loss(run, now); }};
+  const auto report = step(run.basis,
+                           batch,
+                           setup.flat.weights,
+                           run.state.step,
+                           run.options.step,
+                           *setup.communicator,
+                           setup.shards);
   ++position.totals.forward_passes;
   ++position.totals.backward_passes;
-  position.totals.basis_bytes_read += 2 * run.basis.numel() * static_cast<std::int64_t>(sizeof(float));
+  position.totals.basis_bytes_read +=
+      2 * run.basis.numel() * static_cast<std::int64_t>(sizeof(float));
   log.append(position, report);
   run.counts.add(report);
   return result;
 }
 
 /// A curve row for the present weights.
-training::CurveRow evaluate(Run& run, const std::string& weights, std::optional<double> train_loss) {
+training::CurveRow evaluate(Run& run,
+                            const std::string& weights,
+                            std::optional<double> train_loss) {
   auto& setup = run.setup;
   const auto& position = run.state.position;
-  training::CurveRow row{.stage = "stage2", .method = run.options.method, .weights = weights,
-                         .epoch = static_cast<double>(position.epoch), .step = position.step, .totals = position.totals};
+  training::CurveRow row{.stage = "stage2",
+                         .method = run.options.method,
+                         .weights = weights,
+                         .epoch = static_cast<double>(position.epoch),
+                         .step = position.step,
+                         .totals = position.totals};
   row.train_loss = train_loss;
   if (setup.validation) {
     const auto score = training::evaluate(setup, *setup.validation);
@@ -75,7 +88,10 @@ training::CurveRow evaluate(Run& run, const std::string& weights, std::optional<
   return row;
 }
 
-void record(Run& run, training::CurveWriter& curve, const training::CurveRow& row, double train_accuracy) {
+void record(Run& run,
+            training::CurveWriter& curve,
+            const training::CurveRow& row,
+            double train_accuracy) {
   curve.append(row);
   run.state.curve_bytes = curve.length();
   run.console.line(training::describe(row, train_accuracy));
@@ -93,8 +109,12 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
   run.counts = {};
   const auto label = concat("stage 2, epoch ", position.epoch + 1, "/", run.options.epochs);
   const auto end = training::run_epoch(
-      run.setup, position, run.console, label,
-      [&](const training::Step& now) { return train_step(run, log, now); }, [] {});
+      run.setup,
+      position,
+      run.console,
+      label,
+      [&](const training::Step& now) { return train_step(run, log, now); },
+      [] {});
   if (end == EpochEnd::finished) {
     const auto sums = position.epoch_sums;
     training::finish_epoch(position);
@@ -112,7 +132,8 @@ void finish(Run& run, training::CurveWriter& curve) {
     record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
   }
   if (run.setup.communicator->rank() == 0) {
-    checkpoints::write_snapshot(run.folder.path() / "final.h5", training::to_snapshot(run.setup, run.state.position));
+    checkpoints::write_snapshot(run.folder.path() / "final.h5",
+                                training::to_snapshot(run.setup, run.state.position));
   }
 }
 
@@ -123,24 +144,32 @@ bool resumed(Run& run) {
   for (const auto& line : skipped) run.console.line("damaged, skipped: " + line);
   if (!saved) return false;
   from_checkpoint(*saved, run.setup, run.state);
-  run.console.line(concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step));
+  run.console.line(
+      concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step));
   return true;
 }
 
 void start_fresh(Run& run, const training::Weights& start) {
   training::apply(run.setup, start);
-  if (run.options.recalibrate_batchnorm && start.needs_recalibration) training::recalibrate_batchnorm(run.setup);
+  if (run.options.recalibrate_batchnorm && start.needs_recalibration)
+    training::recalibrate_batchnorm(run.setup);
 }
 
 }  // namespace
 
-EpochEnd train(training::Setup& setup, const training::RunFolder& folder, const pca::Basis& basis,
-               const training::Weights& start, const TrainOptions& options, Console& console) {
+EpochEnd train(training::Setup& setup,
+               const training::RunFolder& folder,
+               const pca::Basis& basis,
+               const training::Weights& start,
+               const TrainOptions& options,
+               Console& console) {
   validate(options.step);
   const auto k = basis.components;
   // The tensor borrows the basis's memory on the CPU; basis outlives the run.
-  auto* values = const_cast<float*>(basis.values.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): only read
-  const auto matrix = torch::from_blob(values, {k, basis.columns}, torch::kFloat32).to(setup.device);
+  auto* values = const_cast<float*>(
+      basis.values.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): only read
+  const auto matrix =
+      torch::from_blob(values, {k, basis.columns}, torch::kFloat32).to(setup.device);
   const auto own = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
   Run run{.setup = setup,
           .folder = folder,
@@ -157,7 +186,8 @@ EpochEnd train(training::Setup& setup, const training::RunFolder& folder, const 
   StepLog log(folder.path() / "steps.csv", run.state.steps_bytes);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
   auto end = EpochEnd::finished;
-  while (run.state.position.epoch < options.epochs && end == EpochEnd::finished) end = train_epoch(run, curve, log);
+  while (run.state.position.epoch < options.epochs && end == EpochEnd::finished)
+    end = train_epoch(run, curve, log);
   if (end == EpochEnd::finished) finish(run, curve);
   run.writer.wait();
   return end;

@@ -1,7 +1,6 @@
 #include "training/curve.h"
 
 #include <iomanip>
-
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
@@ -10,7 +9,8 @@ namespace dimred::training {
 namespace {
 
 constexpr auto header =
-    "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,backward_passes,"
+    "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,backward_"
+    "passes,"
     "learning_rate,train_loss,validation_loss,validation_accuracy,test_loss,test_accuracy,"
     "basis_bytes_read,wire_bytes\n";
 
@@ -43,11 +43,20 @@ Totals totals_from_json(const nlohmann::json& json) {
           .wire_bytes = json.at("wire_bytes")};
 }
 
-std::ofstream open_csv(const std::filesystem::path& path, const std::string& header_line, std::int64_t length) {
+std::ofstream open_csv(const std::filesystem::path& path,
+                       const std::string& header_line,
+                       std::int64_t length) {
   if (length > 0) {
-    const auto size = std::filesystem::exists(path) ? static_cast<std::int64_t>(std::filesystem::file_size(path)) : 0;
-    require_environment(size >= length, "training::curve", path.string(), " needs the ", length,
-                        " bytes that the resume state counts, received ", size);
+    const auto size = std::filesystem::exists(path)
+                          ? static_cast<std::int64_t>(std::filesystem::file_size(path))
+                          : 0;
+    require_environment(size >= length,
+                        "training::curve",
+                        path.string(),
+                        " needs the ",
+                        length,
+                        " bytes that the resume state counts, received ",
+                        size);
     std::filesystem::resize_file(path, static_cast<std::uintmax_t>(length));
   }
   std::ofstream out(path, length > 0 ? std::ios::app : std::ios::trunc);
@@ -61,16 +70,20 @@ CurveWriter::CurveWriter(const std::filesystem::path& path, std::int64_t length)
 
 void CurveWriter::append(const CurveRow& row) {
   const auto& t = row.totals;
-  out_ << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ',' << row.step << ','
-       << t.images << ',' << std::fixed << std::setprecision(3) << t.seconds << ',' << t.data_wait_seconds
-       << std::defaultfloat << ',' << t.forward_passes << ',' << t.backward_passes << ',' << field(row.learning_rate)
-       << ',' << field(row.train_loss) << ',' << field(row.validation_loss) << ',' << field(row.validation_accuracy)
-       << ',' << field(row.test_loss) << ',' << field(row.test_accuracy) << ',' << t.basis_bytes_read << ','
-       << t.wire_bytes << '\n'
+  out_ << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ','
+       << row.step << ',' << t.images << ',' << std::fixed << std::setprecision(3) << t.seconds
+       << ',' << t.data_wait_seconds << std::defaultfloat << ',' << t.forward_passes << ','
+       << t.backward_passes << ',' << field(row.learning_rate) << ',' << field(row.train_loss)
+       << ',' << field(row.validation_loss) << ',' << field(row.validation_accuracy) << ','
+       << field(row.test_loss) << ',' << field(row.test_accuracy) << ',' << t.basis_bytes_read
+       << ',' << t.wire_bytes << '\n'
        << std::flush;
-  require_environment(out_.good(), "training::curve", "cannot write ", path_.string(), ": disk full?");
+  require_environment(
+      out_.good(), "training::curve", "cannot write ", path_.string(), ": disk full?");
 }
 
-std::int64_t CurveWriter::length() { return static_cast<std::int64_t>(std::filesystem::file_size(path_)); }
+std::int64_t CurveWriter::length() {
+  return static_cast<std::int64_t>(std::filesystem::file_size(path_));
+}
 
 }  // namespace dimred::training

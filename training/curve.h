@@ -3,19 +3,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-
-#include <nlohmann/json_fwd.hpp>
 
 namespace dimred::training {
 
 /// What a run has cost so far; saved with the resume state.
 struct Totals {
-  std::int64_t images = 0;            // training samples passed through a gradient
-  double seconds = 0;                 // training: data waits, steps, trials and saves; not evaluation
-  double data_wait_seconds = 0;       // of these, waiting for the next batch
-  std::int64_t forward_passes = 0;    // batches, trials included; not evaluation
+  std::int64_t images = 0;          // training samples passed through a gradient
+  double seconds = 0;               // training: data waits, steps, trials and saves; not evaluation
+  double data_wait_seconds = 0;     // of these, waiting for the next batch
+  std::int64_t forward_passes = 0;  // batches, trials included; not evaluation
   std::int64_t backward_passes = 0;   // batches
   std::int64_t basis_bytes_read = 0;  // of P
   std::int64_t wire_bytes = 0;        // sent by this rank
@@ -31,7 +30,8 @@ struct CurveRow {
   double epoch = 0;
   std::int64_t step = 0;
   Totals totals;
-  std::optional<double> learning_rate, train_loss, validation_loss, validation_accuracy, test_loss, test_accuracy;
+  std::optional<double> learning_rate, train_loss, validation_loss, validation_accuracy, test_loss,
+      test_accuracy;
 };
 
 /// curve.csv: one row per evaluation, flushed as it happens.
@@ -49,6 +49,8 @@ class CurveWriter {
 };
 
 /// A CSV that is appended to and cut on resume; CurveWriter and stage 2's steps.csv are such files.
-std::ofstream open_csv(const std::filesystem::path& path, const std::string& header, std::int64_t length);
+std::ofstream open_csv(const std::filesystem::path& path,
+                       const std::string& header,
+                       std::int64_t length);
 
 }  // namespace dimred::training

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <iomanip>
-
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
@@ -12,9 +11,15 @@
 namespace dimred::training {
 namespace {
 
-ProgressState progress_of(const Setup& setup, const Position& position, const std::string& label, double seconds,
-                          double waited, std::int64_t images) {
-  ProgressState state{.label = label, .done = static_cast<std::int64_t>(position.epoch_sums.sample_count), .total = setup.train->size()};
+ProgressState progress_of(const Setup& setup,
+                          const Position& position,
+                          const std::string& label,
+                          double seconds,
+                          double waited,
+                          std::int64_t images) {
+  ProgressState state{.label = label,
+                      .done = static_cast<std::int64_t>(position.epoch_sums.sample_count),
+                      .total = setup.train->size()};
   state.loss = position.epoch_sums.mean_loss();
   state.accuracy = position.epoch_sums.accuracy();
   const auto count = static_cast<double>(images);
@@ -25,8 +30,13 @@ ProgressState progress_of(const Setup& setup, const Position& position, const st
 }
 
 void require_finite(const BatchResult& result, const Position& position) {
-  require_environment(std::isfinite(result.loss_sum), "training", "the loss is not finite at epoch ", position.epoch + 1,
-                      ", step ", position.step_in_epoch + 1, "; earlier files are kept; a lower learning rate or step may help");
+  require_environment(std::isfinite(result.loss_sum),
+                      "training",
+                      "the loss is not finite at epoch ",
+                      position.epoch + 1,
+                      ", step ",
+                      position.step_in_epoch + 1,
+                      "; earlier files are kept; a lower learning rate or step may help");
 }
 
 void add(BatchResult& sums, const BatchResult& result) {
@@ -64,25 +74,42 @@ void finish_epoch(Position& position) {
 
 std::string describe(const CurveRow& row, double train_accuracy) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3) << static_cast<std::int64_t>(row.epoch);
+  out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3)
+      << static_cast<std::int64_t>(row.epoch);
   if (row.weights != "raw") out << " (" << row.weights << ')';
-  if (row.train_loss) out << "  train " << std::setprecision(4) << *row.train_loss << std::setprecision(2) << " / " << 100 * train_accuracy << " %";
+  if (row.train_loss)
+    out << "  train " << std::setprecision(4) << *row.train_loss << std::setprecision(2) << " / "
+        << 100 * train_accuracy << " %";
   if (row.validation_accuracy) out << "  validation " << 100 * *row.validation_accuracy << " %";
-  if (row.test_accuracy) out << "  test " << std::setprecision(4) << *row.test_loss << std::setprecision(2) << " / " << 100 * *row.test_accuracy << " %";
-  if (row.learning_rate) out << "  rate " << std::defaultfloat << std::setprecision(4) << *row.learning_rate << std::fixed;
+  if (row.test_accuracy)
+    out << "  test " << std::setprecision(4) << *row.test_loss << std::setprecision(2) << " / "
+        << 100 * *row.test_accuracy << " %";
+  if (row.learning_rate)
+    out << "  rate " << std::defaultfloat << std::setprecision(4) << *row.learning_rate
+        << std::fixed;
   const auto& totals = row.totals;
   if (totals.seconds > 0) {
     out << std::setprecision(1) << "  " << totals.seconds << " s  " << std::setprecision(0)
         << static_cast<double>(totals.images) / totals.seconds << " images/s ("
-        << static_cast<double>(totals.images) / (totals.seconds - totals.data_wait_seconds) << " compute)";
+        << static_cast<double>(totals.images) / (totals.seconds - totals.data_wait_seconds)
+        << " compute)";
   }
   return out.str();
 }
 
-EpochEnd run_epoch(Setup& setup, Position& position, Console& console, const std::string& label,
-                   const std::function<BatchResult(const Step&)>& step, const std::function<void()>& after_step) {
+EpochEnd run_epoch(Setup& setup,
+                   Position& position,
+                   Console& console,
+                   const std::string& label,
+                   const std::function<BatchResult(const Step&)>& step,
+                   const std::function<void()>& after_step) {
   const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
-  data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), position.epoch, position.step_in_epoch);
+  data::Loader loader(*setup.train,
+                      order,
+                      setup.preprocessing,
+                      loader_options(setup),
+                      position.epoch,
+                      position.step_in_epoch);
   const Totals before = position.totals;
   const Stopwatch clock;
   bool stopping = false;
@@ -104,7 +131,12 @@ EpochEnd run_epoch(Setup& setup, Position& position, Console& console, const std
     totals.seconds = before.seconds + clock.seconds();
     totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();
     totals.wire_bytes = setup.communicator->bytes_sent();
-    console.progress(progress_of(setup, position, label, clock.seconds(), loader.seconds_waited(), totals.images - before.images));
+    console.progress(progress_of(setup,
+                                 position,
+                                 label,
+                                 clock.seconds(),
+                                 loader.seconds_waited(),
+                                 totals.images - before.images));
     stopping = distributed::any_rank(*setup.communicator, stop_signal() != 0);
   }
   console.clear();

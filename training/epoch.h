@@ -37,8 +37,8 @@ struct Step {
 enum class EpochEnd { finished, stopped };  // stopped: a signal, agreed over ranks
 
 /// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result), then
-/// `after_step` (saves). Keeps position, data waits and the progress line. Throws std::runtime_error
-/// when the loss is not finite (names the epoch and step).
+/// `after_step` (saves). Keeps position, data waits and the progress line. Throws
+/// std::runtime_error when the loss is not finite (names the epoch and step).
 EpochEnd run_epoch(Setup& setup,
                    Position& position,
                    Console& console,

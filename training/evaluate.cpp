@@ -6,8 +6,9 @@
 namespace dimred::training {
 namespace {
 
-constexpr std::int64_t evaluation_batch = 1000;  // large enough to be fast, small enough for any memory
-constexpr double torch_default_momentum = 0.1;   // of torch::nn::BatchNorm
+constexpr std::int64_t evaluation_batch =
+    1000;  // large enough to be fast, small enough for any memory
+constexpr double torch_default_momentum = 0.1;  // of torch::nn::BatchNorm
 
 }  // namespace
 
@@ -23,7 +24,8 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 
   std::array<double, 3> sums{};  // loss, correct, samples
   while (auto batch = loader.next()) {
-    const auto result = setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
+    const auto result =
+        setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
     sums[0] += result.loss_sum.item<double>();
     sums[1] += static_cast<double>(result.correct_count.item<std::int64_t>());
     sums[2] += static_cast<double>(result.sample_count);

@@ -6,15 +6,16 @@
 
 namespace dimred::training {
 
-/// Which random draws (dropout) a forward pass makes: a pure function of these, so that a line-search
-/// trial sees the same masks as the gradient, and a resumed run the same as an uninterrupted one.
+/// Which random draws (dropout) a forward pass makes: a pure function of these, so that a
+/// line-search trial sees the same masks as the gradient, and a resumed run the same as an
+/// uninterrupted one.
 struct ForwardKey {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
 };
 
 struct BatchResult {
-  double loss_sum = 0;         // over all ranks
+  double loss_sum = 0;  // over all ranks
   double correct_count = 0;
   double sample_count = 0;
   double mean_loss() const { return loss_sum / sample_count; }
@@ -22,7 +23,8 @@ struct BatchResult {
 };
 
 /// Loss of the global batch, and its mean gradient into setup.flat.gradient (each rank's part; the
-/// caller reduces it). Running statistics move. `global_count` is the step's samples over all ranks.
+/// caller reduces it). Running statistics move. `global_count` is the step's samples over all
+/// ranks.
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,

@@ -4,42 +4,74 @@ namespace dimred::training {
 
 void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
-  table.add("data", &options.data, "folder with the four IDX files of Fashion-MNIST or MNIST, plain or .gz (default: Debian's dataset-fashion-mnist)");
-  table.add("validation_fraction", &options.validation_fraction, "part of the training set held out for selection", {.low = 0, .high = 1, .high_open = true});
-  table.add("train_samples", &options.train_samples, "use only the first so many training samples, 0: all", at_least(0));
-  table.add("test_samples", &options.test_samples, "use only the first so many test samples, 0: all", at_least(0));
-  table.add("pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));
+  table.add("data",
+            &options.data,
+            "folder with the four IDX files of Fashion-MNIST or MNIST, plain or .gz (default: "
+            "Debian's dataset-fashion-mnist)");
+  table.add("validation_fraction",
+            &options.validation_fraction,
+            "part of the training set held out for selection",
+            {.low = 0, .high = 1, .high_open = true});
+  table.add("train_samples",
+            &options.train_samples,
+            "use only the first so many training samples, 0: all",
+            at_least(0));
+  table.add("test_samples",
+            &options.test_samples,
+            "use only the first so many test samples, 0: all",
+            at_least(0));
+  table.add(
+      "pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
 }
 
 void add_model_options(OptionTable& table, ModelOptions& options) {
   table.group("Model");
-  table.add("model", &options.model, "network by name: convnet, resnet20, resnet32, resnet56, resnet110");
-  table.add_choice("precision", &options.precision, "of the forward and backward pass; weights stay float32 (auto: bfloat16 where native)",
-                   {{"float32", PrecisionChoice::float32},
-                    {"bfloat16", PrecisionChoice::bfloat16},
-                    {"auto", PrecisionChoice::automatic}});
-  table.add_choice("memory_format", &options.memory_format, "of images and convolution weights in memory",
+  table.add(
+      "model", &options.model, "network by name: convnet, resnet20, resnet32, resnet56, resnet110");
+  table.add_choice(
+      "precision",
+      &options.precision,
+      "of the forward and backward pass; weights stay float32 (auto: bfloat16 where native)",
+      {{"float32", PrecisionChoice::float32},
+       {"bfloat16", PrecisionChoice::bfloat16},
+       {"auto", PrecisionChoice::automatic}});
+  table.add_choice("memory_format",
+                   &options.memory_format,
+                   "of images and convolution weights in memory",
                    {{"contiguous", layout::MemoryFormat::contiguous},
                     {"channels_last", layout::MemoryFormat::channels_last}});
 }
 
 void add_loss_options(OptionTable& table, models::LossOptions& options) {
   table.group("Loss");
-  table.add("label_smoothing", &options.label_smoothing, "smoothing s of the cross-entropy's target", {.low = 0, .high = 1, .high_open = true});
-  table.add_choice("smoothing_form", &options.smoothing_form, "pytorch: others s/C; mindspore: others s/(C-1), true class 1-s",
+  table.add("label_smoothing",
+            &options.label_smoothing,
+            "smoothing s of the cross-entropy's target",
+            {.low = 0, .high = 1, .high_open = true});
+  table.add_choice("smoothing_form",
+                   &options.smoothing_form,
+                   "pytorch: others s/C; mindspore: others s/(C-1), true class 1-s",
                    {{"pytorch", models::SmoothingForm::pytorch},
                     {"mindspore", models::SmoothingForm::mindspore}});
 }
 
 void add_run_options(OptionTable& table, RunOptions& options) {
   table.group("Run");
-  table.add("output", &options.output, "run folder; started again in the same folder, the run resumes");
+  table.add(
+      "output", &options.output, "run folder; started again in the same folder, the run resumes");
   table.add("epochs", &options.epochs, "passes over the training set", at_least(1));
   table.add("batch_size", &options.batch_size, "samples per rank and step", at_least(1));
-  table.add("global_batch_size", &options.global_batch_size, "samples per step over all ranks; must agree with batch_size where both are given", at_least(1));
-  table.add("seed", &options.seed, "of initial weights, sample order, augmentation and split", at_least(0));
-  table.add("threads", &options.threads, "processor threads, 0: all this process may use", at_least(0));
+  table.add("global_batch_size",
+            &options.global_batch_size,
+            "samples per step over all ranks; must agree with batch_size where both are given",
+            at_least(1));
+  table.add("seed",
+            &options.seed,
+            "of initial weights, sample order, augmentation and split",
+            at_least(0));
+  table.add(
+      "threads", &options.threads, "processor threads, 0: all this process may use", at_least(0));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
   table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
   table.add("quiet", &options.quiet, "print errors only");

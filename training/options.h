@@ -12,12 +12,12 @@
 namespace dimred::training {
 
 struct DataOptions {
-  std::filesystem::path data;        // folder with the four IDX files; empty: Debian's Fashion-MNIST
-  double validation_fraction = 0;    // [0, 1), held out of the training set by seed
-  std::int64_t train_samples = 0;    // 0: all; else the first so many, for quick tries
-  std::int64_t test_samples = 0;     // likewise
-  std::int64_t pad = 0;              // pad-crop augmentation, pixels
-  bool flip = false;                 // random horizontal flip
+  std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
+  double validation_fraction = 0;  // [0, 1), held out of the training set by seed
+  std::int64_t train_samples = 0;  // 0: all; else the first so many, for quick tries
+  std::int64_t test_samples = 0;   // likewise
+  std::int64_t pad = 0;            // pad-crop augmentation, pixels
+  bool flip = false;               // random horizontal flip
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -29,14 +29,14 @@ struct ModelOptions {
 };
 
 struct RunOptions {
-  std::filesystem::path output;      // the run folder
+  std::filesystem::path output;  // the run folder
   std::int64_t epochs = 1;
-  std::int64_t batch_size = 64;      // samples per rank and step
+  std::int64_t batch_size = 64;  // samples per rank and step
   std::optional<std::int64_t> global_batch_size;
   std::int64_t seed = 1;
-  std::int64_t threads = 0;          // 0: all cores this process may use
-  std::string device = "cpu";        // cpu, cuda, cuda:1
-  std::int64_t prefetch = 4;         // batches prepared ahead
+  std::int64_t threads = 0;    // 0: all cores this process may use
+  std::string device = "cpu";  // cpu, cuda, cuda:1
+  std::int64_t prefetch = 4;   // batches prepared ahead
   bool quiet = false;
 };
 

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options that may change when a run is taken up again: they do not alter what was computed so far.
+/// Options that may change when a run is taken up again: they do not alter what was computed so
+/// far.
 constexpr std::array free_options{"epochs", "threads", "prefetch", "quiet", "output"};
 
 /// key -> value text of a config.toml that OptionTable::to_toml wrote: one assignment a line.
@@ -47,8 +48,16 @@ void refuse_other_configuration(const fs::path& folder, const std::string& confi
   for (const auto& [key, value] : now) {
     const auto found = before.find(key);
     const auto earlier = found == before.end() ? "(unset)" : found->second;
-    require(earlier == value, "training::run_folder", folder.string(), " belongs to another configuration: it has ", key,
-            " = ", earlier, ", received ", value, "; choose another --output");
+    require(earlier == value,
+            "training::run_folder",
+            folder.string(),
+            " belongs to another configuration: it has ",
+            key,
+            " = ",
+            earlier,
+            ", received ",
+            value,
+            "; choose another --output");
   }
 }
 
@@ -64,18 +73,25 @@ std::string processor() {
 
 RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std::move(path)) {
   require(!path_.empty(), "training::run_folder", "needs --output FOLDER");
-  require(!fs::exists(path_) || fs::is_directory(path_), "training::run_folder", path_.string(), " is not a folder");
+  require(!fs::exists(path_) || fs::is_directory(path_),
+          "training::run_folder",
+          path_.string(),
+          " is not a folder");
   if (fs::exists(path_ / "config.toml")) {
     refuse_other_configuration(path_, config_toml);
   } else {
-    require(!fs::exists(path_) || fs::is_empty(path_), "training::run_folder", path_.string(),
+    require(!fs::exists(path_) || fs::is_empty(path_),
+            "training::run_folder",
+            path_.string(),
             " holds files that are not a run of ours; choose another --output");
     fs::create_directories(path_);
   }
   checkpoints::write_file_atomically(path_ / "config.toml", config_toml);
 }
 
-void RunFolder::write_manifest(const Setup& setup, const std::string& command, const std::string& outcome,
+void RunFolder::write_manifest(const Setup& setup,
+                               const std::string& command,
+                               const std::string& outcome,
                                const nlohmann::json& details) const {
   nlohmann::ordered_json manifest;
   manifest["command"] = command;

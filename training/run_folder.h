@@ -1,9 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "training/setup.h"
 
@@ -12,9 +11,10 @@ namespace dimred::training {
 /// config.toml, manifest.json, curve.csv, checkpoints/, snapshots/ of one run.
 class RunFolder {
  public:
-  /// Creates the folder, or takes it up again when its config.toml says the same (how far the run goes
-  /// and how it is shown aside: epochs, threads, prefetch, quiet). Throws std::invalid_argument naming
-  /// the first option that differs, or when the folder holds something that is not a run of ours.
+  /// Creates the folder, or takes it up again when its config.toml says the same (how far the run
+  /// goes and how it is shown aside: epochs, threads, prefetch, quiet). Throws
+  /// std::invalid_argument naming the first option that differs, or when the folder holds something
+  /// that is not a run of ours.
   RunFolder(std::filesystem::path path, const std::string& config_toml);
 
   const std::filesystem::path& path() const { return path_; }
@@ -24,7 +24,9 @@ class RunFolder {
 
   /// Writes manifest.json: seed, revision, library versions, device, ranks, data, layout hash, and
   /// `outcome` (running | finished | interrupted | failed) with `details`.
-  void write_manifest(const Setup& setup, const std::string& command, const std::string& outcome,
+  void write_manifest(const Setup& setup,
+                      const std::string& command,
+                      const std::string& outcome,
                       const nlohmann::json& details = nlohmann::json::object()) const;
 
  private:

@@ -11,9 +11,15 @@
 namespace dimred::training {
 namespace {
 
-std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole,
+                                                   std::int64_t count) {
   if (count == 0) return whole;
-  require(count <= whole->size(), "training::data", "needs at most ", whole->size(), " samples, received ", count);
+  require(count <= whole->size(),
+          "training::data",
+          "needs at most ",
+          whole->size(),
+          " samples, received ",
+          count);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
   return data::subset(std::move(whole), std::move(indices));
@@ -25,8 +31,13 @@ void load_data(Setup& setup, const DataOptions& options) {
   setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
   if (options.validation_fraction > 0) {
     auto split = data::split_indices(setup.train->size(), options.validation_fraction, setup.seed);
-    require(!split.held_out.empty(), "training::data", "validation_fraction ", options.validation_fraction,
-            " of ", setup.train->size(), " samples holds out none");
+    require(!split.held_out.empty(),
+            "training::data",
+            "validation_fraction ",
+            options.validation_fraction,
+            " of ",
+            setup.train->size(),
+            " samples holds out none");
     setup.validation = data::subset(setup.train, std::move(split.held_out));
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
@@ -43,7 +54,10 @@ torch::Device parse_device(const std::string& text) {
     const torch::Device device(text);
     if (device.is_cpu()) return device;
     require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
-    require_environment(torch::cuda::is_available(), "training::device", "no CUDA device was found for --device ", text);
+    require_environment(torch::cuda::is_available(),
+                        "training::device",
+                        "no CUDA device was found for --device ",
+                        text);
     return device;
   } catch (const c10::Error&) {
     throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
@@ -52,17 +66,23 @@ torch::Device parse_device(const std::string& text) {
 
 models::Precision choose(PrecisionChoice choice, torch::Device device) {
   const bool native = models::has_native_bfloat16(device);
-  require(choice != PrecisionChoice::bfloat16 || native, "training::precision",
+  require(choice != PrecisionChoice::bfloat16 || native,
+          "training::precision",
           "bfloat16 is not native on this processor; use float32 or auto");
-  const bool bfloat16 = choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
+  const bool bfloat16 =
+      choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
   return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
 }
 
 std::int64_t global_batch(const RunOptions& options, int ranks) {
   const auto total = options.batch_size * ranks;
   if (options.global_batch_size) {
-    require(*options.global_batch_size == total, "training::batch_size", "global_batch_size needs batch_size x ranks = ",
-            total, ", received ", *options.global_batch_size);
+    require(*options.global_batch_size == total,
+            "training::batch_size",
+            "global_batch_size needs batch_size x ranks = ",
+            total,
+            ", received ",
+            *options.global_batch_size);
   }
   return total;
 }
@@ -85,12 +105,15 @@ std::int64_t Setup::steps_per_epoch() const {
   return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
 }
 
-const layout::Shard& Setup::own_shard() const { return shards[static_cast<std::size_t>(communicator->rank())]; }
+const layout::Shard& Setup::own_shard() const {
+  return shards[static_cast<std::size_t>(communicator->rank())];
+}
 
 Setup make_setup(const CommonOptions& options) {
   Setup setup;
   setup.communicator = distributed::connect();
-  const auto threads = options.run.threads > 0 ? options.run.threads : std::thread::hardware_concurrency();
+  const auto threads =
+      options.run.threads > 0 ? options.run.threads : std::thread::hardware_concurrency();
   torch::set_num_threads(static_cast<int>(threads));
   setup.device = parse_device(options.run.device);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
@@ -106,10 +129,13 @@ Setup make_setup(const CommonOptions& options) {
 
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
   const auto& shape = batch.shape;
-  auto images = torch::from_blob(batch.images.data(), {batch.count(), shape.channels, shape.height, shape.width}, torch::kFloat32);
+  auto images = torch::from_blob(batch.images.data(),
+                                 {batch.count(), shape.channels, shape.height, shape.width},
+                                 torch::kFloat32);
   auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
-  const auto format = setup.memory_format == layout::MemoryFormat::channels_last ? torch::MemoryFormat::ChannelsLast
-                                                                                  : torch::MemoryFormat::Contiguous;
+  const auto format = setup.memory_format == layout::MemoryFormat::channels_last
+                          ? torch::MemoryFormat::ChannelsLast
+                          : torch::MemoryFormat::Contiguous;
   return {images.to(setup.device).contiguous(format), labels.to(setup.device)};
 }
 

@@ -16,7 +16,7 @@ struct Setup {
   data::Preprocessing preprocessing;                             // mean and deviation of `train`
   std::unique_ptr<models::Objective> objective;
   models::FlatVectors flat;
-  std::vector<layout::Shard> shards;                             // every rank's columns
+  std::vector<layout::Shard> shards;  // every rank's columns
   torch::Device device = torch::kCPU;
   layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
   models::Precision precision = models::Precision::float32;
@@ -30,12 +30,12 @@ struct Setup {
 };
 
 /// Sets torch's threads, loads the data, builds the network with weights drawn from the seed.
-/// Throws std::invalid_argument for options that contradict each other or the data, a missing device,
-/// bfloat16 where it is not native ("auto" falls back), batch sizes that disagree.
+/// Throws std::invalid_argument for options that contradict each other or the data, a missing
+/// device, bfloat16 where it is not native ("auto" falls back), batch sizes that disagree.
 Setup make_setup(const CommonOptions& options);
 
-/// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a view
-/// into `batch`, which must outlive them.
+/// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
+/// view into `batch`, which must outlive them.
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch);
 
 /// Batches of one epoch of the training set in the setup's sample order.

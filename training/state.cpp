@@ -4,7 +4,9 @@
 
 namespace dimred::training {
 
-checkpoints::State network_state(const Setup& setup, const std::string& stage, const Position& position) {
+checkpoints::State network_state(const Setup& setup,
+                                 const std::string& stage,
+                                 const Position& position) {
   checkpoints::State state;
   state.scalars = {{"stage", stage},
                    {"step", position.step},
@@ -19,12 +21,21 @@ checkpoints::State network_state(const Setup& setup, const std::string& stage, c
 
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup) {
   const auto& scalars = saved.scalars;
-  require(scalars.at("stage") == stage, "training::state", "needs a state of ", stage, ", received one of ",
+  require(scalars.at("stage") == stage,
+          "training::state",
+          "needs a state of ",
+          stage,
+          ", received one of ",
           scalars.at("stage").get<std::string>());
   const auto difference = layout::first_difference(setup.flat.layout, scalars.at("layout").dump());
-  require(difference.empty(), "training::state", "the state belongs to another model: ", difference);
-  require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(), "training::state", "the state has ",
-          scalars.at("steps_per_epoch").get<std::int64_t>(), " steps an epoch, data and batch size now give ", setup.steps_per_epoch());
+  require(
+      difference.empty(), "training::state", "the state belongs to another model: ", difference);
+  require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
+          "training::state",
+          "the state has ",
+          scalars.at("steps_per_epoch").get<std::int64_t>(),
+          " steps an epoch, data and batch size now give ",
+          setup.steps_per_epoch());
   models::from_file(setup.flat.layout, saved.vectors.at("weights"), setup.flat.weights);
   models::assign(setup.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
   models::assign(setup.flat.counters, std::span<const std::int64_t>(saved.counters.at("counters")));
@@ -44,11 +55,16 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) 
 
 checkpoints::State read_run_state(const std::filesystem::path& path) {
   if (checkpoints::is_state(path)) return checkpoints::read_state(path);
-  require(std::filesystem::is_directory(path / "checkpoints"), "training::state", path.string(),
+  require(std::filesystem::is_directory(path / "checkpoints"),
+          "training::state",
+          path.string(),
           " is neither a run folder nor a state");
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped);
-  require(state.has_value(), "training::state", path.string(), " holds no valid state",
+  require(state.has_value(),
+          "training::state",
+          path.string(),
+          " holds no valid state",
           skipped.empty() ? "" : "; " + skipped.front());
   return std::move(*state);
 }

@@ -15,29 +15,49 @@ namespace fs = std::filesystem;
 
 void require_layout(const Setup& setup, const Weights& weights) {
   const auto difference = layout::first_difference(setup.flat.layout, weights.layout_json);
-  require(difference.empty(), "training::weights", weights.source, " belongs to another model: ", difference);
+  require(difference.empty(),
+          "training::weights",
+          weights.source,
+          " belongs to another model: ",
+          difference);
 }
 
 Weights from_snapshot(const fs::path& path) {
   auto snapshot = checkpoints::read_snapshot(path);
-  return {.values = std::move(snapshot.weights), .buffers = std::move(snapshot.buffers),
-          .counters = std::move(snapshot.counters), .layout_json = std::move(snapshot.layout_json),
+  return {.values = std::move(snapshot.weights),
+          .buffers = std::move(snapshot.buffers),
+          .counters = std::move(snapshot.counters),
+          .layout_json = std::move(snapshot.layout_json),
           .source = "snapshot " + path.string()};
 }
 
 Weights from_state(checkpoints::State state, const std::string& source) {
-  return {.values = std::move(state.vectors.at("weights")), .buffers = std::move(state.vectors.at("buffers")),
-          .counters = std::move(state.counters.at("counters")), .layout_json = state.scalars.at("layout").dump(),
+  return {.values = std::move(state.vectors.at("weights")),
+          .buffers = std::move(state.vectors.at("buffers")),
+          .counters = std::move(state.counters.at("counters")),
+          .layout_json = state.scalars.at("layout").dump(),
           .source = source};
 }
 
 /// Appends the tensor called `name` to `target`; its size must fit.
-void append_tensor(const fs::path& path, const std::vector<checkpoints::TensorInfo>& tensors,
-                   const models::NamedTensor& wanted, Weights& weights, bool parameter) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == wanted.name; });
-  require(found != tensors.end(), "training::weights", path.string(), " belongs to another model: it has no tensor ", wanted.name);
-  require(found->shape == wanted.tensor.sizes().vec(), "training::weights", path.string(),
-          " belongs to another model: shape of ", wanted.name, " differs");
+void append_tensor(const fs::path& path,
+                   const std::vector<checkpoints::TensorInfo>& tensors,
+                   const models::NamedTensor& wanted,
+                   Weights& weights,
+                   bool parameter) {
+  const auto found = std::find_if(
+      tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == wanted.name; });
+  require(found != tensors.end(),
+          "training::weights",
+          path.string(),
+          " belongs to another model: it has no tensor ",
+          wanted.name);
+  require(found->shape == wanted.tensor.sizes().vec(),
+          "training::weights",
+          path.string(),
+          " belongs to another model: shape of ",
+          wanted.name,
+          " differs");
   if (wanted.tensor.is_floating_point()) {
     const auto values = checkpoints::read_float_tensor(path, *found);
     auto& target = parameter ? weights.values : weights.buffers;
@@ -57,8 +77,13 @@ Weights from_safetensors(const Setup& setup, const fs::path& path) {
   const auto buffers = setup.objective->buffers();
   for (const auto& parameter : parameters) append_tensor(path, tensors, parameter, weights, true);
   for (const auto& buffer : buffers) append_tensor(path, tensors, buffer, weights, false);
-  require(tensors.size() == parameters.size() + buffers.size(), "training::weights", path.string(),
-          " belongs to another model: it has ", tensors.size(), " tensors, the network ", parameters.size() + buffers.size());
+  require(tensors.size() == parameters.size() + buffers.size(),
+          "training::weights",
+          path.string(),
+          " belongs to another model: it has ",
+          tensors.size(),
+          " tensors, the network ",
+          parameters.size() + buffers.size());
   return weights;
 }
 
@@ -90,7 +115,9 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder) {
     std::transform(sum.begin(), sum.end(), last.values.begin(), sum.begin(), std::plus<>());
   }
   const auto count = static_cast<double>(files.size());
-  std::transform(sum.begin(), sum.end(), last.values.begin(), [count](double x) { return static_cast<float>(x / count); });
+  std::transform(sum.begin(), sum.end(), last.values.begin(), [count](double x) {
+    return static_cast<float>(x / count);
+  });
   last.kind = "mean";
   last.needs_recalibration = true;
   last.source = concat("mean of ", files.size(), " snapshots in ", folder.string());
@@ -99,8 +126,13 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder) {
 
 void apply(Setup& setup, const Weights& weights) {
   models::from_file(setup.flat.layout, weights.values, setup.flat.weights);
-  require(static_cast<std::int64_t>(weights.buffers.size()) == setup.flat.buffers.numel(), "training::weights", weights.source,
-          " belongs to another model: the network has ", setup.flat.buffers.numel(), " buffer values, the file ", weights.buffers.size());
+  require(static_cast<std::int64_t>(weights.buffers.size()) == setup.flat.buffers.numel(),
+          "training::weights",
+          weights.source,
+          " belongs to another model: the network has ",
+          setup.flat.buffers.numel(),
+          " buffer values, the file ",
+          weights.buffers.size());
   models::assign(setup.flat.buffers, std::span<const float>(weights.buffers));
   models::assign(setup.flat.counters, std::span<const std::int64_t>(weights.counters));
 }

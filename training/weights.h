@@ -10,19 +10,19 @@ namespace dimred::training {
 
 /// Weights of a network in file order, from whatever file held them.
 struct Weights {
-  std::vector<float> values;           // [M]
-  std::vector<float> buffers;          // empty when the file had none
+  std::vector<float> values;   // [M]
+  std::vector<float> buffers;  // empty when the file had none
   std::vector<std::int64_t> counters;
-  std::string layout_json;             // of the file; empty when it carries none
-  std::string kind = "raw";            // raw | mean, as curve.csv says
-  bool needs_recalibration = false;    // averaged: BatchNorm's running statistics do not fit
-  std::string source;                  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
+  std::string layout_json;           // of the file; empty when it carries none
+  std::string kind = "raw";          // raw | mean, as curve.csv says
+  bool needs_recalibration = false;  // averaged: BatchNorm's running statistics do not fit
+  std::string source;  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
 };
 
-/// A snapshot .h5, a state folder, a run folder (its newest valid state), or a safetensors file whose
-/// names are the network's parameters and buffers. Throws std::invalid_argument when missing, of an
-/// unknown kind, or of another layout (names the first entry that differs); std::runtime_error when
-/// damaged.
+/// A snapshot .h5, a state folder, a run folder (its newest valid state), or a safetensors file
+/// whose names are the network's parameters and buffers. Throws std::invalid_argument when missing,
+/// of an unknown kind, or of another layout (names the first entry that differs);
+/// std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
 /// Mean of all snapshots of a folder, accumulated in float64; buffers are the last snapshot's, so

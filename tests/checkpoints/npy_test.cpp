@@ -69,7 +69,9 @@ TEST_F(Npy, RefusesDamagedFiles) {
   EXPECT_NE(error(good.substr(0, 9)).find("12 bytes, received 9"), std::string::npos);
   EXPECT_NE(error(good.substr(0, 12)).find("header of at most"), std::string::npos);
   EXPECT_NE(error(good.substr(0, 40)).find("header of at most"), std::string::npos);
-  EXPECT_NE(error(good.substr(0, good.size() - 1)).find("needs 60 bytes of data for shape (3, 5), received 59"), std::string::npos);
+  EXPECT_NE(error(good.substr(0, good.size() - 1))
+                .find("needs 60 bytes of data for shape (3, 5), received 59"),
+            std::string::npos);
   EXPECT_NE(error(good + '\0').find("received 61"), std::string::npos);
   EXPECT_NE(error("P" + good.substr(1)).find("NUMPY"), std::string::npos);
   EXPECT_NE(error("").find("received 0"), std::string::npos);
@@ -81,7 +83,8 @@ TEST_F(Npy, RefusesDamagedFiles) {
 TEST_F(Npy, RefusesShapesThatOverflow) {
   EXPECT_NE(error(file_of(dict_of("(4294967296, 4294967296)"), 0)).find("63 bits"),
             std::string::npos);
-  EXPECT_NE(error(file_of(dict_of("(2305843009213693952,)"), 0)).find("63 bits"), std::string::npos);
+  EXPECT_NE(error(file_of(dict_of("(2305843009213693952,)"), 0)).find("63 bits"),
+            std::string::npos);
   EXPECT_NE(error(file_of(dict_of("(99999999999999999999,)"), 0)).find("extents"),
             std::string::npos);
   EXPECT_NE(error(file_of(dict_of("(-1, 4)"), 0)).find("extents"), std::string::npos);
@@ -97,18 +100,19 @@ TEST_F(Npy, RefusesOtherTypesAndHeaders) {
   for (const char* type : {">f4", "<f2", "<i4", "|O", "<c8", "f4"}) {
     EXPECT_NE(error(file_of(dict_of("(3, 5)", type), 60)).find("dtype"), std::string::npos) << type;
   }
-  for (const char* dict : {"{'descr': '<f4', 'shape': (3, 5), }",
-                           "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (15,)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (15,), 'more': '1'}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (15)}",
-                           "{'descr': '<f4', 'fortran_order': 0, 'shape': (15,)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (3 5)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': [3, 5]}",
-                           "{'descr': '<f4, 'fortran_order': False, 'shape': (3, 5)}",
-                           "{'descr': '<f4', 'fortran_order': False, 'shape': (15,)} x",
-                           "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (15,)}",
-                           "",
-                           "{"}) {
+  for (const char* dict :
+       {"{'descr': '<f4', 'shape': (3, 5), }",
+        "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (15,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (15,), 'more': '1'}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (15)}",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (15,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3 5)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': [3, 5]}",
+        "{'descr': '<f4, 'fortran_order': False, 'shape': (3, 5)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (15,)} x",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (15,)}",
+        "",
+        "{"}) {
     EXPECT_NE(error(file_of(dict, 60)), kRead) << dict;
   }
   EXPECT_NE(error(file_of(dict_of("(15,)"), 60, 4)).find("version"), std::string::npos);
@@ -123,8 +127,9 @@ TEST_F(Npy, WritesHeadersByteForByteAsNumpy) {
   const std::string header = npy_header_bytes({32, 2560000});
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (32, 2560000), }";
   ASSERT_EQ(header.size(), 128U);
-  EXPECT_EQ(header, std::string("\x93NUMPY\x01\0\x76\0", 10) + dict +
-                        std::string(128 - 10 - dict.size() - 1, ' ') + "\n");
+  EXPECT_EQ(header,
+            std::string("\x93NUMPY\x01\0\x76\0", 10) + dict +
+                std::string(128 - 10 - dict.size() - 1, ' ') + "\n");
   EXPECT_EQ(read_npy_header(write(npy_header_bytes({0, 7}))).shape,
             (std::vector<std::int64_t>{0, 7}));
   EXPECT_NE(npy_header_bytes({7}).find("(7,), }"), std::string::npos);

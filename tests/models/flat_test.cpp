@@ -23,8 +23,10 @@ Minibatch some_batch() {
 }
 
 class Formats : public testing::TestWithParam<layout::MemoryFormat> {};
-INSTANTIATE_TEST_SUITE_P(Both, Formats,
-                         testing::Values(layout::MemoryFormat::contiguous, layout::MemoryFormat::channels_last));
+INSTANTIATE_TEST_SUITE_P(Both,
+                         Formats,
+                         testing::Values(layout::MemoryFormat::contiguous,
+                                         layout::MemoryFormat::channels_last));
 
 TEST_P(Formats, FlatParametersAreViews) {
   auto [objective, flat] = flattened("resnet20", GetParam());
@@ -57,7 +59,8 @@ TEST_P(Formats, FileOrderIsTheConcatenationOfContiguousParameters) {
   torch::manual_seed(5);
   auto plain = classifier(make_network("convnet", {1, 28, 28}, 10), {});
   std::vector<torch::Tensor> parts;
-  for (const auto& [name, parameter] : plain->parameters()) parts.push_back(parameter.detach().flatten());
+  for (const auto& [name, parameter] : plain->parameters())
+    parts.push_back(parameter.detach().flatten());
   const auto expected = torch::cat(parts);
 
   auto [objective, flat] = flattened("convnet", GetParam());
@@ -93,7 +96,8 @@ TEST(Registry, NamesTheNearestNetwork) {
     make_network("resnet21", {1, 28, 28}, 10);
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean resnet20?"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("did you mean resnet20?"), std::string::npos)
+        << error.what();
   }
   EXPECT_THROW(make_network("convnet", {1, 12, 12}, 10), std::invalid_argument);
   EXPECT_THROW(make_network("convnet", {1, 28, 28}, 1), std::invalid_argument);

@@ -12,22 +12,31 @@ TEST(CrossEntropy, EqualsTorchWithAndWithoutSmoothing) {
   const auto logits = torch::randn({8, 10});
   const auto labels = torch::randint(0, 10, {8});
   for (const double s : {0.0, 0.1, 0.5}) {
-    const auto expected = torch::nn::functional::cross_entropy(
-        logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone).label_smoothing(s));
-    EXPECT_TRUE(torch::allclose(cross_entropy(logits, labels, {.label_smoothing = s}), expected, 1e-6, 1e-6));
+    const auto expected =
+        torch::nn::functional::cross_entropy(logits,
+                                             labels,
+                                             torch::nn::functional::CrossEntropyFuncOptions()
+                                                 .reduction(torch::kNone)
+                                                 .label_smoothing(s));
+    EXPECT_TRUE(torch::allclose(
+        cross_entropy(logits, labels, {.label_smoothing = s}), expected, 1e-6, 1e-6));
   }
 }
 
 TEST(CrossEntropy, MindSporeFormHasItsOwnTargets) {
   // Probabilities 1/2, 1/4, 1/4, label 0, s = .2: target .8, others .1 each.
   const auto logits = torch::log(torch::tensor({{0.5F, 0.25F, 0.25F}}));
-  const auto loss = cross_entropy(logits, torch::tensor({int64_t{0}}),
-                                  {.label_smoothing = 0.2, .smoothing_form = SmoothingForm::mindspore});
+  const auto loss =
+      cross_entropy(logits,
+                    torch::tensor({int64_t{0}}),
+                    {.label_smoothing = 0.2, .smoothing_form = SmoothingForm::mindspore});
   EXPECT_NEAR(loss.item<float>(), 0.8 * std::log(2) + 0.2 * std::log(4), 1e-6);
 }
 
 TEST(CrossEntropy, RefusesSmoothingOutOfRange) {
-  EXPECT_THROW(cross_entropy(torch::zeros({1, 2}), torch::zeros({1}, torch::kInt64), {.label_smoothing = 1}), std::invalid_argument);
+  EXPECT_THROW(
+      cross_entropy(torch::zeros({1, 2}), torch::zeros({1}, torch::kInt64), {.label_smoothing = 1}),
+      std::invalid_argument);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@ namespace dimred::optimizers {
 namespace {
 
 layout::Layout two_segments() {
-  return layout::make_layout({{.name = "weight", .shape = {5, 7}}, {.name = "bias", .shape = {5}, .decay = false}});
+  return layout::make_layout(
+      {{.name = "weight", .shape = {5, 7}}, {.name = "bias", .shape = {5}, .decay = false}});
 }
 
 class SgdForms : public testing::TestWithParam<SgdOptions> {};
@@ -27,12 +28,15 @@ TEST_P(SgdForms, EqualsTorchStepByStep) {
 
   const auto& options = GetParam();
   const auto group_options = [&](double decay) {
-    return std::make_unique<torch::optim::SGDOptions>(
-        torch::optim::SGDOptions(0.1).momentum(options.momentum).weight_decay(decay).nesterov(options.nesterov));
+    return std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(0.1)
+                                                          .momentum(options.momentum)
+                                                          .weight_decay(decay)
+                                                          .nesterov(options.nesterov));
   };
-  torch::optim::SGD reference(std::vector<torch::optim::OptimizerParamGroup>{
-                                  {{matrix}, group_options(options.weight_decay)}, {{bias}, group_options(0)}},
-                              torch::optim::SGDOptions(0.1));
+  torch::optim::SGD reference(
+      std::vector<torch::optim::OptimizerParamGroup>{
+          {{matrix}, group_options(options.weight_decay)}, {{bias}, group_options(0)}},
+      torch::optim::SGDOptions(0.1));
   for (int step = 0; step < 10; ++step) {
     auto gradient = torch::zeros({layout.memory_size});
     gradient.narrow(0, 0, 35).normal_();
@@ -46,11 +50,13 @@ TEST_P(SgdForms, EqualsTorchStepByStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, SgdForms,
-                         testing::Values(SgdOptions{.momentum = 0, .weight_decay = 0},
-                                         SgdOptions{.momentum = 0, .weight_decay = 0.1},
-                                         SgdOptions{.momentum = 0.9, .weight_decay = 0.1},
-                                         SgdOptions{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}));
+INSTANTIATE_TEST_SUITE_P(
+    Forms,
+    SgdForms,
+    testing::Values(SgdOptions{.momentum = 0, .weight_decay = 0},
+                    SgdOptions{.momentum = 0, .weight_decay = 0.1},
+                    SgdOptions{.momentum = 0.9, .weight_decay = 0.1},
+                    SgdOptions{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}));
 
 TEST(Sgd, DecayRangesCoverEveryColumnOnce) {
   const auto layout = two_segments();
@@ -59,7 +65,8 @@ TEST(Sgd, DecayRangesCoverEveryColumnOnce) {
   EXPECT_TRUE(ranges[0].decay);
   EXPECT_FALSE(ranges[1].decay);
   EXPECT_EQ(ranges[0].columns, (layout::ColumnRange{0, layout.entries[1].memory_offset}));
-  EXPECT_EQ(ranges[1].columns, (layout::ColumnRange{layout.entries[1].memory_offset, layout.memory_size}));
+  EXPECT_EQ(ranges[1].columns,
+            (layout::ColumnRange{layout.entries[1].memory_offset, layout.memory_size}));
 }
 
 TEST(Sgd, RefusesOptionsOutOfRange) {

@@ -156,9 +156,14 @@ TEST(LoadBasis, SumsOrthonormalityOverRanks) {
   const Fitted fitted;
   std::vector<double> other;
   const layout::Shard second = layout::shard_of(fitted.layout, 1, 2);
-  EXPECT_THROW(load_basis(fitted.npy, fitted.layout, second, 0, 1e-3, [&](std::span<double> sum) {
-                 other.assign(sum.begin(), sum.end());  // half of P P' alone is not I
-               }),
+  EXPECT_THROW(load_basis(fitted.npy,
+                          fitted.layout,
+                          second,
+                          0,
+                          1e-3,
+                          [&](std::span<double> sum) {
+                            other.assign(sum.begin(), sum.end());  // half of P P' alone is not I
+                          }),
                std::invalid_argument);
   const Basis first = load_basis(fitted.npy,
                                  fitted.layout,
@@ -177,11 +182,11 @@ TEST(LoadBasis, RefusesRowsThatAreNotOrthonormal) {
   Matrix rows = testing::random_rows(4, layout.file_size, 4);
   rows.row(2) += 0.25 * rows.row(1);
   write_npy<float>(folder / "p.npy", rows, false);
-  const std::string text = thrown<std::invalid_argument>(
-      [&] { load_basis(folder / "p.npy", layout, whole(layout)); });
+  const std::string text =
+      thrown<std::invalid_argument>([&] { load_basis(folder / "p.npy", layout, whole(layout)); });
   EXPECT_NE(text.find("<= 0.001, received 0.25"), std::string::npos) << text;
-  EXPECT_TRUE(std::isnan(
-      load_basis(folder / "p.npy", layout, whole(layout), 0, 0).orthonormality_error));
+  EXPECT_TRUE(
+      std::isnan(load_basis(folder / "p.npy", layout, whole(layout), 0, 0).orthonormality_error));
 }
 
 TEST(LoadBasis, RefusesAnotherModel) {
@@ -189,8 +194,8 @@ TEST(LoadBasis, RefusesAnotherModel) {
   const layout::Layout layout = model();
   write_npy<float>(folder / "p.npy", testing::random_rows(2, layout.file_size + 1, 5), false);
   const std::string size = concat(layout.file_size);
-  const std::string text = thrown<std::invalid_argument>(
-      [&] { load_basis(folder / "p.npy", layout, whole(layout)); });
+  const std::string text =
+      thrown<std::invalid_argument>([&] { load_basis(folder / "p.npy", layout, whole(layout)); });
   EXPECT_NE(text.find("M = " + size + " parameters"), std::string::npos) << text;
 }
 

@@ -36,7 +36,8 @@ TEST(FitRefuses, FewerDirectionsThanComponents) {
   const ScratchFolder folder;
   Matrix snapshots = random_matrix(12, 4000, 2);
   snapshots.row(7) = snapshots.row(3);
-  EXPECT_NE(refusal(*source_of(snapshots), 11, folder / "p.npy").find("k = 11 directions, received 12 that span 10"),
+  EXPECT_NE(refusal(*source_of(snapshots), 11, folder / "p.npy")
+                .find("k = 11 directions, received 12 that span 10"),
             std::string::npos);
   snapshots.rowwise() = snapshots.row(0).eval();
   EXPECT_NE(refusal(*source_of(snapshots), 1, folder / "p.npy").find("12 that span 0"),

@@ -92,7 +92,8 @@ TEST(Fit, PutsTheEntryOfLargestMagnitudePositive) {
   const ScratchFolder folder;
   fit(*source_of(random_matrix(40, 5000, 4)), options_of(30), folder / "p.npy");
   const Matrix basis = read_matrix(folder / "p.npy");
-  for (int j = 0; j < 30; ++j) EXPECT_EQ(basis.row(j).maxCoeff(), basis.row(j).cwiseAbs().maxCoeff());
+  for (int j = 0; j < 30; ++j)
+    EXPECT_EQ(basis.row(j).maxCoeff(), basis.row(j).cwiseAbs().maxCoeff());
 }
 
 TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
@@ -134,8 +135,9 @@ TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
   Matrix snapshots = random_matrix(12, 4000, 6);
   snapshots.row(7) = snapshots.row(3);
   fit(*source_of(snapshots), options_of(10), folder / "p.npy");
-  EXPECT_LT(subspace_error(read_matrix(folder / "p.npy"), reference_svd(snapshots).rows.topRows(10)),
-            1e-7);
+  EXPECT_LT(
+      subspace_error(read_matrix(folder / "p.npy"), reference_svd(snapshots).rows.topRows(10)),
+      1e-7);
 }
 
 TEST(Fit, SumsOverRanks) {
@@ -194,9 +196,16 @@ TEST(RandomWalk, MatchesThePublishedTable) {
     std::int64_t snapshots, components;
     double percent;
   };
-  for (const Row& row : {Row{40, 1, 60.86}, {40, 8, 93.17}, {40, 32, 99.32}, {60, 1, 60.82},
-                         {60, 3, 82.81}, {60, 32, 98.62}, {70, 2, 76.03}, {70, 32, 98.49},
-                         {101, 16, 96.40}, {101, 32, 98.30}}) {
+  for (const Row& row : {Row{40, 1, 60.86},
+                         {40, 8, 93.17},
+                         {40, 32, 99.32},
+                         {60, 1, 60.82},
+                         {60, 3, 82.81},
+                         {60, 32, 98.62},
+                         {70, 2, 76.03},
+                         {70, 32, 98.49},
+                         {101, 16, 96.40},
+                         {101, 32, 98.30}}) {
     double sum = 0;
     for (const double ratio : random_walk_ratio(row.snapshots, row.components)) sum += ratio;
     EXPECT_NEAR(100 * sum, row.percent, 0.005 + 1e-9) << row.snapshots << ' ' << row.components;

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <eigen3/Eigen/Dense>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <eigen3/Eigen/Dense>
 #include <filesystem>
 #include <memory>
 #include <random>

@@ -41,7 +41,9 @@ TEST(Armijo, RejectsAscentDirectionWithoutATrial) {
 
 TEST(Armijo, CountsATrialThatIsNotFiniteAsFailed) {
   const auto loss = [](double t) {
-    return t > 0.6 ? std::numeric_limits<double>::quiet_NaN() : t > 0.3 ? -std::numeric_limits<double>::infinity() : -t;
+    return t > 0.6   ? std::numeric_limits<double>::quiet_NaN()
+           : t > 0.3 ? -std::numeric_limits<double>::infinity()
+                     : -t;
   };
   const auto result = armijo(loss, 0, -1, {.rho = 0.5, .sigma = 0.1, .trials = 5});
   EXPECT_EQ(result.outcome, SearchOutcome::accepted);
@@ -61,7 +63,8 @@ TEST(Armijo, ReportsTheLossOfTheLastPointVisited) {
 TEST(Armijo, StrictRefusesEquality) {
   const auto at_bound = [](double t) { return 1 - 0.5 * t; };
   EXPECT_EQ(armijo(at_bound, 1, -1, {.sigma = 0.5, .trials = 1}).outcome, SearchOutcome::accepted);
-  EXPECT_EQ(armijo(at_bound, 1, -1, {.sigma = 0.5, .trials = 1, .strict = true}).outcome, SearchOutcome::no_decrease);
+  EXPECT_EQ(armijo(at_bound, 1, -1, {.sigma = 0.5, .trials = 1, .strict = true}).outcome,
+            SearchOutcome::no_decrease);
 }
 
 TEST(Armijo, NamesTheRuleOfABadOption) {

@@ -43,7 +43,8 @@ TEST(Bfgs, EqualsTheProductForm) {
 }
 
 TEST(Bfgs, FindsTheInverseHessianOfAQuadraticInKSteps) {
-  // Exact line searches on a quadratic make k conjugate steps, after which H = A^-1 (Nocedal & Wright 6.4).
+  // Exact line searches on a quadratic make k conjugate steps, after which H = A^-1 (Nocedal &
+  // Wright 6.4).
   MatrixXd a(3, 3);
   a << 4, 1, 0, 1, 3, 1, 0, 1, 2;
   VectorXd x(3);
@@ -64,7 +65,9 @@ TEST(Bfgs, SkipsNegativeTinyAndNonFiniteCurvature) {
   const MatrixXd before = 2 * MatrixXd::Identity(2, 2);
   MatrixXd h = before;
   const VectorXd s = VectorXd::Unit(2, 0);
-  for (const VectorXd& y : {VectorXd(-s), VectorXd(1e-21 * s), VectorXd(VectorXd::Constant(2, NAN)),
+  for (const VectorXd& y : {VectorXd(-s),
+                            VectorXd(1e-21 * s),
+                            VectorXd(VectorXd::Constant(2, NAN)),
                             VectorXd(VectorXd::Constant(2, INFINITY))}) {
     EXPECT_EQ(update(h, s, y, {}), UpdateOutcome::skipped);
     EXPECT_EQ(h, before);
@@ -85,7 +88,8 @@ TEST(Direction, ResetsAnIndefiniteInverseHessian) {
   EXPECT_EQ(h, MatrixXd::Identity(2, 2));
 }
 
-/// Rosenbrock from (-1.2, 1) with Armijo alone: curvature is not guaranteed, other libraries reach NaN.
+/// Rosenbrock from (-1.2, 1) with Armijo alone: curvature is not guaranteed, other libraries reach
+/// NaN.
 TEST(Bfgs, RosenbrockWithArmijoAloneStaysFiniteAndConverges) {
   const auto f = [](const VectorXd& x) {
     return 100 * std::pow(x[1] - x[0] * x[0], 2) + std::pow(1 - x[0], 2);
@@ -101,7 +105,10 @@ TEST(Bfgs, RosenbrockWithArmijoAloneStaysFiniteAndConverges) {
   VectorXd g = gradient(x);
   for (int i = 0; i < 200 && g.norm() > 1e-9; ++i) {
     const auto [d, slope, reset] = direction(h, g);
-    const auto search = armijo([&, d = d](double t) { return f(x + t * d); }, f(x), slope, {.rho = 0.5, .sigma = 1e-4, .trials = 40});
+    const auto search = armijo([&, d = d](double t) { return f(x + t * d); },
+                               f(x),
+                               slope,
+                               {.rho = 0.5, .sigma = 1e-4, .trials = 40});
     ASSERT_EQ(search.outcome, SearchOutcome::accepted) << "step " << i;
     const VectorXd s = search.step_size * d;
     x += s;

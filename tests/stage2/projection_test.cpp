@@ -6,7 +6,9 @@ namespace dimred::stage2 {
 namespace {
 
 /// Small integers: every float32 product and sum is exact, so results must be equal.
-torch::Tensor integers(torch::IntArrayRef shape) { return torch::randint(-3, 4, shape, torch::kFloat32); }
+torch::Tensor integers(torch::IntArrayRef shape) {
+  return torch::randint(-3, 4, shape, torch::kFloat32);
+}
 
 class ProjectionSizes : public testing::TestWithParam<std::int64_t> {};
 
@@ -17,7 +19,8 @@ TEST_P(ProjectionSizes, ProjectIsExactOnIntegers) {
   const auto expected = basis.to(torch::kFloat64).matmul(vector.to(torch::kFloat64));
   const auto result = project(basis, vector);
   ASSERT_EQ(result.size(), 5U);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(result[static_cast<std::size_t>(i)], expected[i].item<double>());
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(result[static_cast<std::size_t>(i)], expected[i].item<double>());
 }
 
 TEST_P(ProjectionSizes, BackProjectIsExactOnIntegers) {
@@ -30,7 +33,9 @@ TEST_P(ProjectionSizes, BackProjectIsExactOnIntegers) {
   EXPECT_TRUE(torch::equal(second, torch::matmul(torch::tensor(b, torch::kFloat32), basis)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Columns, ProjectionSizes, testing::Values(1, 15, 16, 17, 1023, 1024, 1025, 50000));
+INSTANTIATE_TEST_SUITE_P(Columns,
+                         ProjectionSizes,
+                         testing::Values(1, 15, 16, 17, 1023, 1024, 1025, 50000));
 
 TEST(Projection, HasTheSameBitsForAnyNumberOfThreads) {
   torch::manual_seed(3);
@@ -50,15 +55,19 @@ TEST(Projection, StaysCloseToFloat64OnBadlyScaledInput) {
   const auto exact = basis.to(torch::kFloat64).matmul(vector.to(torch::kFloat64));
   const auto magnitude = basis.abs().to(torch::kFloat64).matmul(vector.abs().to(torch::kFloat64));
   const auto result = project(basis, vector);
-  // 64 float32 terms a lane, 16 lanes: at most ~80 roundings of 6e-8 relative to the sum of magnitudes.
+  // 64 float32 terms a lane, 16 lanes: at most ~80 roundings of 6e-8 relative to the sum of
+  // magnitudes.
   for (int i = 0; i < 3; ++i) {
-    EXPECT_NEAR(result[static_cast<std::size_t>(i)], exact[i].item<double>(), 80 * 6e-8 * magnitude[i].item<double>());
+    EXPECT_NEAR(result[static_cast<std::size_t>(i)],
+                exact[i].item<double>(),
+                80 * 6e-8 * magnitude[i].item<double>());
   }
 }
 
 TEST(Projection, RefusesAnotherNumberOfColumns) {
   EXPECT_THROW(project(torch::zeros({2, 5}), torch::zeros({4})), std::invalid_argument);
-  EXPECT_THROW(back_project(torch::zeros({2, 5}), std::vector<double>(3), std::vector<double>(2)), std::invalid_argument);
+  EXPECT_THROW(back_project(torch::zeros({2, 5}), std::vector<double>(3), std::vector<double>(2)),
+               std::invalid_argument);
 }
 
 TEST(Projection, CudaEqualsCpu) {

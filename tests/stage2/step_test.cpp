@@ -66,7 +66,8 @@ TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   const auto inverse_hessian = state.inverse_hessian;
   auto worse = problem.batch();
   worse.evaluate = [&] { return worse.loss + 1; };
-  const auto report = step(problem.basis, worse, problem.weights, state, options, *problem.communicator, {});
+  const auto report =
+      step(problem.basis, worse, problem.weights, state, options, *problem.communicator, {});
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(report.step_size, 0);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
@@ -83,7 +84,8 @@ TEST(Step, NonFiniteGradientChangesNothing) {
   const auto momentum = state.residual_momentum.clone();
   auto broken = problem.batch();
   broken.gradient[3] = NAN;
-  const auto report = step(problem.basis, broken, problem.weights, state, options, *problem.communicator, {});
+  const auto report =
+      step(problem.basis, broken, problem.weights, state, options, *problem.communicator, {});
   EXPECT_TRUE(report.not_finite);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
   EXPECT_TRUE(torch::equal(state.residual_momentum, momentum));

@@ -15,7 +15,9 @@ training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
   training::Setup setup;
   const auto height = std::stoll(a.at(first + 2));
   setup.objective = models::classifier(
-      models::make_network(a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3))), {});
+      models::make_network(
+          a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3))),
+      {});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::channels_last, torch::kCPU);
   return setup;
 }
@@ -24,7 +26,8 @@ void print_names(const std::vector<std::string>& a) {
   auto setup = setup_of(a, 1);
   for (const auto& entry : setup.flat.layout.entries) {
     std::cout << entry.name << " [";
-    for (std::size_t i = 0; i < entry.shape.size(); ++i) std::cout << (i > 0 ? "," : "") << entry.shape[i];
+    for (std::size_t i = 0; i < entry.shape.size(); ++i)
+      std::cout << (i > 0 ? "," : "") << entry.shape[i];
     std::cout << "]\n";
   }
 }

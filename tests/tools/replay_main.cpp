@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iomanip>
 #include <iostream>
-
 #include <nlohmann/json.hpp>
 
 #include "stage2/step.h"
@@ -18,9 +17,11 @@ struct Problem {
   torch::Tensor images, labels;
 };
 
-/// Mean softmax cross-entropy of an MLP, tanh, over batch `index`; weights1, bias1, weights2, bias2 flat.
+/// Mean softmax cross-entropy of an MLP, tanh, over batch `index`; weights1, bias1, weights2, bias2
+/// flat.
 torch::Tensor loss(const Problem& p, const torch::Tensor& w, std::int64_t index) {
-  const auto parts = w.split_with_sizes({p.hidden * p.inputs, p.hidden, p.classes * p.hidden, p.classes});
+  const auto parts =
+      w.split_with_sizes({p.hidden * p.inputs, p.hidden, p.classes * p.hidden, p.classes});
   const auto x = p.images.narrow(0, index * p.batch, p.batch);
   const auto hidden = torch::tanh(torch::linear(x, parts[0].view({p.hidden, p.inputs}), parts[1]));
   const auto logits = torch::linear(hidden, parts[2].view({p.classes, p.hidden}), parts[3]);
@@ -43,7 +44,10 @@ stage2::StepOptions options_of(const std::string& preset, const nlohmann::json& 
 void replay(const std::filesystem::path& folder, const std::string& preset) {
   nlohmann::json numbers;
   std::ifstream(folder / "problem.json") >> numbers;
-  const Problem problem{numbers.at("d"), numbers.at("h"), numbers.at("C"), numbers.at("batch"),
+  const Problem problem{numbers.at("d"),
+                        numbers.at("h"),
+                        numbers.at("C"),
+                        numbers.at("batch"),
                         tests::load_npy(folder / "images.npy"),
                         tests::load_npy(folder / "labels.npy").to(torch::kInt64)};
   const auto basis = tests::load_npy(folder / "basis.npy");
@@ -58,13 +62,14 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
     auto w = weights.clone().requires_grad_(true);
     const auto value = loss(problem, w, i);
     value.backward();
-    const stage2::BatchLoss batch{.loss = value.item<double>(), .gradient = w.grad(), .evaluate = [&] {
-                                    return loss(problem, weights, i).item<double>();
-                                  }};
+    const stage2::BatchLoss batch{
+        .loss = value.item<double>(), .gradient = w.grad(), .evaluate = [&] {
+          return loss(problem, weights, i).item<double>();
+        }};
     const auto r = stage2::step(basis, batch, weights, state, options, *communicator, {});
     trace.push_back(weights.clone());
-    csv << i << ',' << r.loss << ',' << r.slope << ',' << r.search.trials << ',' << r.step_size << ',' << r.curvature
-        << ',' << stage2::name(r.search.outcome) << '\n';
+    csv << i << ',' << r.loss << ',' << r.slope << ',' << r.search.trials << ',' << r.step_size
+        << ',' << r.curvature << ',' << stage2::name(r.search.outcome) << '\n';
   }
   tests::save_npy(folder / "trace.npy", torch::stack(trace));
 }

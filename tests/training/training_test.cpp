@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <fstream>
@@ -26,7 +25,8 @@ class ToyData final : public data::Dataset {
   std::int64_t classes() const override { return 10; }
   data::ImageShape shape() const override { return {1, 28, 28}; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    return {shape(), std::span(pixels_).subspan(static_cast<std::size_t>(index * 784), 784), index % 2};
+    return {
+        shape(), std::span(pixels_).subspan(static_cast<std::size_t>(index * 784), 784), index % 2};
   }
   std::string description() const override { return "toy"; }
 
@@ -60,7 +60,8 @@ Setup toy_setup(models::Precision precision, std::shared_ptr<models::Network> ne
   setup.test = setup.train;
   setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
   setup.precision = precision;
-  setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(), {.precision = precision});
+  setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
+                                       {.precision = precision});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
   setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
   setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
@@ -70,7 +71,8 @@ Setup toy_setup(models::Precision precision, std::shared_ptr<models::Network> ne
 }
 
 data::Batch first_batch(const Setup& setup) {
-  data::Loader loader(*setup.train, {.seed = 1, .size = 96}, setup.preprocessing, loader_options(setup), 0);
+  data::Loader loader(
+      *setup.train, {.seed = 1, .size = 96}, setup.preprocessing, loader_options(setup), 0);
   return *loader.next();
 }
 
@@ -82,11 +84,14 @@ class Precisions : public testing::TestWithParam<models::Precision> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Both, Precisions, testing::Values(models::Precision::float32, models::Precision::bfloat16));
+INSTANTIATE_TEST_SUITE_P(Both,
+                         Precisions,
+                         testing::Values(models::Precision::float32, models::Precision::bfloat16));
 
 TEST_P(Precisions, TrialAtZeroEqualsTheStepsLossBitForBit) {
   for (const bool residual_network : {false, true}) {
-    auto setup = toy_setup(GetParam(), residual_network ? models::make_network("resnet20", {1, 28, 28}, 10) : nullptr);
+    auto setup = toy_setup(
+        GetParam(), residual_network ? models::make_network("resnet20", {1, 28, 28}, 10) : nullptr);
     auto batch = first_batch(setup);
     const auto minibatch = to_minibatch(setup, batch);
     const ForwardKey key{.epoch = 2, .step = 5};
@@ -102,7 +107,8 @@ TEST_P(Precisions, TrialElsewhereSeesTheNewWeights) {
   const auto minibatch = to_minibatch(setup, batch);
   const auto step = loss_and_gradient(setup, minibatch, batch.global_count, {});
   setup.flat.weights.detach().sub_(setup.flat.gradient, 0.01);
-  EXPECT_NE(loss_only(setup, minibatch, {}).loss_sum, step.loss_sum);  // a stale autocast cache would agree
+  EXPECT_NE(loss_only(setup, minibatch, {}).loss_sum,
+            step.loss_sum);  // a stale autocast cache would agree
 }
 
 TEST(Gradient, DropoutMasksBelongToTheStep) {
@@ -116,7 +122,8 @@ TEST(Gradient, DropoutMasksBelongToTheStep) {
 
 /// f(w + h e) by central differences in float64 sums of float32 forward passes.
 TEST(Gradient, IsTheMeanOverTheGlobalBatch) {
-  auto setup = toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
+  auto setup =
+      toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
   auto batch = first_batch(setup);
   const auto minibatch = to_minibatch(setup, batch);
   loss_and_gradient(setup, minibatch, batch.global_count, {});
@@ -129,7 +136,9 @@ TEST(Gradient, IsTheMeanOverTheGlobalBatch) {
   const double up = loss_only(setup, minibatch, {}).mean_loss();
   weights.detach().copy_(start).sub_(direction, h);
   const double down = loss_only(setup, minibatch, {}).mean_loss();
-  EXPECT_NEAR((up - down) / (2 * h), gradient.norm().item<double>(), 2e-3 * gradient.norm().item<double>());  // h^2 and eps / h
+  EXPECT_NEAR((up - down) / (2 * h),
+              gradient.norm().item<double>(),
+              2e-3 * gradient.norm().item<double>());  // h^2 and eps / h
 }
 
 TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
@@ -139,7 +148,11 @@ TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
   setup.flat.buffers.fill_(7);
   recalibrate_batchnorm(setup);
   torch::Tensor sum = torch::zeros({8});
-  data::Loader loader(*setup.train, {.seed = setup.seed, .size = 96}, setup.preprocessing, loader_options(setup), 0);
+  data::Loader loader(*setup.train,
+                      {.seed = setup.seed, .size = 96},
+                      setup.preprocessing,
+                      loader_options(setup),
+                      0);
   int batches = 0;
   while (auto batch = loader.next()) {
     const torch::NoGradGuard no_grad;
@@ -153,10 +166,14 @@ TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
 }
 
 TEST(Evaluate, CountsEverySampleOnce) {
-  auto setup = toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
+  auto setup =
+      toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
   const auto score = evaluate(setup, *setup.test);
   EXPECT_EQ(score.samples, 96);
-  auto all = data::Loader(*setup.test, {.size = 96, .shuffled = false}, setup.preprocessing, {.batch_size = 96}, 0).next();
+  auto all =
+      data::Loader(
+          *setup.test, {.size = 96, .shuffled = false}, setup.preprocessing, {.batch_size = 96}, 0)
+          .next();
   const auto whole = setup.objective->evaluate(to_minibatch(setup, *all), models::Mode::evaluate);
   EXPECT_NEAR(score.loss, whole.loss_sum.item<double>() / 96, 1e-6);
   EXPECT_EQ(score.accuracy, whole.correct_count.item<double>() / 96);
@@ -191,7 +208,8 @@ TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
     curve.append({.stage = "stage1", .method = "sgd", .epoch = 2});
   }
   CurveWriter again(path, length);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}), first_two);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}),
+            first_two);
   EXPECT_THROW(CurveWriter(path, length + 1000), std::runtime_error);
 }
 
@@ -202,7 +220,9 @@ TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
     RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n");
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""),
+              std::string::npos)
+        << error.what();
   }
 }
 

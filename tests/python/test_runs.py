@@ -1,0 +1,162 @@
+"""Both stages as commands on a subset of Fashion-MNIST: results, resume bit by bit, interruptions."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+STAGE1 = ["--train_samples=1600", "--test_samples=500", "--epochs=4", "--batch_size=64", "--threads=1",
+          "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last"]  # fmt: skip
+STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1"]
+TIMES = ("seconds", "data_wait_seconds")  # what two equal runs may differ in
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """curve.csv without its times."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
+
+
+def newest_state(run: Path) -> dict[str, bytes]:
+    """The raw vectors of the newest resume state, by file name."""
+    state = sorted((run / "checkpoints").iterdir())[-1]
+    return {file.name: file.read_bytes() for file in state.iterdir() if file.suffix != ".json"}
+
+
+def snapshots(run: Path) -> dict[str, bytes]:
+    """The weights of every snapshot, by file name."""
+    weights = {}
+    for file in sorted((run / "snapshots").glob("*.h5")):
+        with h5py.File(file) as h5:
+            weights[file.name] = h5["weights"][:].tobytes()
+    return weights
+
+
+@pytest.fixture(scope="session")
+def stage1(tmp_path_factory, execute) -> Path:
+    """A finished stage-1 run, shared by the tests; they do not write into it."""
+    run = tmp_path_factory.mktemp("runs") / "stage1"
+    execute("dimred", "stage1", *STAGE1, "--output", run)
+    return run
+
+
+@pytest.fixture(scope="session")
+def stage2(stage1: Path, execute) -> Path:
+    """A finished stage-2 run on it, with the PCA inside."""
+    run = stage1.parent / "stage2"
+    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", run)
+    return run
+
+
+def test_two_stages_leave_their_files_and_learn(stage1: Path, stage2: Path) -> None:
+    curve = rows(stage1)
+    assert [row["epoch"] for row in curve] == ["1", "2", "3", "4"]
+    assert float(curve[-1]["test_accuracy"]) > 0.6  # ten classes: chance is .1
+    assert len(snapshots(stage1)) == 12
+    basis = np.load(stage2 / "pca_mat.npy")
+    assert basis.shape == (6, 93322)
+    assert np.abs(basis @ basis.T - np.eye(6)).max() < 1e-6
+    curve = rows(stage2)
+    assert [row["epoch"] for row in curve] == ["0", "1", "2"]
+    assert float(curve[-1]["train_loss"]) < float(curve[1]["train_loss"]) * 1.05
+    assert int(curve[-1]["forward_passes"]) > int(curve[-1]["backward_passes"]) == 32
+    assert int(curve[-1]["basis_bytes_read"]) >= 32 * 2 * basis.nbytes
+    with (stage2 / "steps.csv").open(newline="") as stream:
+        assert len(list(csv.DictReader(stream))) == 32
+
+
+def test_a_run_in_two_parts_equals_one(stage1: Path, tmp_path: Path, execute) -> None:
+    run = tmp_path / "run"
+    fixed = [option for option in STAGE1 if not option.startswith("--epochs")] + ["--total_epochs=4"]
+    execute("dimred", "stage1", *fixed, "--epochs=1", "--output", run)
+    execute("dimred", "stage1", *fixed, "--epochs=4", "--output", run)
+    assert rows(run) == rows(stage1)
+    assert newest_state(run) == newest_state(stage1)
+    assert snapshots(run) == snapshots(stage1)
+
+
+def interrupted(command: list[str], stop: signal.Signals, delay: float) -> int:
+    """Starts the command, sends the signal after `delay` seconds; its exit code."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        time.sleep(delay)
+        process.send_signal(stop)
+        return process.wait(timeout=60)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+def test_stage1_resumes_bit_identically(stop, stage1: Path, tmp_path: Path, binaries, execute) -> None:
+    run = tmp_path / "run"
+    command = [str(binaries / "dimred"), "stage1", *STAGE1, f"--output={run}"]
+    codes = [interrupted(command, stop, delay) for delay in (0.9, 1.2, 1.5)]
+    assert set(codes) <= ({143, 0, -15} if stop == signal.SIGTERM else {-9, 0})
+    execute("dimred", "stage1", *STAGE1, "--output", run)
+    assert rows(run) == rows(stage1)
+    assert newest_state(run) == newest_state(stage1)
+    assert snapshots(run) == snapshots(stage1)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+def test_stage2_resumes_bit_identically(
+    stop, stage1: Path, stage2: Path, tmp_path: Path, binaries, execute
+) -> None:
+    run = tmp_path / "run"
+    options = [*STAGE2, f"--checkpoint={stage1}", f"--output={run}"]
+    for delay in (0.9, 1.2, 1.5):
+        interrupted([str(binaries / "dimred"), "stage2", *options], stop, delay)
+    execute("dimred", "stage2", *options)
+    assert rows(run) == rows(stage2)
+    assert newest_state(run) == newest_state(stage2)
+    assert (run / "steps.csv").read_text() == (stage2 / "steps.csv").read_text()
+
+
+def test_a_stopped_run_says_so(stage1: Path, tmp_path: Path, binaries) -> None:
+    """SIGTERM while it trains: exit code 143, a state in the middle of an epoch, a manifest."""
+    run = tmp_path / "run"
+    long = [option for option in STAGE1 if "epochs" not in option] + ["--epochs=1000"]
+    with subprocess.Popen([str(binaries / "dimred"), "stage1", *long, f"--output={run}"],
+                          stdout=subprocess.DEVNULL) as process:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not (run / "curve.csv").exists() or len(rows(run)) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+    assert '"outcome": "interrupted"' in (run / "manifest.json").read_text()
+    assert newest_state(run)
+
+
+def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: Path, execute) -> None:
+    """components_ of scikit-learn is Fortran-ordered, and may be float64."""
+    basis = np.load(stage2 / "pca_mat.npy")
+    np.save(tmp_path / "components.npy", np.asfortranarray(basis.astype(np.float64)))
+    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", tmp_path / "run",
+            "--pca_mat", tmp_path / "components.npy")  # fmt: skip
+    assert rows(tmp_path / "run") == rows(stage2)
+
+
+def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
+    small = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--model=resnet20"]
+    execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=2", "--output", tmp_path / "one")
+    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
+            "--start=mean", "--output", tmp_path / "two")  # fmt: skip
+    assert [row["weights"] for row in rows(tmp_path / "two")] == ["mean", "raw", "recalibrated"]
+    printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5")
+    accuracy = float(rows(tmp_path / "two")[-1]["test_accuracy"])
+    assert f"accuracy {100 * accuracy:.2f} %" in printed
+    assert "recalibrated" in execute("dimred", "evaluate", tmp_path / "one" / "snapshots")
+
+
+@pytest.mark.parametrize("preset", ["mindspore-latest", "mindspore-first", "dldr"])
+def test_presets_run_and_record_their_constants(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
+    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--preset", preset, "--output", tmp_path / "run")
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert f"rho = {0.4 if preset == 'dldr' else 0.55}" in config
+    assert 'start = "first"' in config if preset == "dldr" else 'start = "last"' in config
+    assert rows(tmp_path / "run")[-1]["method"] == preset
