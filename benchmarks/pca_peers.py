@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from threadpoolctl import threadpool_limits
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PEERS = ("sklearn_full", "sklearn_default", "scipy_svd")
-CHUNK = 65536
+CHUNK = 16384
 Run = dict[str, float]
 
 
@@ -61,12 +62,12 @@ def make_snapshots(path: Path, rows: int, columns: int) -> None:
     """W = V diag(.85^j) G + a mean, V orthonormal, G of normal numbers."""
     generator = np.random.default_rng(0)
     factor = np.linalg.qr(generator.standard_normal((rows, rows)))[0] * 0.85 ** np.arange(rows)
-    snapshots = np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
+    snapshots = np.empty((rows, columns), np.float32)
     for part in chunks(columns):
         noise = generator.standard_normal((rows, part.stop - part.start), np.float32)
         mean = 0.05 * generator.standard_normal(noise.shape[1], np.float32)
         snapshots[:, part] = 0.01 * (factor.astype(np.float32) @ noise) + mean
-    snapshots.flush()
+    np.save(path, snapshots)
 
 
 def centred_chunks(path: Path) -> Iterator[tuple[slice, np.ndarray]]:
@@ -173,7 +174,8 @@ def span(values: list[float], unit: str) -> str:
 def measure(options: argparse.Namespace, source: Path) -> dict[str, Any]:
     """All rounds, then every contestant's errors from its last output."""
     ours_path, peer_path = options.scratch / "pca_ours.npy", options.scratch / "pca_peer.npy"
-    exact = exact_combinations(source, options.components)
+    with threadpool_limits(1):
+        exact = exact_combinations(source, options.components)
     runs: dict[str, list[Run]] = {"dimred": []}
     ratios: dict[str, list[float]] = {}
     found: dict[str, Run] = {}
@@ -186,10 +188,12 @@ def measure(options: argparse.Namespace, source: Path) -> dict[str, Any]:
             runs["dimred"].append(ours)
             runs.setdefault(name, []).append(peer)
             ratios.setdefault(name, []).append(peer["seconds"] / ours["seconds"])
-        found[name] = errors(source, exact, peer_path)
+        with threadpool_limits(1):
+            found[name] = errors(source, exact, peer_path)
     for _ in range(0 if ratios else options.repeat):
         runs["dimred"].append(run_ours(options, source, ours_path))
-    found["dimred"] = errors(source, exact, ours_path)
+    with threadpool_limits(1):
+        found["dimred"] = errors(source, exact, ours_path)
     for path in (ours_path, ours_path.with_suffix(".json"), peer_path):
         path.unlink(missing_ok=True)
     return {"runs": runs, "ratios": ratios, "errors": found}

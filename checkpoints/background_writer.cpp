@@ -75,7 +75,8 @@ void BackgroundWriter::run() {
     } catch (...) {
       failure = std::current_exception();
     }
-    job = nullptr;  // frees what the job holds before anyone learns that it is done
+    job =
+        nullptr;  // frees what the job holds without the lock, before anyone learns that it is done
     lock.lock();
     busy_ = false;
     if (failure) {

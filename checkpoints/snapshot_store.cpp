@@ -17,7 +17,7 @@ SnapshotStore::SnapshotStore(std::filesystem::path folder, std::int64_t keep)
 std::filesystem::path SnapshotStore::save(const Snapshot& snapshot) const {
   create_folders(folder_);
   remove_stale_temporaries(folder_, kSnapshotNames.prefix);
-  const std::filesystem::path path = folder_ / kSnapshotNames.name_of(snapshot.step);
+  std::filesystem::path path = folder_ / kSnapshotNames.name_of(snapshot.step);
   write_snapshot(path, snapshot);
   remove_oldest(folder_, kSnapshotNames, keep_, path);
   return path;

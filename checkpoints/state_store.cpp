@@ -36,7 +36,7 @@ StateStore::StateStore(fs::path folder, std::int64_t keep)
 }
 
 fs::path StateStore::save(const State& state) const {
-  const fs::path path = folder_ / kStateNames.name_of(step_of(state));
+  fs::path path = folder_ / kStateNames.name_of(step_of(state));
   create_folders(folder_);
   remove_temporary_folders(folder_);
   write_state(path, state);

@@ -21,8 +21,10 @@ bool stands_for_its_folder(const fs::path& file) {
 }
 
 Inspection inspect(fs::path path) {
-  require(
-      fs::exists(path), "inspect", "needs an existing file or folder, received ", path.string());
+  require(fs::is_regular_file(path) || fs::is_directory(path),
+          "inspect",
+          "needs an existing file or folder, received ",
+          path.string());
   if (stands_for_its_folder(path)) path = fs::absolute(path).parent_path();
   // pca_mat.json belongs to pca_mat.npy.
   const auto matrix = fs::path(path).replace_extension(".npy");

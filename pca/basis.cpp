@@ -9,6 +9,7 @@
 
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
+#include "pca/lines.h"
 #include "pca/npy_matrix.h"
 #include "pca/ordered_sum.h"
 #include "pca/passes.h"
@@ -138,7 +139,7 @@ double measure_orthonormality(const Basis& basis, std::int64_t threads, const Re
   const std::int64_t panels = padded(basis.columns, kPanelColumns) / kPanelColumns;
   std::vector<double> gram =
       ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
-        std::vector<double> panel(static_cast<std::size_t>(rows * kPanelStride));
+        Lines<double> panel(static_cast<std::size_t>(rows * kPanelStride));
         return [&, panel](std::int64_t index, std::span<double> partial) mutable {
           const std::int64_t begin = index * kPanelColumns;
           const std::int64_t width = std::min(kPanelColumns, basis.columns - begin);

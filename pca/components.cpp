@@ -2,6 +2,7 @@
 #include <mutex>
 #include <span>
 
+#include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "pca/passes.h"
 #include "support/digest.h"
@@ -104,10 +105,10 @@ class ComponentsWork {
   std::int64_t rows_;
   std::int64_t stride_;
   std::int64_t gram_rows_;
-  std::vector<float> tile_;
-  std::vector<float> result_;
-  std::vector<double> panel_;
-  std::vector<double> scratch_;
+  Lines<float> tile_;
+  Lines<float> result_;
+  Lines<double> panel_;
+  Lines<double> scratch_;
   std::vector<RowRange> ranges_;
 };
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <span>
 
+#include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "pca/passes.h"
 #include "support/errors.h"
@@ -76,8 +77,8 @@ class GramWork {
   const PassPlan& plan_;
   std::int64_t rows_;
   std::int64_t stride_;
-  std::vector<float> tile_;
-  std::vector<double> panel_;
+  Lines<float> tile_;
+  Lines<double> panel_;
 };
 
 }  // namespace

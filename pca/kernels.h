@@ -5,7 +5,8 @@
 // The four loops over all columns that cost the time of a PCA, in float64. One source
 // (kernels_body.inc) is compiled once an instruction set. Own loops, because a tile of snapshots is
 // a few dozen rows high, and OpenBLAS packs and splits it as if it were large: at n = 60 on an
-// AVX-512 core, dsyrk 20 and dgemm 28 GFLOP/s against 45 and 52 here (docs/decisions.md).
+// AVX-512 core, dsyrk 20 and dgemm 28 GFLOP/s against 55 and 55 here. All float64 and float32
+// buffers must start on a cache line (pca/lines.h): a load across two costs twice (gram: 40).
 namespace dimred::pca {
 
 /// Columns of a partial Gram matrix; partials are added in block order.
@@ -13,7 +14,8 @@ inline constexpr std::int64_t kBlockColumns = 4096;
 /// Columns that are widened to float64 at a time (so that n = 400 rows still fit the L2 cache).
 inline constexpr std::int64_t kPanelColumns = 512;
 /// Row pitch of a float64 panel, and what float32 tiles need behind their width: kernels may touch
-/// up to kColumnSlack columns more. No power of two, which would make rows share cache sets.
+/// up to kColumnSlack columns more (finite ones). No power of two, which would make rows share
+/// cache sets; whole cache lines, because a load across two costs twice.
 inline constexpr std::int64_t kPanelStride = kPanelColumns + 8;
 inline constexpr std::int64_t kColumnSlack = 32;
 /// Components are padded to a multiple of this.
@@ -49,7 +51,7 @@ struct Kernels {
                   std::int64_t p_stride,
                   double* scratch);
 
-  /// Smallest and largest of p [width], folded into *low and *high.
+  /// Smallest and largest of p [width] and 0, folded into *low and *high.
   void (*extremes)(const float* p, std::int64_t width, float* low, float* high);
 };
 

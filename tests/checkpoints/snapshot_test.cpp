@@ -102,6 +102,12 @@ TEST(Snapshot, IsAnOrdinaryHdf5File) {
   std::vector<double> values(snapshot.weights.size());
   ASSERT_GE(H5Dread(weights, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), snapshot.weights);
+  // Without times in it, the same snapshot gives the same bytes on another day too.
+  const hid_t properties = H5Dget_create_plist(weights);
+  hbool_t has_times = true;
+  H5Pget_obj_track_times(properties, &has_times);
+  EXPECT_FALSE(has_times);
+  H5Pclose(properties);
   const hid_t step = H5Aopen(file, "step", H5P_DEFAULT);
   int number = 0;
   ASSERT_GE(H5Aread(step, H5T_NATIVE_INT, &number), 0);

@@ -18,6 +18,8 @@ const std::vector<Parameter> kParameters{
     {"conv3.weight", {5, 8, 3, 2}, MemoryFormat::channels_last},
     {"dense.weight", {10, 77}},
     {"dense.bias", {10}},
+    {"pointwise.weight", {7, 3, 1, 1}, MemoryFormat::channels_last},  // 21 elements, 11 of padding
+    {"last.bias", {3}},
 };
 constexpr std::int64_t kLargestUnit = 16 * 3 * 3;  // a channel of conv2
 
@@ -88,6 +90,21 @@ TEST(Shard, CutsFourDimensionalEntriesOnOutputChannelsAndOthersOnCacheLines) {
     }
   }
   EXPECT_GT(cuts_inside, 100);
+}
+
+TEST(Shard, NeverCutsPaddingOffItsSegment) {
+  const Layout layout = make_layout(kParameters);
+  for (int ranks = 1; ranks <= 400; ++ranks) {  // up to a share of about 8 columns
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const ColumnRange& range : shard_of(layout, rank, ranks).memory) {
+        const bool in_a_segment = std::ranges::any_of(layout.entries, [&](const Entry& entry) {
+          return range.begin >= entry.memory_offset &&
+                 range.begin < entry.memory_offset + entry.size;
+        });
+        EXPECT_TRUE(in_a_segment) << rank << " of " << ranks << " begins at " << range.begin;
+      }
+    }
+  }
 }
 
 TEST(Shard, LeavesRanksEmptyWhenThereAreMoreThanUnits) {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "support/errors.h"
 #include "support/random.h"
 #include "training/curve.h"
 #include "training/evaluate.h"

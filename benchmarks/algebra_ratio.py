@@ -1,0 +1,41 @@
+"""Stage 2's algebra against a copy of the same bytes, as ratios with median and spread.
+
+    python benchmarks/algebra_ratio.py build/bin/stage2_algebra --json algebra.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+from pathlib import Path
+
+
+def main() -> None:
+    """Prints a table of two sizes; writes every pair to --json."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", type=Path)
+    parser.add_argument("--repeat", type=int, default=11)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results = []
+    print("stage-2 algebra (project + update + back-project, P read twice) / copy of the same bytes")
+    for columns in (93_322, 2_560_000):
+        command = [str(options.program), str(columns), "32", str(options.repeat)]
+        result = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        ratios = [a / c for a, c in zip(result["algebra"], result["copy"], strict=True)]
+        result["ratios"] = ratios
+        results.append(result)
+        print(
+            f"  32 x {columns:>9,}: {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} - {max(ratios):.2f}), "
+            f"{1e3 * statistics.median(result['algebra']):.1f} ms, "
+            f"{2 * result['bytes'] / statistics.median(result['algebra']) / 1e9:.1f} GB/s of P"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
