@@ -18,6 +18,7 @@ int train_run(const training::Setup& setup,
     return finished ? exit_success : training::stop_exit_code();
   } catch (const std::exception& error) {
     folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
+    folder.abandon();
     throw;
   }
 }

@@ -84,9 +84,15 @@ RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std:
             "training::run_folder",
             path_.string(),
             " holds files that are not a run of ours; choose another --output");
-    fs::create_directories(path_);
+    created_ = fs::create_directories(path_);
   }
   checkpoints::write_file_atomically(path_ / "config.toml", config_toml);
+}
+
+void RunFolder::abandon() const {
+  if (!created_ || fs::exists(checkpoints()) || fs::exists(curve())) return;
+  for (const auto* name : {"config.toml", "manifest.json"}) fs::remove(path_ / name);
+  if (fs::is_empty(path_)) fs::remove(path_);
 }
 
 void RunFolder::write_manifest(const Setup& setup,

@@ -147,6 +147,24 @@ TEST(InspectSafetensors, ShowsTensors) {
   expect_damaged(inspect(folder.path()), "twin.safetensors");
 }
 
+/// An IDX file of bytes: magic 0 0 8 RANK, big-endian extents below 256, `bytes` of data.
+std::string idx_bytes(const std::vector<int>& extents, int bytes) {
+  std::string text{0, 0, 8, static_cast<char>(extents.size())};
+  for (const int extent : extents) text += std::string(3, '\0') + static_cast<char>(extent);
+  return text + std::string(bytes, '\1');
+}
+
+TEST(InspectDataSet, ShowsBothHalvesOrTheDamage) {
+  const ScratchFolder folder;
+  folder.write("train-images-idx3-ubyte", idx_bytes({3, 2, 2}, 12));
+  folder.write("train-labels-idx1-ubyte", idx_bytes({3}, 3));
+  folder.write("t10k-images-idx3-ubyte", idx_bytes({2, 2, 2}, 8));
+  const auto labels = folder.write("t10k-labels-idx1-ubyte", idx_bytes({2}, 2));
+  expect_shown(inspect(folder.path()), {"train", "3 images of 2 x 2", "test", "2 images of 2 x 2"});
+  fs::resize_file(labels, fs::file_size(labels) - 1);
+  expect_damaged(inspect(folder.path()), labels.string());
+}
+
 /// A run folder as the trainers leave it.
 class InspectRun : public testing::Test {
  protected:

@@ -48,7 +48,7 @@ TEST(Bfgs, FindsTheInverseHessianOfAQuadraticInKSteps) {
   MatrixXd a(3, 3);
   a << 4, 1, 0, 1, 3, 1, 0, 1, 2;
   VectorXd x(3);
-  x << 1, -2, 3;
+  x << 0.3, -1.7, 2.9;
   MatrixXd h = MatrixXd::Identity(3, 3);
   for (int i = 0; i < 3; ++i) {
     const VectorXd g = a * x;
