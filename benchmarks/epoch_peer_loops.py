@@ -131,6 +131,7 @@ def main() -> None:
     test = Samples(*(read_idx(options.data, f"t10k-{part}") for part in
                      ("images-idx3-ubyte", "labels-idx1-ubyte")), mean, deviation)  # fmt: skip
     model = build("convnet", 1, images.shape[1], images.shape[2], 10)
+    model = model.to(memory_format=torch.channels_last)  # as ours
     optimiser = torch.optim.SGD(model.parameters(), options.learning_rate, options.momentum)
     result = train_epoch(model, optimiser, make_batches(options.kind, train, options.batch_size))
     print(json.dumps(result | {"accuracy": accuracy(model, Resident(test, 1000))}))

@@ -30,7 +30,11 @@ sys.path.insert(0, str(REPOSITORY / "experiments"))
 from workbench.text_table import text_table  # noqa: E402
 
 PEERS = ("resident", "loader0", "loader2")
-OURS = ("dimred", "dimred bf16")
+OURS = {
+    "dimred": ["--snapshots_per_epoch=0"],
+    "dimred, 20 snapshots": ["--snapshots_per_epoch=20"],
+    "dimred bf16": ["--snapshots_per_epoch=0", "--precision=bfloat16"],
+}
 Round = dict[str, dict[str, float]]  # contestant -> measure -> value
 MEASURES = ("epoch", "compute", "process")
 SETTINGS = ("repeats", "batch_size", "threads", "learning_rate", "train_samples", "ours")
@@ -86,13 +90,12 @@ def measure_ours(
     options: argparse.Namespace, name: str, seed: int, versions: dict[str, Any]
 ) -> dict[str, float]:
     """One epoch of dimred stage1, read from its curve.csv; notes its versions by the way."""
-    precision = "bfloat16" if name.endswith("bf16") else "float32"
     with tempfile.TemporaryDirectory() as temporary:
         run = Path(temporary) / "run"
         extra = [f"--{text}" for text in options.ours]
         command = [str(options.dimred), "stage1", *common(options), f"--seed={seed}", "--epochs=1",
-                   f"--output={run}", "--model=convnet", f"--precision={precision}", "--quiet",
-                   "--weight_decay=0", "--snapshots_per_epoch=0", *extra]  # fmt: skip
+                   f"--output={run}", "--model=convnet", "--quiet", "--weight_decay=0",
+                   *OURS[name], *extra]  # fmt: skip
         process, _ = timed_process(command)
         with (run / "curve.csv").open(newline="") as stream:
             row = list(csv.DictReader(stream))[-1]
@@ -130,6 +133,9 @@ def ratio_table(rounds: list[Round]) -> str:
             by_measure = ratios(rounds, ours, peer)
             cells = [median_and_spread(by_measure[measure]) for measure in MEASURES]
             rows.append([f"{NAMES[peer]} / {ours}", *cells])
+    by_measure = ratios(rounds, "dimred", "dimred, 20 snapshots")
+    cells = [median_and_spread(by_measure[measure]) for measure in MEASURES]
+    rows.append(["dimred: with 20 snapshots / without", *cells])
     return text_table(["ratio", *MEASURES], rows)
 
 
@@ -145,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints both tables, writes the JSON. Returns 1 with the error of a contestant that fails."""
     options = parse(arguments)
     versions = versions_of_peers()
-    ours = OURS[:1] if options.no_bf16 else OURS
+    ours = [name for name in OURS if not (options.no_bf16 and name.endswith("bf16"))]
     names = [*ours, *PEERS]
     rounds: list[Round] = []
     try:

@@ -75,8 +75,7 @@ void BackgroundWriter::run() {
     } catch (...) {
       failure = std::current_exception();
     }
-    job =
-        nullptr;  // frees what the job holds without the lock, before anyone learns that it is done
+    job = nullptr;  // what the job holds is freed without the lock
     lock.lock();
     busy_ = false;
     if (failure) {

@@ -151,6 +151,16 @@ double measure_orthonormality(const Basis& basis, std::int64_t threads, const Re
   return identity_error(gram, k, rows);
 }
 
+/// Fills the values of load.basis.
+void load_values(const Load& load, std::int64_t threads) {
+  const std::vector<layout::ColumnRange> tiles = tiles_of(load);
+  for_each_index(std::ssize(tiles), threads, [&](std::int64_t i) {
+    const layout::ColumnRange& tile = tiles[static_cast<std::size_t>(i)];
+    load_tile(
+        load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
+  });
+}
+
 }  // namespace
 
 BasisFile read_basis_header(const std::filesystem::path& npy) {
@@ -203,12 +213,8 @@ Basis load_basis(const std::filesystem::path& npy,
     basis.singular_values.assign(first, first + basis.components);
   }
   const Load load{npy, *matrix, sidecar, target, basis};
-  const std::vector<layout::ColumnRange> tiles = tiles_of(load);
   const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
-  for_each_index(std::ssize(tiles), threads, [&](std::int64_t i) {
-    const layout::ColumnRange& tile = tiles[static_cast<std::size_t>(i)];
-    load_tile(load, tile.begin, tile.end, sidecar ? tile.begin / sidecar->digest_columns : 0);
-  });
+  load_values(load, threads);
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
   const bool whole = target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
   if (tolerance > 0 && (reduce || whole)) {

@@ -74,15 +74,7 @@ class ComponentsWork {
                              stride_,
                              scratch_.data());
       write(begin, width);
-      for (std::int64_t c = 0; c < width; c += kPanelColumns) {
-        plan_.kernels->widen(result_.data() + c,
-                             stride_,
-                             plan_.components,
-                             std::min(kPanelColumns, width - c),
-                             panel_.data());
-        plan_.kernels->gram(
-            panel_.data(), gram_rows_, std::min(kPanelColumns, width - c), partial.data());
-      }
+      add_gram(width, partial);
     }
     shared_.fold(ranges_);
   }
@@ -94,6 +86,14 @@ class ComponentsWork {
       RowRange& range = ranges_[static_cast<std::size_t>(j)];
       plan_.kernels->extremes(row.data(), width, &range.low, &range.high);
       file_.write_at(offset_of(plan_, header_bytes_, j, begin), std::as_bytes(row));
+    }
+  }
+
+  void add_gram(std::int64_t width, std::span<double> partial) {
+    for (std::int64_t c = 0; c < width; c += kPanelColumns) {
+      const std::int64_t part = std::min(kPanelColumns, width - c);
+      plan_.kernels->widen(result_.data() + c, stride_, plan_.components, part, panel_.data());
+      plan_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
   }
 

@@ -126,6 +126,35 @@ Components write_orthonormal(const PassPlan& plan,
   return components;
 }
 
+/// First pass: the spectrum of the centred snapshots.
+Eigenpairs measure_spectrum(const PassPlan& plan, const Reduce& reduce, FitReport& report) {
+  const Stopwatch watch;
+  std::vector<double> gram = gram_matrix(plan);
+  reduce_if(reduce, gram);
+  Eigenpairs pairs = eigenpairs(gram, report.rows, padded(report.rows, plan.kernels->row_unit));
+  check_rank(pairs, report.rows, report.components);
+  record_spectrum(pairs, report);
+  report.seconds_gram = watch.seconds();
+  return pairs;
+}
+
+/// Second pass: P in `file`, signs settled. Returns its digests.
+std::vector<std::string> write_basis(const PassPlan& plan,
+                                     const Eigenpairs& pairs,
+                                     const Reduce& reduce,
+                                     checkpoints::AtomicFile& file,
+                                     FitReport& report) {
+  const Stopwatch watch;
+  const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
+  file.append(std::as_bytes(std::span(header)));
+  const std::int64_t offset = std::ssize(header);
+  const Components components = write_orthonormal(
+      plan, combinations_of(pairs, report.rows, report.components), offset, reduce, file, report);
+  auto digests = finish_components(plan, rows_to_flip(components.ranges, reduce), offset, file);
+  report.seconds_components = watch.seconds();
+  return digests;
+}
+
 }  // namespace
 
 FitReport fit(const SnapshotSource& source,
@@ -143,32 +172,14 @@ FitReport fit(const SnapshotSource& source,
   report.columns = source.columns();
   report.components = options.components;
   report.kernels = plan.kernels->name;
-  const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
+
   checkpoints::AtomicFile file(output);
-  file.reserve(std::ssize(header) + report.components * report.columns * 4);
-  file.append(std::as_bytes(std::span(header)));
-
-  Stopwatch watch;
-  std::vector<double> gram = gram_matrix(plan);
-  reduce_if(reduce, gram);
-  const Eigenpairs pairs =
-      eigenpairs(gram, report.rows, padded(report.rows, plan.kernels->row_unit));
-  check_rank(pairs, report.rows, report.components);
-  record_spectrum(pairs, report);
-  report.seconds_gram = watch.restart();
-
-  const Components components =
-      write_orthonormal(plan,
-                        combinations_of(pairs, report.rows, report.components),
-                        std::ssize(header),
-                        reduce,
-                        file,
-                        report);
-  const std::vector<std::string> digests =
-      finish_components(plan, rows_to_flip(components.ranges, reduce), std::ssize(header), file);
-  report.seconds_components = watch.restart();
-  report.bytes_read = source.bytes_verified() + (report.reorthonormalized ? 3 : 2) * report.rows *
-                                                    report.columns * source.item_bytes();
+  file.reserve(report.components * report.columns * 4);
+  const Eigenpairs pairs = measure_spectrum(plan, reduce, report);
+  const std::vector<std::string> digests = write_basis(plan, pairs, reduce, file, report);
+  const std::int64_t passes = report.reorthonormalized ? 3 : 2;
+  report.bytes_read =
+      source.bytes_verified() + passes * report.rows * report.columns * source.item_bytes();
   report.seconds_fsync =
       commit_output(file, output, sidecar_of(source, plan, report, digests, options.tile_bytes));
   report.seconds_total = total.seconds();

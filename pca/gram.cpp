@@ -16,12 +16,12 @@ std::int64_t bytes_per_thread(std::int64_t n, std::int64_t k, std::int64_t width
   return 4 * floats + 8 * doubles;
 }
 
-/// Names the first value of a tile that is not finite.
-[[noreturn]] void throw_not_finite(const SnapshotSource& source,
-                                   const float* tile,
-                                   std::int64_t stride,
-                                   std::int64_t begin,
-                                   std::int64_t width) {
+/// Throws for the first value of a tile that is not finite.
+void require_finite(const SnapshotSource& source,
+                    const float* tile,
+                    std::int64_t stride,
+                    std::int64_t begin,
+                    std::int64_t width) {
   for (std::int64_t i = 0; i < source.rows(); ++i) {
     for (std::int64_t c = 0; c < width; ++c) {
       const float value = tile[i * stride + c];
@@ -37,8 +37,6 @@ std::int64_t bytes_per_thread(std::int64_t n, std::int64_t k, std::int64_t width
               begin + c);
     }
   }
-  check(false, "a tile whose column means are not finite holds a value that is not finite");
-  std::abort();
 }
 
 /// Adds one block's share of the Gram matrix.
@@ -68,7 +66,8 @@ class GramWork {
                  std::int64_t width,
                  std::span<double> partial) {
     if (!plan_.kernels->centre(tile, stride_, rows_, width, panel_.data())) {
-      throw_not_finite(*plan_.source, tile, stride_, begin, width);
+      require_finite(*plan_.source, tile, stride_, begin, width);
+      check(false, "a tile whose column means are not finite holds a value that is not finite");
     }
     plan_.kernels->gram(
         panel_.data(), padded(rows_, plan_.kernels->row_unit), width, partial.data());
