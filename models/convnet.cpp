@@ -1,3 +1,6 @@
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
 #include "models/network.h"
 #include "support/errors.h"
 

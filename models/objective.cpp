@@ -2,6 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/cpu/Utils.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "models/network.h"
 
 namespace dimred::models {
 namespace {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,9 +9,10 @@
 #include <vector>
 
 #include "models/loss.h"
-#include "models/network.h"
 
 namespace dimred::models {
+
+struct Network;
 
 enum class Mode { train, evaluate };  // batch statistics and dropout, or running statistics
 enum class Precision { float32, bfloat16 };

@@ -25,7 +25,8 @@ enum class PrecisionChoice { float32, bfloat16, automatic };
 struct ModelOptions {
   std::string model = "convnet";
   PrecisionChoice precision = PrecisionChoice::float32;
-  layout::MemoryFormat memory_format = layout::MemoryFormat::channels_last;  // faster on CPU and GPU
+  layout::MemoryFormat memory_format =
+      layout::MemoryFormat::channels_last;  // faster on CPU and GPU
 };
 
 struct RunOptions {

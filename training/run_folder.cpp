@@ -1,7 +1,6 @@
 #include "training/run_folder.h"
 
-#include <ATen/Version.h>
-#include <ATen/cpu/Utils.h>
+#include <torch/version.h>
 
 #include <array>
 #include <fstream>

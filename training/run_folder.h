@@ -29,8 +29,8 @@ class RunFolder {
                       const std::string& outcome,
                       const nlohmann::json& details = nlohmann::json::object()) const;
 
-  /// Takes the folder away again if this object made it and it holds no training yet, so that what was
-  /// refused leaves nothing behind.
+  /// Takes the folder away again if this object made it and it holds no training yet, so that what
+  /// was refused leaves nothing behind.
   void abandon() const;
 
  private:

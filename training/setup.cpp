@@ -5,6 +5,7 @@
 
 #include "data/idx.h"
 #include "data/statistics.h"
+#include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
 

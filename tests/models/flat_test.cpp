@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "models/network.h"
+
 namespace dimred::models {
 namespace {
 

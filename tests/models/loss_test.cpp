@@ -1,6 +1,7 @@
 #include "models/loss.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "optimizers/sgd.h"
 
 #include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
 
 namespace dimred::optimizers {
 namespace {

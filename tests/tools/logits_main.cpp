@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/network.h"
 #include "tests/tools/npy_tensor.h"
 #include "training/weights.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"

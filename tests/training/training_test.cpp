@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
 #include "training/curve.h"
