@@ -25,7 +25,7 @@ target_include_directories(dimred_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 
 # Rooms reuse this target's precompiled tensor headers. Not <torch/torch.h>: every file would then
 # instantiate templates of the whole frontend, 9.6 s against 2.5 s for a small one.
-file(WRITE ${CMAKE_BINARY_DIR}/torch_precompiled.cpp "")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_precompiled.cpp CONTENT "")
 add_library(dimred_torch_precompiled STATIC ${CMAKE_BINARY_DIR}/torch_precompiled.cpp)
 target_link_libraries(dimred_torch_precompiled PUBLIC dimred_torch PRIVATE dimred_flags)
 target_precompile_headers(dimred_torch_precompiled PRIVATE

@@ -1,5 +1,7 @@
 #include "training/setup.h"
 
+#include <malloc.h>
+
 #include <numeric>
 #include <thread>
 
@@ -48,6 +50,14 @@ void load_data(Setup& setup, const DataOptions& options) {
   setup.preprocessing.pad = options.pad;
   setup.preprocessing.flip = options.flip;
   setup.preprocessing.seed = setup.seed;
+}
+
+/// Activations are freed and taken again at every step; glibc would hand their pages back to the
+/// kernel and fault them in anew: 30 % of the compute rate and most of the system time on 2 cores.
+void keep_freed_memory() {
+  constexpr int one_gigabyte = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, one_gigabyte);
+  mallopt(M_TRIM_THRESHOLD, one_gigabyte);
 }
 
 torch::Device parse_device(const std::string& text) {
@@ -111,6 +121,7 @@ const layout::Shard& Setup::own_shard() const {
 }
 
 Setup make_setup(const CommonOptions& options) {
+  keep_freed_memory();
   Setup setup;
   setup.communicator = distributed::connect();
   const auto threads =
