@@ -3,7 +3,7 @@
 #   PCA (n = 60, M = 2,560,000) against scikit-learn full and default and scipy.linalg.svd,
 #   one stage-1 epoch against PyTorch loops in Python, stage 2's algebra against a copy of the same bytes.
 # About 15 minutes on 2 cores and 2 GB of disk; quiet machines only.
-#   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (20 GB of disk, 16 GB of memory)
+#   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
