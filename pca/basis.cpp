@@ -76,23 +76,32 @@ void check_model(const std::filesystem::path& npy,
   require(false, kPlace, "'", npy.string(), "' belongs to another model: ", difference);
 }
 
+/// As write_components makes it: from the digests of the rows of `tile`.
+std::string digest_of(std::span<const float> tile, std::int64_t width) {
+  std::vector<std::string> rows;
+  for (; !tile.empty(); tile = tile.subspan(static_cast<std::size_t>(width))) {
+    rows.push_back(digest(std::as_bytes(tile.first(static_cast<std::size_t>(width)))));
+  }
+  return block_digest(rows);
+}
+
 /// Columns [begin, end) of all rows: verified, then put into memory order.
 void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
   const std::int64_t width = end - begin;
   std::vector<float> tile(static_cast<std::size_t>(load.matrix.rows() * width));
   load.matrix.read_tile(begin, width, tile.data(), width);
   if (load.sidecar) {
-    require_environment(digest(std::as_bytes(std::span(tile))) ==
-                            load.sidecar->digests[static_cast<std::size_t>(block)],
-                        kPlace,
-                        "'",
-                        load.path.string(),
-                        "' is damaged: columns ",
-                        begin,
-                        " to ",
-                        end,
-                        " differ from their digest in ",
-                        sidecar_path(load.path).filename().string());
+    require_environment(
+        digest_of(tile, width) == load.sidecar->digests[static_cast<std::size_t>(block)],
+        kPlace,
+        "'",
+        load.path.string(),
+        "' is damaged: columns ",
+        begin,
+        " to ",
+        end,
+        " differ from their digest in ",
+        sidecar_path(load.path).filename().string());
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
     const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));

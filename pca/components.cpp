@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
@@ -10,18 +12,15 @@
 namespace dimred::pca {
 namespace {
 
-/// Byte of the file where P[row, column] lies.
-std::int64_t offset_of(const PassPlan& plan,
-                       std::int64_t header_bytes,
-                       std::int64_t row,
-                       std::int64_t column) {
-  return header_bytes + (row * plan.source->columns() + column) * 4;
-}
-
-/// Ranges of all rows, folded by all threads.
+/// Ranges of all rows so far, folded by all threads.
 class SharedRanges {
  public:
   explicit SharedRanges(std::int64_t k) : ranges_(static_cast<std::size_t>(k)) {}
+
+  std::vector<RowRange> now() {
+    const std::lock_guard lock(mutex_);
+    return ranges_;
+  }
 
   void fold(const std::vector<RowRange>& other) {
     const std::lock_guard lock(mutex_);
@@ -30,86 +29,107 @@ class SharedRanges {
       ranges_[j].high = std::max(ranges_[j].high, other[j].high);
     }
   }
-  const std::vector<RowRange>& ranges() const { return ranges_; }
 
  private:
   std::mutex mutex_;
   std::vector<RowRange> ranges_;
 };
 
-/// Writes one block of P and adds its share of P P'.
+/// Where a pass puts its results.
+struct Target {
+  checkpoints::AtomicFile& file;
+  std::int64_t header_bytes = 0;
+  SharedRanges& ranges;
+  std::vector<Piece>& pieces;
+};
+
+/// Writes one digest block of P and adds its share of P P'.
 class ComponentsWork {
  public:
-  ComponentsWork(const PassPlan& plan,
-                 const std::vector<double>& combinations,
-                 std::int64_t header_bytes,
-                 checkpoints::AtomicFile& file,
-                 SharedRanges& shared)
+  ComponentsWork(const PassPlan& plan, const std::vector<double>& combinations, Target& target)
       : plan_(plan),
         combinations_(combinations),
-        header_bytes_(header_bytes),
-        file_(file),
-        shared_(shared),
+        target_(target),
         rows_(plan.source->rows()),
-        stride_(plan.tile_width + kColumnSlack),
+        tile_stride_(plan.tile_width + kColumnSlack),
+        stride_(plan.write_width + kColumnSlack),
         gram_rows_(padded(plan.components, plan.kernels->row_unit)),
-        tile_(static_cast<std::size_t>(rows_ * stride_)),
+        tile_(static_cast<std::size_t>(rows_ * tile_stride_)),
         result_(static_cast<std::size_t>(padded(plan.components, kComponentUnit) * stride_)),
         panel_(static_cast<std::size_t>(gram_rows_ * kPanelStride)),
-        scratch_(static_cast<std::size_t>(rows_ * kColumnSlack)),
-        ranges_(static_cast<std::size_t>(plan.components)) {}
+        scratch_(static_cast<std::size_t>(rows_ * kColumnSlack)) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    const std::int64_t end = std::min((block + 1) * kBlockColumns, plan_.source->columns());
-    for (std::int64_t begin = block * kBlockColumns; begin < end; begin += plan_.tile_width) {
-      const std::int64_t width = std::min(plan_.tile_width, end - begin);
-      plan_.source->read_tile(begin, width, tile_.data(), stride_);
-      plan_.kernels->combine(combinations_.data(),
-                             padded(plan_.components, kComponentUnit),
-                             tile_.data(),
-                             stride_,
-                             rows_,
-                             width,
-                             result_.data(),
-                             stride_,
-                             scratch_.data());
+    guess_ = target_.ranges.now();
+    ranges_ = guess_;
+    streams_.clear();
+    streams_.resize(guess_.size());
+    const std::int64_t end = std::min((block + 1) * kDigestColumns, plan_.source->columns());
+    for (std::int64_t begin = block * kDigestColumns; begin < end; begin += plan_.write_width) {
+      const std::int64_t width = std::min(plan_.write_width, end - begin);
+      for (std::int64_t c = 0; c < width; c += plan_.tile_width) {
+        combine_tile(begin + c, c, std::min(plan_.tile_width, width - c), partial);
+      }
       write(begin, width);
-      add_gram(width, partial);
     }
-    shared_.fold(ranges_);
+    Piece* pieces = target_.pieces.data() + block * plan_.components;
+    for (std::size_t j = 0; j < guess_.size(); ++j) {
+      pieces[j] = {guess_[j].negative(), streams_[j].hex()};
+    }
+    target_.ranges.fold(ranges_);
   }
 
  private:
-  void write(std::int64_t begin, std::int64_t width) {
-    for (std::int64_t j = 0; j < plan_.components; ++j) {
-      const std::span row(result_.data() + j * stride_, static_cast<std::size_t>(width));
-      RowRange& range = ranges_[static_cast<std::size_t>(j)];
-      plan_.kernels->extremes(row.data(), width, &range.low, &range.high);
-      file_.write_at(offset_of(plan_, header_bytes_, j, begin), std::as_bytes(row));
-    }
-  }
-
-  void add_gram(std::int64_t width, std::span<double> partial) {
-    for (std::int64_t c = 0; c < width; c += kPanelColumns) {
-      const std::int64_t part = std::min(kPanelColumns, width - c);
+  /// result[:, at : at + width] from the columns of W at `begin`.
+  void combine_tile(std::int64_t begin,
+                    std::int64_t at,
+                    std::int64_t width,
+                    std::span<double> partial) {
+    plan_.source->read_tile(begin, width, tile_.data(), tile_stride_);
+    plan_.kernels->combine(combinations_.data(),
+                           padded(plan_.components, kComponentUnit),
+                           tile_.data(),
+                           tile_stride_,
+                           rows_,
+                           width,
+                           result_.data() + at,
+                           stride_,
+                           scratch_.data());
+    for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
+      const std::int64_t part = std::min(kPanelColumns, at + width - c);
       plan_.kernels->widen(result_.data() + c, stride_, plan_.components, part, panel_.data());
       plan_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
   }
 
+  void write(std::int64_t begin, std::int64_t width) {
+    for (std::size_t j = 0; j < guess_.size(); ++j) {
+      const auto index = static_cast<std::int64_t>(j);
+      const std::span row(result_.data() + index * stride_, static_cast<std::size_t>(width));
+      plan_.kernels->extremes(row.data(), width, &ranges_[j].low, &ranges_[j].high);
+      if (guess_[j].negative()) {
+        for (float& value : row) value = -value;
+      }
+      streams_[j].update(std::as_bytes(row));
+      target_.file.write_at(target_.header_bytes + (index * plan_.source->columns() + begin) * 4,
+                            std::as_bytes(row));
+    }
+  }
+
   const PassPlan& plan_;
   const std::vector<double>& combinations_;
-  std::int64_t header_bytes_;
-  checkpoints::AtomicFile& file_;
-  SharedRanges& shared_;
+  Target& target_;
   std::int64_t rows_;
+  std::int64_t tile_stride_;
   std::int64_t stride_;
   std::int64_t gram_rows_;
   Lines<float> tile_;
   Lines<float> result_;
   Lines<double> panel_;
   Lines<double> scratch_;
+  std::vector<RowRange> guess_;
   std::vector<RowRange> ranges_;
+  std::vector<DigestStream> streams_;
 };
 
 }  // namespace
@@ -118,40 +138,17 @@ Components write_components(const PassPlan& plan,
                             const std::vector<double>& combinations,
                             std::int64_t header_bytes,
                             checkpoints::AtomicFile& file) {
-  SharedRanges shared(plan.components);
-  const std::int64_t blocks = padded(plan.source->columns(), kBlockColumns) / kBlockColumns;
+  const std::int64_t blocks = padded(plan.source->columns(), kDigestColumns) / kDigestColumns;
   const std::int64_t rows = padded(plan.components, plan.kernels->row_unit);
+  SharedRanges ranges(plan.components);
+  std::vector<Piece> pieces(static_cast<std::size_t>(blocks * plan.components));
+  Target target{file, header_bytes, ranges, pieces};
   std::vector<double> gram =
-      ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&] {
-        return BlockWork(ComponentsWork(plan, combinations, header_bytes, file, shared));
+      ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
+        const auto work = std::make_shared<ComponentsWork>(plan, combinations, target);
+        return [work](std::int64_t block, std::span<double> sum) { (*work)(block, sum); };
       });
-  return {std::move(gram), shared.ranges()};
-}
-
-std::vector<std::string> finish_components(const PassPlan& plan,
-                                           const std::vector<bool>& flip,
-                                           std::int64_t header_bytes,
-                                           checkpoints::AtomicFile& file) {
-  const std::int64_t columns = plan.source->columns();
-  const std::int64_t blocks = padded(columns, kDigestColumns) / kDigestColumns;
-  std::vector<std::string> digests(static_cast<std::size_t>(blocks));
-  for_each_index(blocks, plan.threads, [&](std::int64_t block) {
-    const std::int64_t begin = block * kDigestColumns;
-    std::vector<float> row(static_cast<std::size_t>(std::min(kDigestColumns, columns - begin)));
-    DigestStream stream;
-    for (std::int64_t j = 0; j < plan.components; ++j) {
-      const std::int64_t offset = offset_of(plan, header_bytes, j, begin);
-      checkpoints::read_exactly(
-          file.descriptor(), offset, std::as_writable_bytes(std::span(row)), file.temporary_path());
-      if (flip[static_cast<std::size_t>(j)]) {
-        for (float& value : row) value = -value;
-        file.write_at(offset, std::as_bytes(std::span(row)));
-      }
-      stream.update(std::as_bytes(std::span(row)));
-    }
-    digests[static_cast<std::size_t>(block)] = stream.hex();
-  });
-  return digests;
+  return {std::move(gram), ranges.now(), std::move(pieces)};
 }
 
 }  // namespace dimred::pca

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
@@ -74,9 +75,8 @@ void check_rank(const Eigenpairs& pairs, std::int64_t n, std::int64_t k) {
 std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Reduce& reduce) {
   std::vector<std::uint32_t> keys;
   for (const RowRange& range : ranges) {
-    const bool positive = range.high >= -range.low;
-    const float magnitude = positive ? range.high : -range.low;
-    keys.push_back(std::bit_cast<std::uint32_t>(magnitude) * 2 + (positive ? 1 : 0));
+    const float magnitude = range.negative() ? -range.low : range.high;
+    keys.push_back(std::bit_cast<std::uint32_t>(magnitude) * 2 + (range.negative() ? 0 : 1));
   }
   std::vector<std::uint32_t> best(keys.size());
   for (std::uint32_t bit = 1U << 31; bit != 0; bit /= 2) {
@@ -148,9 +148,10 @@ std::vector<std::string> write_basis(const PassPlan& plan,
   const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
   file.append(std::as_bytes(std::span(header)));
   const std::int64_t offset = std::ssize(header);
-  const Components components = write_orthonormal(
+  Components components = write_orthonormal(
       plan, combinations_of(pairs, report.rows, report.components), offset, reduce, file, report);
-  auto digests = finish_components(plan, rows_to_flip(components.ranges, reduce), offset, file);
+  const std::vector<bool> flip = rows_to_flip(components.ranges, reduce);
+  auto digests = settle_signs(plan, flip, offset, std::move(components), file);
   report.seconds_components = watch.seconds();
   return digests;
 }

@@ -10,8 +10,12 @@
 namespace dimred::pca {
 namespace {
 
-std::int64_t bytes_per_thread(std::int64_t n, std::int64_t k, std::int64_t width) {
-  const std::int64_t floats = (n + padded(k, kComponentUnit)) * (width + kColumnSlack);
+std::int64_t bytes_per_thread(std::int64_t n,
+                              std::int64_t k,
+                              std::int64_t tile_width,
+                              std::int64_t write_width) {
+  const std::int64_t floats =
+      n * (tile_width + kColumnSlack) + padded(k, kComponentUnit) * (write_width + kColumnSlack);
   const std::int64_t doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
   return 4 * floats + 8 * doubles;
 }
@@ -88,12 +92,15 @@ PassPlan plan_passes(const SnapshotSource& source,
                      std::int64_t threads,
                      std::int64_t tile_bytes) {
   const std::int64_t n = source.rows();
-  std::int64_t width = kBlockColumns;
-  while (width > kPanelColumns && threads * bytes_per_thread(n, components, width) > tile_bytes) {
-    width /= 2;
+  std::int64_t write_width = kDigestColumns;
+  std::int64_t tile_width = kBlockColumns;
+  const auto bytes = [&] { return bytes_per_thread(n, components, tile_width, write_width); };
+  while (write_width > kPanelColumns && threads * bytes() > tile_bytes) {
+    write_width /= 2;
+    tile_width = std::min(tile_width, write_width);
   }
-  const std::int64_t fitting = tile_bytes / bytes_per_thread(n, components, width);
-  return {&source, &kernels, components, std::clamp<std::int64_t>(fitting, 1, threads), width};
+  threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
+  return {&source, &kernels, components, threads, tile_width, write_width};
 }
 
 std::vector<double> gram_matrix(const PassPlan& plan) {

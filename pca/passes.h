@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct PassPlan {
   const Kernels* kernels = nullptr;
   std::int64_t components = 0;  // k
   std::int64_t threads = 0;
-  std::int64_t tile_width = 0;  // columns, a multiple of kPanelColumns, at most kBlockColumns
+  std::int64_t tile_width = 0;   // columns read at a time: kPanelColumns 2^i, up to kBlockColumns
+  std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
 };
 
 /// `size` rounded up to a multiple of `unit`.
@@ -38,32 +40,46 @@ PassPlan plan_passes(const SnapshotSource& source,
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const PassPlan& plan);
 
-/// Extremes of a row of P.
+/// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
+inline constexpr std::int64_t kDigestColumns = 16384;
+
+/// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
+std::string block_digest(std::span<const std::string> rows);
+
+/// Extremes of a row of P, before signs.
 struct RowRange {
   float low = 0;
   float high = 0;
+  bool negative() const { return high < -low; }  // its entry of largest magnitude
+};
+
+/// One row of P within one digest block, as it lies in the file.
+struct Piece {
+  bool negated = false;
+  std::string digest;
 };
 
 struct Components {
   std::vector<double> gram;      // P P' [k' x k'] of what was written, lower triangle
   std::vector<RowRange> ranges;  // [k]
+  std::vector<Piece> pieces;     // [digest blocks x k]
 };
 
 /// Writes P = C' W behind `header_bytes` of file. combinations: C [n x k''], k'' = k padded to
-/// kComponentUnit; its columns sum to 0, so that W needs no centring.
+/// kComponentUnit; its columns sum to 0, so that W needs no centring. A piece is negated when the
+/// entry of largest magnitude that any thread has met in its row so far is negative: a guess at the
+/// final sign, which settle_signs corrects where it was wrong (about a quarter of the file).
 Components write_components(const PassPlan& plan,
                             const std::vector<double>& combinations,
                             std::int64_t header_bytes,
                             checkpoints::AtomicFile& file);
 
-/// Columns that one digest of the sidecar covers.
-inline constexpr std::int64_t kDigestColumns = 16384;
-
-/// Negates the rows of P in file whose `flip` is set; returns the digest of each kDigestColumns
-/// columns (rows one after another). Cost: one read of P, one write of the flipped rows.
-std::vector<std::string> finish_components(const PassPlan& plan,
-                                           const std::vector<bool>& flip,
-                                           std::int64_t header_bytes,
-                                           checkpoints::AtomicFile& file);
+/// Makes every piece negated as `flip` [k] says; returns the digest of each block of
+/// kDigestColumns columns.
+std::vector<std::string> settle_signs(const PassPlan& plan,
+                                      const std::vector<bool>& flip,
+                                      std::int64_t header_bytes,
+                                      Components components,
+                                      checkpoints::AtomicFile& file);
 
 }  // namespace dimred::pca

@@ -87,7 +87,7 @@ std::string to_json(const Sidecar& sidecar) {
       {"layout_hash", sidecar.layout_hash},
       {"layout", sidecar.layout_json.empty() ? Json() : Json::parse(sidecar.layout_json)},
       {"digests",
-       {{"algorithm", "XXH3-128"},
+       {{"algorithm", "XXH3-128 of the hex XXH3-128 of each row"},
         {"columns", sidecar.digest_columns},
         {"blocks", sidecar.digests}}},
       {"options",

@@ -22,7 +22,7 @@ struct Sidecar {
   std::string layout_hash;                  // empty: the snapshots carried none
   std::string layout_json;                  // of layout::to_json; empty with it
   std::int64_t digest_columns = 0;          // columns under one digest
-  std::vector<std::string> digests;         // XXH3-128 of P[:, block], rows one after another
+  std::vector<std::string> digests;         // block_digest of P[:, block]
   std::int64_t threads = 0, tile_bytes = 0;
   std::string kernels;
 };
