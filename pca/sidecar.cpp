@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 
 #include "support/digest.h"
 #include "support/errors.h"
@@ -18,9 +19,11 @@ std::string text_of(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string checksum_of(const Json& json) {
-  const std::string text = text_of(json);
-  return digest(std::as_bytes(std::span(text)));
+constexpr std::string_view kChecksumKey = "\"checksum\"";
+
+/// Digest of the text in front of its checksum, which stands last.
+std::string checksum_of(std::string_view text) {
+  return digest(std::as_bytes(std::span(text.substr(0, text.rfind(kChecksumKey)))));
 }
 
 Sidecar from_json(const Json& json) {
@@ -44,10 +47,10 @@ Sidecar from_json(const Json& json) {
   return sidecar;
 }
 
-/// The file's JSON without its checksum, which was right.
 Json read_verified(const std::filesystem::path& path) {
   std::ifstream file(path);
-  Json json = Json::parse(file, nullptr, false);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Json json = Json::parse(text, nullptr, false);
   require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
   require(json.is_object() && json.value("format", Json()) == kFormat,
           "pca",
@@ -56,9 +59,7 @@ Json read_verified(const std::filesystem::path& path) {
           "' needs to be the sidecar of the matrix beside it (format '",
           kFormat,
           "'), received another file; move it away");
-  const Json checksum = json.value("checksum", Json());
-  json.erase("checksum");
-  require_environment(checksum == checksum_of(json),
+  require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "pca",
                       "'",
                       path.string(),
@@ -96,8 +97,9 @@ std::string to_json(const Sidecar& sidecar) {
         {"tile_bytes", sidecar.tile_bytes},
         {"kernels", sidecar.kernels}}},
   };
-  json["checksum"] = checksum_of(json);
-  return text_of(json);
+  json["checksum"] = std::string(32, '0');
+  std::string text = text_of(json);
+  return text.replace(text.rfind(std::string(32, '0')), 32, checksum_of(text));
 }
 
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {

@@ -130,6 +130,16 @@ TEST(Fit, KeepsASteepSpectrumOrthonormal) {
   EXPECT_LT(subspace_error(basis, reference_svd(made.snapshots).rows.topRows(10)), 2e-3);
 }
 
+TEST(Fit, KeepsTheSteepestSpectrumItAcceptsOrthonormal) {
+  const ScratchFolder folder;
+  // s_k / s_1 = 2e-7: the eigenvalue, 4e-14 of the largest, is 11 times what counts as a direction;
+  // the first P is off by some 1e-2, which a correction right to first order only would leave 1e-4.
+  const Constructed made = construct(16, 20000, geometric(10, 2e-7));
+  const FitReport report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy");
+  EXPECT_TRUE(report.reorthonormalized);
+  EXPECT_LT(orthonormality_error(read_matrix(folder / "p.npy")), 2e-7);
+}
+
 TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
   const ScratchFolder folder;
   Matrix snapshots = random_matrix(12, 4000, 6);
