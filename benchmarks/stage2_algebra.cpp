@@ -1,9 +1,8 @@
-// stage2_algebra COLUMNS COMPONENTS REPEATS: project + BFGS update + back-project against a copy of the same
-// bytes (P is read twice), in pairs; prints one JSON line with the seconds of each pair.
+// stage2_algebra COLUMNS COMPONENTS REPEATS: project + BFGS update + back-project against a copy of
+// the same bytes (P is read twice), in pairs; prints one JSON line with the seconds of each pair.
 #include <chrono>
 #include <cstring>
 #include <iostream>
-
 #include <nlohmann/json.hpp>
 
 #include "stage2/bfgs.h"
@@ -49,7 +48,8 @@ int main(int count, char** values) {
   auto h = Eigen::MatrixXd::Identity(components, components).eval();
   algebra(basis, gradient, h);  // warm-up: threads, pages
   copy.copy_(basis);
-  nlohmann::json result = {{"columns", columns}, {"components", components}, {"bytes", basis.nbytes()}};
+  nlohmann::json result = {
+      {"columns", columns}, {"components", components}, {"bytes", basis.nbytes()}};
   for (int i = 0; i < std::stoi(values[3]); ++i) {
     result["algebra"].push_back(seconds_of([&] { algebra(basis, gradient, h); }));
     // The same bytes through memory: P read once and written once is as much as P read twice.

@@ -87,7 +87,7 @@ class HeaderReader {
     if (quote != '\'' && quote != '"') fail("needs a quoted text", rest_.substr(0, 20));
     const std::size_t end = rest_.find(quote, 1);
     if (end == std::string_view::npos) fail("needs a closing quote", rest_.substr(0, 20));
-    const std::string text(rest_.substr(1, end - 1));
+    std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     return text;
   }
@@ -168,7 +168,7 @@ NpyHeader read_npy_header(const std::filesystem::path& path) {
   require_file(file.size() >= 12, "needs at least 12 bytes, received ", file.size());
   const std::string start = read_text(file, 0, 12);
   require_file(start.starts_with(kMagic), "needs to start with \\x93NUMPY");
-  const int version = start[6];
+  const int version = static_cast<unsigned char>(start[6]);
   require_file(version >= 1 && version <= 3 && start[7] == 0,
                "needs format version 1.0, 2.0 or 3.0, received ",
                version,

@@ -14,9 +14,12 @@ if(NOT DEFINED ENV{TORCH_CUDA_ARCH_LIST} AND NOT TORCH_CUDA_ARCH_LIST)
 endif()
 find_package(Torch REQUIRED PATHS ${torch_prefix} NO_DEFAULT_PATH)
 find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED)
 
 add_library(dimred_torch INTERFACE)
-target_link_libraries(dimred_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
+# at::parallel_for is a template: in a file compiled without OpenMP it runs on one thread. The wheel
+# brings a libgomp.so.1, of the system's soname, so that a process has one pool of threads.
+target_link_libraries(dimred_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads OpenMP::OpenMP_CXX)
 # libtorch.so exports parts of std::filesystem of its own, and its remove_all calls through a null
 # pointer. With the system's libstdc++ first on the link line our calls bind to that one.
 target_link_options(dimred_torch INTERFACE

@@ -76,7 +76,7 @@ fs::path basis_file(const Plan& plan,
     console.line("reusing " + plan.options.pca_mat.string());
     return plan.options.pca_mat;
   }
-  const auto file = folder.path() / "pca_mat.npy";
+  auto file = folder.path() / "pca_mat.npy";
   if (fs::exists(file)) {
     console.line("reusing " + file.string());
     return file;

@@ -10,7 +10,7 @@ torch::Tensor cross_entropy(const torch::Tensor& logits,
   const double s = options.label_smoothing;
   require(s >= 0 && s < 1, "models::cross_entropy", "label_smoothing needs [0, 1), received ", s);
   const auto log_probabilities = torch::log_softmax(logits, 1, torch::kFloat32);
-  const auto target = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1);
+  auto target = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1);
   if (s == 0) return target;
 
   const double classes = static_cast<double>(logits.size(1));

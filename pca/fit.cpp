@@ -85,8 +85,8 @@ std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Reduce
     reduce_if(reduce, reached);
     for (std::size_t j = 0; j < keys.size(); ++j) best[j] |= reached[j] > 0 ? bit : 0;
   }
-  std::vector<bool> flip;
-  for (const std::uint32_t key : best) flip.push_back(key % 2 == 0);
+  std::vector<bool> flip(best.size());
+  for (std::size_t j = 0; j < best.size(); ++j) flip[j] = best[j] % 2 == 0;
   return flip;
 }
 

@@ -10,9 +10,7 @@
 namespace dimred {
 namespace {
 
-std::string two_digits(std::int64_t value) {
-  return concat(value < 10 ? "0" : "", value);
-}
+std::string two_digits(std::int64_t value) { return concat(value < 10 ? "0" : "", value); }
 
 }  // namespace
 

@@ -1,6 +1,9 @@
 #include "stage2/projection.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 namespace dimred::stage2 {
 namespace {
@@ -35,9 +38,17 @@ TEST_P(ProjectionSizes, BackProjectIsExactOnIntegers) {
 
 INSTANTIATE_TEST_SUITE_P(Columns,
                          ProjectionSizes,
-                         testing::Values(1, 15, 16, 17, 1023, 1024, 1025, 50000));
+                         testing::Values(1, 15, 16, 17, 1023, 1024, 1025, 16384, 16385, 50000));
 
 TEST(Projection, HasTheSameBitsForAnyNumberOfThreads) {
+  // Built without OpenMP, parallel_for is a plain loop and this test would show nothing.
+  ASSERT_EQ(at::get_thread_num(), 0);
+  torch::set_num_threads(2);
+  std::array<int, 2> thread{-1, -1};
+  at::parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t) {
+    thread.at(static_cast<std::size_t>(begin)) = at::get_thread_num();
+  });
+  ASSERT_EQ(thread, (std::array{0, 1}));
   torch::manual_seed(3);
   const auto basis = torch::randn({32, 100003});
   const auto vector = torch::randn({100003});
@@ -45,6 +56,9 @@ TEST(Projection, HasTheSameBitsForAnyNumberOfThreads) {
   const auto one = project(basis, vector);
   torch::set_num_threads(2);
   EXPECT_EQ(project(basis, vector), one);
+  const auto both = back_project(basis, one, one);
+  torch::set_num_threads(1);
+  EXPECT_TRUE(torch::equal(back_project(basis, one, one).first, both.first));
 }
 
 TEST(Projection, StaysCloseToFloat64OnBadlyScaledInput) {
