@@ -72,7 +72,6 @@ void save_state(Run& run) {
 }
 
 training::CurveRow evaluate(Run& run, double train_loss, double rate) {
-  auto& setup = run.setup;
   const auto& position = run.state.position;
   training::CurveRow row{.stage = "stage1",
                          .method = "sgd",
@@ -81,22 +80,13 @@ training::CurveRow evaluate(Run& run, double train_loss, double rate) {
                          .totals = position.totals,
                          .learning_rate = rate,
                          .train_loss = train_loss};
-  if (setup.validation) {
-    const auto score = training::evaluate(setup, *setup.validation);
-    row.validation_loss = score.loss;
-    row.validation_accuracy = score.accuracy;
-  }
-  const auto score = training::evaluate(setup, *setup.test);
-  row.test_loss = score.loss;
-  row.test_accuracy = score.accuracy;
+  training::add_scores(run.setup, row);
   return row;
 }
 
 /// The newest valid state of this folder, else of another run, else a fresh start.
 void start_or_resume(Run& run) {
-  std::vector<std::string> skipped;
-  auto saved = run.states.newest_valid(&skipped);
-  for (const auto& line : skipped) run.console.line("damaged, skipped: " + line);
+  auto saved = training::newest_state(run.states, run.console);
   const bool own = saved.has_value();
   if (!own && !run.options.resume_from.empty())
     saved = training::read_run_state(run.options.resume_from);

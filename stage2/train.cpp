@@ -68,7 +68,6 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
 training::CurveRow evaluate(Run& run,
                             const std::string& weights,
                             std::optional<double> train_loss) {
-  auto& setup = run.setup;
   const auto& position = run.state.position;
   training::CurveRow row{.stage = "stage2",
                          .method = run.options.method,
@@ -77,14 +76,7 @@ training::CurveRow evaluate(Run& run,
                          .step = position.step,
                          .totals = position.totals};
   row.train_loss = train_loss;
-  if (setup.validation) {
-    const auto score = training::evaluate(setup, *setup.validation);
-    row.validation_loss = score.loss;
-    row.validation_accuracy = score.accuracy;
-  }
-  const auto score = training::evaluate(setup, *setup.test);
-  row.test_loss = score.loss;
-  row.test_accuracy = score.accuracy;
+  training::add_scores(run.setup, row);
   return row;
 }
 
@@ -139,9 +131,7 @@ void finish(Run& run, training::CurveWriter& curve) {
 
 /// True when a state of this folder was taken up.
 bool resumed(Run& run) {
-  std::vector<std::string> skipped;
-  const auto saved = run.states.newest_valid(&skipped);
-  for (const auto& line : skipped) run.console.line("damaged, skipped: " + line);
+  const auto saved = training::newest_state(run.states, run.console);
   if (!saved) return false;
   from_checkpoint(*saved, run.setup, run.state);
   run.console.line(

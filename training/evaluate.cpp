@@ -52,4 +52,15 @@ void recalibrate_batchnorm(Setup& setup) {
   setup.flat.buffers.div_(setup.communicator->size());
 }
 
+void add_scores(Setup& setup, CurveRow& row) {
+  if (setup.validation) {
+    const auto score = evaluate(setup, *setup.validation);
+    row.validation_loss = score.loss;
+    row.validation_accuracy = score.accuracy;
+  }
+  const auto score = evaluate(setup, *setup.test);
+  row.test_loss = score.loss;
+  row.test_accuracy = score.accuracy;
+}
+
 }  // namespace dimred::training

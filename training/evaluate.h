@@ -1,5 +1,6 @@
 #pragma once
 
+#include "training/curve.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -12,6 +13,9 @@ struct Score {
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
+
+/// Scores of the present weights on the validation set, where there is one, and the test set.
+void add_scores(Setup& setup, CurveRow& row);
 
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
 /// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn.

@@ -53,6 +53,14 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) 
           .layout_hash = setup.flat.layout.hash};
 }
 
+std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
+                                               Console& console) {
+  std::vector<std::string> skipped;
+  auto state = states.newest_valid(&skipped);
+  for (const auto& line : skipped) console.line("damaged, skipped: " + line);
+  return state;
+}
+
 checkpoints::State read_run_state(const std::filesystem::path& path) {
   if (checkpoints::is_state(path)) return checkpoints::read_state(path);
   require(std::filesystem::is_directory(path / "checkpoints"),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "checkpoints/snapshot.h"
@@ -22,6 +23,10 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
 
 /// The network's weights and buffers as a snapshot, on the host.
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
+
+/// The newest valid state of a store, if any; damaged ones are named on the console.
+std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
+                                               Console& console);
 
 /// State of a run folder (its newest valid one) or a state folder. Throws std::invalid_argument
 /// when there is none.

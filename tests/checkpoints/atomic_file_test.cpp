@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

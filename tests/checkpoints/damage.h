@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

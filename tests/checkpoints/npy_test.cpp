@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

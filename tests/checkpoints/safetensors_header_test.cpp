@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoints/safetensors.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

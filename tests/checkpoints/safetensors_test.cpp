@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

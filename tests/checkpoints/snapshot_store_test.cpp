@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "checkpoints/snapshot.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "checkpoints/atomic_file.h"
 #include "tests/checkpoints/damage.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "checkpoints/state.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

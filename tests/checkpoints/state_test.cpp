@@ -8,7 +8,7 @@
 
 #include "checkpoints/folder_commit.h"
 #include "tests/checkpoints/damage.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {

@@ -94,7 +94,7 @@ class FrontWithTrainer : public testing::Test {
     const auto trainer = folder.write("dimred-train", "#!/bin/sh\n" + script);
     fs::permissions(trainer, fs::perms::owner_all);
   }
-  ScratchFolder folder;
+  TemporaryFolder folder;
   fs::path front = folder.path() / "dimred";
 };
 

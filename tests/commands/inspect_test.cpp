@@ -36,7 +36,7 @@ fs::path write_state(const fs::path& folder) {
 }
 
 TEST(InspectSnapshot, ShowsItsContents) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = first_file(write_snapshots(folder.path(), 1));
   expect_shown(inspect(file),
                {"digest verified",
@@ -50,7 +50,7 @@ TEST(InspectSnapshot, ShowsItsContents) {
 
 class DamagedSnapshot : public testing::TestWithParam<std::int64_t> {};
 TEST_P(DamagedSnapshot, ExitsWith1) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = first_file(write_snapshots(folder.path(), 1));
   flip_bit(file, GetParam());
   expect_damaged(inspect(file), file.string());
@@ -59,7 +59,7 @@ TEST_P(DamagedSnapshot, ExitsWith1) {
 INSTANTIATE_TEST_SUITE_P(Inspect, DamagedSnapshot, testing::Values(0, 30, 500, 520, 1500, -1));
 
 TEST(InspectSnapshot, TruncationAtAnyLengthIsDamage) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = first_file(write_snapshots(folder.path(), 1));
   for (const std::uintmax_t size : {2000, 600, 512, 511, 18, 5, 0}) {
     fs::resize_file(file, size);
@@ -68,7 +68,7 @@ TEST(InspectSnapshot, TruncationAtAnyLengthIsDamage) {
 }
 
 TEST(InspectFolder, ListsSnapshotsAndNamesTheDamagedOne) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto snapshots = write_snapshots(folder.path(), 3);
   expect_shown(inspect(snapshots), {"snapshot_00000003.h5", "epoch 2, step 2"});
   flip_bit(first_file(snapshots), -1);
@@ -78,7 +78,7 @@ TEST(InspectFolder, ListsSnapshotsAndNamesTheDamagedOne) {
 }
 
 TEST(InspectFolder, SaysWhenModelsAreMixed) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto snapshots = write_snapshots(folder.path(), 2);
   EXPECT_THAT(inspect(snapshots).output, Not(HasSubstr("different models")));
   auto other = small_snapshot(9);
@@ -88,7 +88,7 @@ TEST(InspectFolder, SaysWhenModelsAreMixed) {
 }
 
 TEST(InspectFolder, RefusesWhatHoldsNothingOfOurs) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   folder.write("notes.txt", "hello");
   const auto outcome = inspect(folder.path());
   EXPECT_EQ(outcome.code, 2);
@@ -96,7 +96,7 @@ TEST(InspectFolder, RefusesWhatHoldsNothingOfOurs) {
 }
 
 TEST(InspectState, ShowsScalarsAndVectorsFromFolderOrHeader) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto state = write_state(folder.path());
   for (const auto& path : {state, state / "state.json"}) {
     expect_shown(inspect(path), {"digests verified", "938", "40 float32", "3 int64"});
@@ -105,7 +105,7 @@ TEST(InspectState, ShowsScalarsAndVectorsFromFolderOrHeader) {
 }
 
 TEST(InspectState, NamesADamagedVector) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto state = write_state(folder.path());
   flip_bit(state / "weights.f32", 3);
   expect_damaged(inspect(state), "weights.f32");
@@ -113,7 +113,7 @@ TEST(InspectState, NamesADamagedVector) {
 }
 
 TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto snapshots = write_snapshots(folder.path(), 6);
   const auto matrix = folder.path() / "pca_mat.npy";
   ASSERT_EQ(dimred_program(
@@ -130,14 +130,14 @@ TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
 }
 
 TEST(InspectMatrix, TruncationIsDamage) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   auto bytes = checkpoints::npy_header_bytes({2, 3});
   const auto file = folder.write("p.npy", bytes + std::string(23, '\0'));
   expect_damaged(inspect(file), file.string());
 }
 
 TEST(InspectSafetensors, ShowsTensors) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.path() / "twin.safetensors";
   checkpoints::write_safetensors(file, {{"fc.weight", {2, 3}, std::vector<float>(6, 1)}});
   expect_shown(inspect(file), {"fc.weight", "F32", "2 x 3"});
@@ -155,7 +155,7 @@ std::string idx_bytes(const std::vector<int>& extents, int bytes) {
 }
 
 TEST(InspectDataSet, ShowsBothHalvesOrTheDamage) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   folder.write("train-images-idx3-ubyte", idx_bytes({3, 2, 2}, 12));
   folder.write("train-labels-idx1-ubyte", idx_bytes({3}, 3));
   folder.write("t10k-images-idx3-ubyte", idx_bytes({2, 2, 2}, 8));
@@ -176,7 +176,7 @@ class InspectRun : public testing::Test {
     write_snapshots(folder.path(), 2);
     write_state(folder.path() / "checkpoints");
   }
-  ScratchFolder folder;
+  TemporaryFolder folder;
 };
 
 TEST_F(InspectRun, ShowsOutcomeLastWholeRowSnapshotsAndStates) {

@@ -37,7 +37,7 @@ class Pca : public testing::Test {
     EXPECT_EQ(outcome.output, "");
     EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("snapshots"));
   }
-  ScratchFolder folder;
+  TemporaryFolder folder;
   fs::path output = folder.path() / "pca_mat.npy";
 };
 
@@ -109,16 +109,16 @@ TEST_F(Pca, LeavesAnExistingMatrixAlone) {
   const auto refused = pca("--components 3");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("exists already"));
-  EXPECT_EQ(read_all(output), "precious");
+  EXPECT_EQ(text_of_file(output), "precious");
   EXPECT_EQ(pca("--components 3 --overwrite").code, 0);
-  EXPECT_NE(read_all(output), "precious");
+  EXPECT_NE(text_of_file(output), "precious");
 }
 
 TEST_F(Pca, LeavesAnExistingSidecarAlone) {
   write_snapshots(folder.path(), 6);
   folder.write("pca_mat.json", "precious");
   EXPECT_EQ(pca("--components 3").code, 2);
-  EXPECT_EQ(read_all(folder.path() / "pca_mat.json"), "precious");
+  EXPECT_EQ(text_of_file(folder.path() / "pca_mat.json"), "precious");
   EXPECT_FALSE(fs::exists(output));
 }
 
@@ -131,7 +131,7 @@ TEST_F(Pca, NeverReplacesItsOwnInput) {
       concat("pca --overwrite --components 1 ", input.string(), " --output ", input.string()));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("would replace the snapshots themselves"));
-  EXPECT_EQ(read_all(input), bytes);
+  EXPECT_EQ(text_of_file(input), bytes);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,16 +11,11 @@
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "support/errors.h"
-#include "tests/support/options_fixture.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::commands {
 
 namespace fs = std::filesystem;
-
-inline std::string read_all(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 struct Outcome {
   int code = -1;
@@ -31,12 +24,12 @@ struct Outcome {
 
 /// Runs `program` through the shell with `arguments` as a user types them.
 inline Outcome run_program(const fs::path& program, const std::string& arguments) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto out = folder.path() / "out", err = folder.path() / "err";
   const int status = std::system(
       concat('\'', program.string(), "' ", arguments, " >", out.string(), " 2>", err.string())
           .c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(out), read_all(err)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of_file(out), text_of_file(err)};
 }
 
 inline Outcome dimred_program(const std::string& arguments) {
@@ -75,7 +68,7 @@ inline fs::path first_file(const fs::path& folder) {
 
 /// Inverts one bit of the byte at `offset`, counted from the end when negative.
 inline void flip_bit(const fs::path& file, std::int64_t offset) {
-  auto bytes = read_all(file);
+  auto bytes = text_of_file(file);
   bytes.at(offset < 0 ? bytes.size() + offset : offset) ^= 4;
   std::ofstream(file, std::ios::binary) << bytes;
 }

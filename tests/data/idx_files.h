@@ -1,6 +1,5 @@
 #pragma once
 
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -10,27 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/temporary_folder.h"
+
 // Writes IDX files, sound or damaged, for the tests of data/.
 namespace dimred::data {
 
 using Bytes = std::vector<std::uint8_t>;
-
-/// A folder of this test alone, removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "dimred_data_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline Bytes idx_bytes(const std::vector<std::uint32_t>& dimensions, const Bytes& data) {
   Bytes bytes = {0, 0, 8, static_cast<std::uint8_t>(dimensions.size())};

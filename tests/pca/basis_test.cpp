@@ -13,9 +13,6 @@ namespace dimred::pca {
 namespace {
 
 using testing::Matrix;
-using testing::put_file;
-using testing::ScratchFolder;
-using testing::thrown;
 
 /// 4-D weights in both memory formats, a matrix, and sizes that no 16 divides.
 layout::Layout model(bool channels_last = true) {
@@ -70,7 +67,7 @@ std::vector<float> in_memory_order(const layout::Layout& layout, const Matrix& r
 }
 
 TEST(LoadBasis, ReadsBothOrdersAndTypesIntoMemoryOrder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = model();
   const Matrix rows = testing::random_rows(6, layout.file_size, 1);
   write_npy<float>(folder / "c4.npy", rows, false);
@@ -94,7 +91,7 @@ TEST(LoadBasis, ReadsBothOrdersAndTypesIntoMemoryOrder) {
 }
 
 TEST(LoadBasis, TakesTheFirstComponents) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = model();
   const Matrix rows = testing::random_rows(6, layout.file_size, 2);
   write_npy<float>(folder / "p.npy", rows, false);
@@ -109,7 +106,7 @@ TEST(LoadBasis, TakesTheFirstComponents) {
 
 /// A fitted matrix with its sidecar, for 60,000 columns: 4 digest blocks.
 struct Fitted {
-  ScratchFolder folder;
+  TemporaryFolder folder;
   layout::Layout layout;
   std::filesystem::path npy = folder / "p.npy";
 
@@ -177,7 +174,7 @@ TEST(LoadBasis, SumsOrthonormalityOverRanks) {
 }
 
 TEST(LoadBasis, RefusesRowsThatAreNotOrthonormal) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = model();
   Matrix rows = testing::random_rows(4, layout.file_size, 4);
   rows.row(2) += 0.25 * rows.row(1);
@@ -190,7 +187,7 @@ TEST(LoadBasis, RefusesRowsThatAreNotOrthonormal) {
 }
 
 TEST(LoadBasis, RefusesAnotherModel) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = model();
   write_npy<float>(folder / "p.npy", testing::random_rows(2, layout.file_size + 1, 5), false);
   const std::string size = concat(layout.file_size);
@@ -200,7 +197,7 @@ TEST(LoadBasis, RefusesAnotherModel) {
 }
 
 TEST(LoadBasis, RefusesValuesThatAreNotFinite) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = model();
   Matrix rows = testing::random_rows(3, layout.file_size, 6);
   rows(1, 17000) = std::numeric_limits<double>::quiet_NaN();
@@ -213,7 +210,7 @@ TEST(LoadBasis, RefusesValuesThatAreNotFinite) {
 
 TEST(LoadBasis, FindsAFlippedBitByTheDigests) {
   const Fitted fitted;
-  const std::string bytes = testing::text_of_file(fitted.npy);
+  const std::string bytes = text_of_file(fitted.npy);
   const layout::Shard last = layout::shard_of(fitted.layout, 4, 5);  // columns 48,000 and on
   for (const std::size_t position :
        std::vector<std::size_t>{132, 128 + 4 * 4 * 60000 - 5, bytes.size() - 1}) {
@@ -233,7 +230,7 @@ TEST(LoadBasis, FindsAFlippedBitByTheDigests) {
 TEST(LoadBasis, RefusesADamagedOrForeignSidecar) {
   const Fitted fitted;
   const std::filesystem::path sidecar = fitted.folder / "p.json";
-  const std::string text = testing::text_of_file(sidecar);
+  const std::string text = text_of_file(sidecar);
   const auto load = [&] { load_basis(fitted.npy, fitted.layout, whole(fitted.layout)); };
   for (std::size_t i = 40; i < text.size(); i += text.size() / 60) {
     std::string damaged = text;

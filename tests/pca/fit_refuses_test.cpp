@@ -11,9 +11,7 @@ namespace {
 using testing::Matrix;
 using testing::options_of;
 using testing::random_matrix;
-using testing::ScratchFolder;
 using testing::source_of;
-using testing::thrown;
 
 std::string refusal(const SnapshotSource& source,
                     std::int64_t components,
@@ -22,7 +20,7 @@ std::string refusal(const SnapshotSource& source,
 }
 
 TEST(FitRefuses, FewerSnapshotsThanComponentsPlusOne) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto source = source_of(random_matrix(20, 100, 1));
   EXPECT_EQ(refusal(*source, 32, folder / "p.npy"),
             "[pca::fit] needs n - 1 >= k, received n = 20, k = 32");
@@ -33,7 +31,7 @@ TEST(FitRefuses, FewerSnapshotsThanComponentsPlusOne) {
 }
 
 TEST(FitRefuses, FewerDirectionsThanComponents) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Matrix snapshots = random_matrix(12, 4000, 2);
   snapshots.row(7) = snapshots.row(3);
   EXPECT_NE(refusal(*source_of(snapshots), 11, folder / "p.npy")
@@ -49,7 +47,7 @@ TEST(FitRefuses, FewerDirectionsThanComponents) {
 }
 
 TEST(FitRefuses, ValuesThatAreNotFiniteByRowAndColumn) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL}) {
     Matrix snapshots = random_matrix(9, 7000, 4);
     snapshots(5, 6999) = bad;
@@ -60,20 +58,20 @@ TEST(FitRefuses, ValuesThatAreNotFiniteByRowAndColumn) {
 }
 
 TEST(FitRefuses, OutputsThatWouldDestroySomething) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   fit(*source_of(random_matrix(9, 50, 5)), options_of(8), folder / "w.npy");
   std::filesystem::remove(folder / "w.json");
-  const std::string before = testing::text_of_file(folder / "w.npy");
+  const std::string before = text_of_file(folder / "w.npy");
   std::filesystem::create_hard_link(folder / "w.npy", folder / "link.npy");
   const auto source = open_source(folder / "w.npy");
   EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("none of its snapshots"), std::string::npos);
   EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("none of its snapshots"),
             std::string::npos);
-  EXPECT_EQ(testing::text_of_file(folder / "w.npy"), before);
+  EXPECT_EQ(text_of_file(folder / "w.npy"), before);
 
-  testing::put_file(folder / "other.json", "{\"mine\": 1}\n");
+  put_file(folder / "other.json", "{\"mine\": 1}\n");
   EXPECT_NE(refusal(*source, 3, folder / "other.npy").find("other.json"), std::string::npos);
-  EXPECT_EQ(testing::text_of_file(folder / "other.json"), "{\"mine\": 1}\n");
+  EXPECT_EQ(text_of_file(folder / "other.json"), "{\"mine\": 1}\n");
 
   EXPECT_NE(refusal(*source, 3, folder / "p.txt").find("ends in .npy"), std::string::npos);
   EXPECT_NE(refusal(*source, 3, folder / "none/p.npy").find("folder"), std::string::npos);
@@ -102,11 +100,11 @@ class FailingSource final : public SnapshotSource {
 };
 
 TEST(FitRefuses, ToLeaveAnythingBehindAfterAReadError) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto good = source_of(random_matrix(6, 40000, 6));  // 10 blocks, 60 reads a pass
   fit(*good, options_of(2), folder / "p.npy");
-  const std::string matrix = testing::text_of_file(folder / "p.npy");
-  const std::string sidecar = testing::text_of_file(folder / "p.json");
+  const std::string matrix = text_of_file(folder / "p.npy");
+  const std::string sidecar = text_of_file(folder / "p.json");
   for (const int reads : {0, 31, 60, 91}) {
     const FailingSource failing(*good, reads);
     EXPECT_EQ(thrown<std::runtime_error>([&] { fit(failing, options_of(2), folder / "q.npy"); }),
@@ -115,8 +113,8 @@ TEST(FitRefuses, ToLeaveAnythingBehindAfterAReadError) {
               "disk on fire");
     EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"})) << reads;
   }
-  EXPECT_EQ(testing::text_of_file(folder / "p.npy"), matrix);
-  EXPECT_EQ(testing::text_of_file(folder / "p.json"), sidecar);
+  EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
+  EXPECT_EQ(text_of_file(folder / "p.json"), sidecar);
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ using testing::orthonormality_error;
 using testing::random_matrix;
 using testing::read_matrix;
 using testing::reference_svd;
-using testing::ScratchFolder;
 using testing::source_of;
 using testing::subspace_error;
 
@@ -46,7 +45,7 @@ Eigen::VectorXd geometric(std::int64_t count, double last) {
 }
 
 TEST(Fit, RecoversABasisByConstruction) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   // 9001 columns: two whole blocks of 4096 and a rest that no vector length divides.
   const Constructed made = construct(24, 9001, geometric(8, 1e-2));
   const FitReport report = fit(*source_of(made.snapshots), options_of(5), folder / "p.npy");
@@ -68,7 +67,7 @@ TEST(Fit, RecoversABasisByConstruction) {
 }
 
 TEST(Fit, AgreesWithAFloat64Svd) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Matrix snapshots = random_matrix(20, 3001, 3);
   for (int i = 0; i < 20; ++i) snapshots.row(i) *= std::pow(0.8, i);
   snapshots.rowwise() += Eigen::RowVectorXd::Constant(3001, 5.0);  // a mean to take away
@@ -89,7 +88,7 @@ TEST(Fit, AgreesWithAFloat64Svd) {
 }
 
 TEST(Fit, PutsTheEntryOfLargestMagnitudePositive) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   fit(*source_of(random_matrix(40, 5000, 4)), options_of(30), folder / "p.npy");
   const Matrix basis = read_matrix(folder / "p.npy");
   for (int j = 0; j < 30; ++j)
@@ -97,7 +96,7 @@ TEST(Fit, PutsTheEntryOfLargestMagnitudePositive) {
 }
 
 TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   // 33 rows: no multiple of a kernel's tile. 60,000 columns: W is 7.9 MB, larger than the 1 MiB of
   // tiles that the first run gets.
   const Matrix snapshots = random_matrix(33, 60000, 5);
@@ -109,7 +108,7 @@ TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
       options.tile_bytes = tile_bytes;
       options.threads = threads;
       fit(*source, options, folder / "p.npy");
-      const std::string bytes = testing::text_of_file(folder / "p.npy");
+      const std::string bytes = text_of_file(folder / "p.npy");
       if (first.empty()) first = bytes;
       ASSERT_EQ(first.size(), 128 + 9U * 60000 * 4);
       EXPECT_TRUE(bytes == first) << tile_bytes << " bytes, " << threads << " threads";
@@ -118,7 +117,7 @@ TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
 }
 
 TEST(Fit, KeepsASteepSpectrumOrthonormal) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Constructed made = construct(16, 20000, geometric(10, 1e-6));
   const FitReport report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy");
   const Matrix basis = read_matrix(folder / "p.npy");
@@ -131,7 +130,7 @@ TEST(Fit, KeepsASteepSpectrumOrthonormal) {
 }
 
 TEST(Fit, KeepsTheSteepestSpectrumItAcceptsOrthonormal) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   // s_k / s_1 = 2e-7: the eigenvalue, 4e-14 of the largest, is 11 times what counts as a direction;
   // the first P is off by some 1e-2, which a correction right to first order only would leave 1e-4.
   const Constructed made = construct(16, 20000, geometric(10, 2e-7));
@@ -141,7 +140,7 @@ TEST(Fit, KeepsTheSteepestSpectrumItAcceptsOrthonormal) {
 }
 
 TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Matrix snapshots = random_matrix(12, 4000, 6);
   snapshots.row(7) = snapshots.row(3);
   fit(*source_of(snapshots), options_of(10), folder / "p.npy");
@@ -151,7 +150,7 @@ TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
 }
 
 TEST(Fit, SumsOverRanks) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::int64_t half = 4096 + 1500;
   const Matrix snapshots = random_matrix(15, 2 * half, 7);
   fit(*source_of(snapshots), options_of(6), folder / "whole.npy");
@@ -181,7 +180,7 @@ TEST(Fit, SumsOverRanks) {
 }
 
 TEST(Fit, GivesTheSameBasisByEverySetOfKernels) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Matrix snapshots = random_matrix(23, 9000, 8);
   const auto source = source_of(snapshots);
   fit(*source, options_of(11), folder / "p.npy");

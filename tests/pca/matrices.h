@@ -12,19 +12,14 @@
 
 #include "checkpoints/npy.h"
 #include "pca/fit.h"
-#include "tests/checkpoints/temporary_folder.h"
+#include "tests/tools/temporary_folder.h"
 
 // What the PCA tests share: matrices by construction and a float64 reference.
 namespace dimred::pca::testing {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-using checkpoints::put_file;
-using checkpoints::text_of_file;
-using checkpoints::thrown;
-using ScratchFolder = checkpoints::TemporaryFolder;
-
-inline std::vector<std::string> names_in(const ScratchFolder& folder) {
+inline std::vector<std::string> names_in(const TemporaryFolder& folder) {
   std::vector<std::string> names;
   for (const auto& item : std::filesystem::directory_iterator(folder.path())) {
     names.push_back(item.path().filename().string());

@@ -49,13 +49,13 @@ TEST(PrivateBlas, NeedsNoneFromOutside) {
 }
 
 TEST(PrivateBlas, IsNotTakenOverByOtherDefinitions) {
-  const testing::ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto source = testing::source_of(testing::random_matrix(8, 5000, 1));
   EXPECT_EQ(fit(*source, testing::options_of(4), folder / "p.npy").components, 4);
 }
 
 TEST(PrivateBlas, StartsNoThreads) {
-  const testing::ScratchFolder folder;
+  const TemporaryFolder folder;
   FitOptions options = testing::options_of(60);
   options.threads = 1;
   fit(*testing::source_of(testing::random_matrix(150, 2000, 2)), options, folder / "p.npy");

@@ -13,9 +13,6 @@ namespace dimred::pca {
 namespace {
 
 using testing::Matrix;
-using testing::put_file;
-using testing::ScratchFolder;
-using testing::thrown;
 
 std::string npy(const std::string& type, const std::string& fortran, std::string_view values) {
   std::string header = checkpoints::npy_header_bytes({3, 4});
@@ -46,7 +43,7 @@ std::vector<float> all_of(const SnapshotSource& source) {
 }
 
 TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::vector<float> rows{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
   const std::vector<float> columns{0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23};
   const std::vector<double> rows64(rows.begin(), rows.end());
@@ -66,7 +63,7 @@ TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
 }
 
 TEST(OpenSource, ReadsLargeFortranAndFloat64Matrices) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Matrix matrix = testing::random_matrix(7, 40000, 1);  // several chunks of each reader
   const std::vector<float> expected = testing::to_float(matrix);
   std::string header = checkpoints::npy_header_bytes({7, 40000});
@@ -102,7 +99,7 @@ layout::Layout small_layout(std::int64_t width) {
 }
 
 TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = small_layout(50);
   const Matrix matrix = testing::random_matrix(12, layout.file_size, 2);
   const std::filesystem::path snapshots = folder / "snapshots";
@@ -140,7 +137,7 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
 }
 
 TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   // 1, -2.5 and 0.0999755859375 (the half next to .1), in F32, F64, F16 and BF16; a counter and a
   // running mean, which are no weights.
   const std::string data = bytes_of_values<float>({1, -2.5}) + bytes_of_values<double>({-2.5}) +
@@ -165,7 +162,7 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
 }
 
 TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto refusal = [&](const std::string& name) {
     return thrown<std::invalid_argument>([&] { open_source(folder / name); });
   };
@@ -193,7 +190,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
 }
 
 TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const layout::Layout layout = small_layout(3);
   const layout::Layout other = small_layout(4);
   for (int i = 0; i < 3; ++i) {
@@ -209,7 +206,7 @@ TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
             std::string::npos)
       << text;
   std::filesystem::remove(folder / "3.h5");
-  std::string bytes = testing::text_of_file(folder / "1.h5");
+  std::string bytes = text_of_file(folder / "1.h5");
   bytes[bytes.size() - 20] = static_cast<char>(bytes[bytes.size() - 20] ^ 4);
   put_file(folder / "1.h5", bytes);
   text = thrown<std::runtime_error>([&] { open_source(folder.path()); });

@@ -115,7 +115,7 @@ struct BadFile {
 };
 class RefusedToml : public testing::TestWithParam<BadFile> {};
 TEST_P(RefusedToml, SaysPlaceKeyRuleAndValue) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("run.toml", GetParam().text);
   auto expected = GetParam().expected;
   expected.insert(expected.begin(), file.string() + ":");
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class RefusedKeyValues : public testing::TestWithParam<BadFile> {};
 TEST_P(RefusedKeyValues, SaysPlaceKeyRuleAndValue) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("run.conf", GetParam().text);
   auto expected = GetParam().expected;
   expected.insert(expected.begin(), file.string() + ":");
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadFile{"[data]\n", {"1:1: ", "needs key=value, received [data]"}}));
 
 TEST(BadInput, FileIsNotReadWhenAFlagIsUnknown) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("run.toml", "batch_size = 3\n");
   Everything e;
   EXPECT_THAT(refusal([&] {

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(TomlFile, ReadsEveryKind) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Everything e;
   e.table.read_file(folder.write("a.toml", R"(# a comment
 batch_size = 1_000
@@ -40,14 +40,14 @@ fruit = "apple"
 }
 
 TEST(TomlFile, EmptyFileChangesNothing) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Everything e;
   e.table.read_file(folder.write("a.toml", ""));
   EXPECT_FALSE(e.table.was_set("name"));
 }
 
 TEST(TomlFile, EntriesComeInFileOrderWithTheirPlaces) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("a.toml", "zebra = 1\n\n  ape = [1, 2]\n");
   const auto entries = read_config_file(file);
   ASSERT_EQ(entries.size(), 2U);
@@ -58,7 +58,7 @@ TEST(TomlFile, EntriesComeInFileOrderWithTheirPlaces) {
 }
 
 TEST(KeyValueFile, RestOfTheLineIsTheValue) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Everything e;
   e.table.read_file(folder.write("job.conf",
                                  "# a comment\r\n"
@@ -82,7 +82,7 @@ TEST(KeyValueFile, RestOfTheLineIsTheValue) {
 }
 
 TEST(KeyValueFile, FalseIsFalse) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Everything e;
   e.nesterov = true;
   e.table.read_file(folder.write("job.txt", "nesterov=False\n"));
@@ -91,7 +91,7 @@ TEST(KeyValueFile, FalseIsFalse) {
 
 /// Reads `from.table.to_toml()` into a fresh table.
 void reread(const Everything& from, Everything& into) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   into.table.read_file(folder.write("config.toml", from.table.to_toml()));
 }
 
@@ -141,7 +141,7 @@ TEST(ToToml, RoundTripsRandomDoublesBitForBit) {
   OptionTable out("dimred test", ""), in("dimred test", "");
   out.add("values", &values, "");
   in.add("values", &back, "");
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   in.read_file(folder.write("config.toml", out.to_toml()));
   ASSERT_EQ(back.size(), values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {

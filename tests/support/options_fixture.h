@@ -1,15 +1,12 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "support/options.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred {
 
@@ -46,27 +43,6 @@ struct Everything {
   }
   Everything(const Everything&) = delete;
   Everything& operator=(const Everything&) = delete;
-};
-
-/// A folder of the test's own, removed at its end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    auto pattern = (std::filesystem::temp_directory_path() / "dimred_test_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(folder_); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return folder_ / name;
-  }
-  const std::filesystem::path& path() const { return folder_; }
-
- private:
-  std::filesystem::path folder_;
 };
 
 /// Text of the std::invalid_argument that `action` throws; empty when it throws none.

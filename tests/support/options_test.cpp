@@ -120,7 +120,7 @@ TEST(OptionTable, NegativeNumberIsAValue) {
 }
 
 TEST(OptionTable, FlagOverridesFileOverridesDefault) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("a.toml", "batch_size = 32\nlearning_rate = 0.5\n");
   Everything e;
   e.table.parse({"--batch_size", "16", "--config", file.string()});
@@ -133,7 +133,7 @@ TEST(OptionTable, FlagOverridesFileOverridesDefault) {
 }
 
 TEST(OptionTable, FileReadLaterLeavesFlagsAlone) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   Everything e;
   e.table.parse({"--batch_size", "16"});
   e.table.read_file(folder.write("a.toml", "batch_size = 32\nepochs = 5\n"));

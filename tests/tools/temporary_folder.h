@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace dimred::checkpoints {
+namespace dimred {
 
 /// A folder of its own for one test, removed with everything in it.
 class TemporaryFolder {
@@ -25,6 +25,12 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  /// A file of it with this text.
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return path_ / name;
+  }
 
   /// Entries of the folder, hidden and temporary ones too.
   std::size_t count() const {
@@ -58,4 +64,4 @@ std::string thrown(Call call) {
   return "no exception";
 }
 
-}  // namespace dimred::checkpoints
+}  // namespace dimred
