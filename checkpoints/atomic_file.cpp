@@ -156,6 +156,15 @@ void sync_folder(const std::filesystem::path& folder) {
   if (result != 0 && error != EINVAL) fail("fsync", folder, error);
 }
 
+void sync_file(const std::filesystem::path& path) {
+  const int descriptor = open_retrying(path, O_RDONLY);
+  fail_if(descriptor < 0, "open", path);
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  if (result != 0) fail("fsync", path, error);
+}
+
 void create_folders(const std::filesystem::path& folder) {
   if (folder.empty() || std::filesystem::is_directory(folder)) return;
   create_folders(folder.parent_path());

@@ -44,6 +44,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 /// fsync of a folder, so that a rename inside it survives a power loss.
 void sync_folder(const std::filesystem::path& folder);
 
+/// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.
+void sync_file(const std::filesystem::path& path);
+
 /// Creates the folder and its missing parents, durably. No-op when it exists.
 void create_folders(const std::filesystem::path& folder);
 

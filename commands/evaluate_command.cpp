@@ -2,6 +2,7 @@
 
 #include "checkpoints/state.h"
 #include "commands/run.h"
+#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
@@ -25,14 +26,12 @@ training::Weights load(const training::Setup& setup, const fs::path& path) {
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 
-void adopt_run(OptionTable& table, const fs::path& weights) {
+void adopt(OptionTable& table, const fs::path& weights) {
   require(!weights.empty(), "evaluate", "needs --weights FILE or FOLDER");
   require(fs::exists(weights), "evaluate", "no such file or folder: ", weights.string());
-  auto folder = fs::absolute(weights).lexically_normal();
-  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (fs::exists(folder / "config.toml"))
-      return table.adopt_file(folder / "config.toml", {"Data", "Model", "Loss"});
-  }
+  const auto run = run_of(weights);
+  if (run.empty()) return;
+  for (const auto& line : adopt_run(table, run)) print("not as the weights' run: " + line + "\n");
 }
 
 std::string line(const char* what, const training::Score& score) {
@@ -56,7 +55,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics anew for a mean");
-  training::add_run_options(table, options.common.run);
+  training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
@@ -64,7 +63,8 @@ int evaluate_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
-  adopt_run(table, options.weights);
+  adopt(table, options.weights);
+  training::resolve(options.common);
   auto setup = training::make_setup(options.common);
   const auto weights = load(setup, options.weights);
   training::apply(setup, weights);

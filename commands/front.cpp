@@ -63,12 +63,6 @@ void check_subcommand(const std::string& name) {
              near ? concat("did you mean ", *near, '?') : std::string("see dimred --help")));
 }
 
-bool asks_for_model(const std::vector<std::string>& arguments) {
-  return std::ranges::any_of(arguments, [](const std::string& text) {
-    return text == "--model" || text.starts_with("--model=");
-  });
-}
-
 void execute_trainer(const std::vector<std::string>& arguments) {
   const auto program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dimred-train";

@@ -14,9 +14,6 @@ std::string program_name(const std::vector<std::string>& arguments);
 /// Throws std::invalid_argument with the nearest name unless `name` is a subcommand.
 void check_subcommand(const std::string& name);
 
-/// `inspect --model NAME` builds a network, which only the trainer can.
-bool asks_for_model(const std::vector<std::string>& arguments);
-
 /// Becomes the program dimred-train, which lies beside this one. Returns only by
 /// std::runtime_error: it is not there or cannot be executed.
 [[noreturn]] void execute_trainer(const std::vector<std::string>& arguments);

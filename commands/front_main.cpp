@@ -22,7 +22,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
   } else if (name == "pca") {
     return pca_command(rest);
-  } else if (name == "inspect" && !asks_for_model(rest)) {
+  } else if (name == "inspect") {
     return inspect_command(rest);
   } else {
     check_subcommand(name);

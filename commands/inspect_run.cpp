@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -19,6 +20,10 @@ std::vector<std::string> split(const std::string& line) {
 std::string manifest_rows(const fs::path& file) {
   std::string text;
   const auto manifest = read_json(file);
+  require_environment(
+      manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
+      "inspect",
+      "needs an object with an outcome");
   for (const auto& [name, value] : manifest.items()) {
     if (value.is_structured() && value.empty()) continue;
     text += text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
@@ -32,7 +37,15 @@ std::string last_curve_row(const fs::path& file) {
   std::string header, last;
   std::size_t rows = 0;
   std::getline(in, header);
-  for (std::string line; std::getline(in, line) && !in.eof(); ++rows) last = line;
+  require_environment(header.starts_with("stage,"), "inspect", "no header of ours");
+  const auto commas = std::count(header.begin(), header.end(), ',');
+  for (std::string line; std::getline(in, line) && !in.eof(); ++rows, last = line) {
+    require_environment(std::count(line.begin(), line.end(), ',') == commas,
+                        "inspect",
+                        "row ",
+                        rows + 1,
+                        " has another number of fields than the header");
+  }
   std::string text = text_row("curve rows", std::to_string(rows));
   const auto names = split(header), values = split(last);
   for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
@@ -53,17 +66,24 @@ Inspection inspect_run(const fs::path& folder) {
       result.damaged = true;
     }
   };
+  const auto missing = [&](const char* name) {
+    if (fs::exists(folder / name)) return;
+    result.text += text_row(name, "MISSING");
+    result.damaged = true;
+  };
   const auto describe_folder = [&](const fs::path& path) -> std::string {
     if (fs::is_empty(path)) return text_row(path.filename().string(), "empty");
     auto inner = inspect_folder(path);
     result.damaged = result.damaged || inner.damaged;
     return inner.text;
   };
+  for (const auto* name : {"config.toml", "manifest.json"}) missing(name);
   add(folder / "manifest.json", manifest_rows);
   add(folder / "curve.csv", last_curve_row);
   add(folder / "checkpoints", describe_folder);
   add(folder / "snapshots", describe_folder);
   add(folder / "pca_mat.npy", inspect_file);
+  add(folder / "final.h5", inspect_file);
   return result;
 }
 

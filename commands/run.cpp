@@ -1,6 +1,7 @@
 #include "commands/run.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,9 +14,15 @@
 namespace dimred::commands {
 namespace {
 
-/// Other libraries' texts may go on with a stack trace: the first line says what happened.
+/// Other libraries' texts may go on with a stack trace: the first line says what happened. What
+/// came from a file may hold anything: no control characters to the terminal, and no megabytes.
 std::string first_line(std::string text) {
+  constexpr std::size_t longest = 2000;
   text.resize(std::min(text.find('\n'), text.size()));
+  if (text.size() > longest) text = text.substr(0, longest) + "...";
+  for (char& letter : text) {
+    if (std::iscntrl(static_cast<unsigned char>(letter)) != 0) letter = '?';
+  }
   return text;
 }
 

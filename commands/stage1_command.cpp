@@ -2,21 +2,17 @@
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "stage1/train.h"
+#include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
 
 void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& options) {
-  using Kind = schedules::ScheduleKind;
   table.group("Schedule");
   table.add_choice("schedule",
                    &options.kind,
                    "shape of the learning rate after the warm-up",
-                   {{"constant", Kind::constant},
-                    {"linear", Kind::linear},
-                    {"cosine", Kind::cosine},
-                    {"polynomial", Kind::polynomial},
-                    {"step", Kind::step}});
+                   schedules::schedule_kinds());
   table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
   table.add("warmup_epochs",
             &options.warmup_epochs,
@@ -39,7 +35,11 @@ void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& option
       "milestones", &options.milestones, "epochs of the step schedule, ascending", at_least(0));
   table.add("anneal_from_epoch",
             &options.anneal_from_epoch,
-            "from here the rate goes linearly to 0 at the last epoch; -1: off",
+            "from here the rate goes linearly to 0 at anneal_to_epoch; -1: off",
+            at_least(-1));
+  table.add("anneal_to_epoch",
+            &options.anneal_to_epoch,
+            "where the annealed rate reaches 0; -1: the last epoch",
             at_least(-1));
 }
 
@@ -76,6 +76,21 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "continue another run (its folder or a state) in this run's folder");
 }
 
+/// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
+/// length when the run is later continued to more epochs.
+std::string resolve(const training::CommonOptions& common,
+                    stage1::Options& options,
+                    const OptionTable& table) {
+  options.epochs = common.run.epochs;
+  auto& schedule = options.schedule;
+  const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
+  if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
+  schedule.anneal_to_epoch = resolved.anneal_to_epoch;
+  auto config = table.to_toml();
+  schedule = resolved;
+  return config;
+}
+
 }  // namespace
 
 int stage1_command(const std::vector<std::string>& arguments) {
@@ -94,19 +109,17 @@ int stage1_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
-  options.epochs = common.run.epochs;
-  const auto config = table.to_toml();
-  auto& schedule = options.schedule;
-  if (schedule.total_epochs == 0) schedule.total_epochs = static_cast<double>(options.epochs);
-  if (schedule.anneal_from_epoch >= 0)
-    schedule.anneal_to_epoch = static_cast<double>(options.epochs);
+  training::resolve(common);
+  const auto config = resolve(common, options, table);
   stage1::validate(options);
 
   auto setup = training::make_setup(common);
   const training::RunFolder folder(common.run.output, config);
   Console console(common.run.quiet);
-  return train_run(
-      setup, folder, "stage1", [&] { return stage1::train(setup, folder, options, console); });
+  return train_run(setup, folder, "stage1", console, [&] {
+    training::catch_stop_signals();
+    return stage1::train(setup, folder, options, console);
+  });
 }
 
 }  // namespace dimred::commands

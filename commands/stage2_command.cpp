@@ -6,6 +6,7 @@
 #include "pca/fit.h"
 #include "stage2/train.h"
 #include "support/errors.h"
+#include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
@@ -18,32 +19,23 @@ struct Plan {
   stage2::Resolved resolved;
 };
 
-/// The run folder that a checkpoint belongs to: itself, or the folder above checkpoints/ or
-/// snapshots/.
-fs::path run_of(const fs::path& checkpoint) {
-  auto folder = fs::absolute(checkpoint).lexically_normal();
-  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (fs::exists(folder / "config.toml")) return folder;
-  }
-  return {};
-}
-
-void adopt_run(OptionTable& table, Plan& plan) {
+/// Takes the checkpoint's data, model, loss and snapshots over; returns what flags override.
+std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
   require(!plan.options.checkpoint.empty(), "stage2", "needs --checkpoint RUN, STATE or FILE");
   require(fs::exists(plan.options.checkpoint),
           "stage2",
           "no such checkpoint: ",
           plan.options.checkpoint.string());
   const auto run = run_of(plan.options.checkpoint);
-  if (!run.empty()) {
-    table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
-    if (plan.options.snapshots.empty()) plan.options.snapshots = run / "snapshots";
-  } else {
+  if (run.empty()) {
     require(table.was_set("model"),
             "stage2",
             plan.options.checkpoint.string(),
             " belongs to no run folder: needs --model");
+    return {};
   }
+  if (plan.options.snapshots.empty()) plan.options.snapshots = run / "snapshots";
+  return adopt_run(table, run);
 }
 
 training::Weights start_weights(const training::Setup& setup, const Plan& plan) {
@@ -92,14 +84,16 @@ fs::path basis_file(const Plan& plan,
   return file;
 }
 
-int descend(Plan& plan, const std::string& config) {
+int descend(Plan& plan, const std::string& config, const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common);
   const auto start = start_weights(setup, plan);
   const training::RunFolder folder(plan.common.run.output, config);
   Console console(plan.common.run.quiet);
-  return train_run(setup, folder, "stage2", [&] {
+  for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
+  return train_run(setup, folder, "stage2", console, [&] {
     const auto file = basis_file(plan, setup, folder, console);
-    const auto basis =
+    training::catch_stop_signals();  // the PCA before it has no step to stop at
+    auto basis =
         pca::load_basis(file, setup.flat.layout, setup.own_shard(), plan.resolved.components);
     console.line(concat("basis ",
                         basis.components,
@@ -116,7 +110,7 @@ int descend(Plan& plan, const std::string& config) {
         .trial_batchnorm_moving = plan.options.trial_batchnorm_moving,
         .recalibrate_batchnorm = plan.options.recalibrate_batchnorm,
         .keep_checkpoints = plan.options.keep_checkpoints};
-    return stage2::train(setup, folder, basis, start, options, console);
+    return stage2::train(setup, folder, std::move(basis), start, options, console);
   });
 }
 
@@ -136,9 +130,12 @@ int stage2_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
-  adopt_run(table, plan);
+  const auto overridden = adopt_checkpoint(table, plan);
+  if (!plan.options.pca_mat.empty() && !plan.options.n_component)
+    plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
   plan.resolved = stage2::resolve(plan.options);
-  return descend(plan, table.to_toml());
+  training::resolve(plan.common);
+  return descend(plan, table.to_toml(), overridden);
 }
 
 }  // namespace dimred::commands

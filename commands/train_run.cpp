@@ -4,21 +4,39 @@
 #include "training/signals.h"
 
 namespace dimred::commands {
+namespace fs = std::filesystem;
+
+fs::path run_of(const fs::path& path) {
+  auto folder = fs::absolute(path).lexically_normal();
+  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
+    if (fs::exists(folder / "config.toml")) return folder;
+  }
+  return {};
+}
+
+std::vector<std::string> adopt_run(OptionTable& table, const fs::path& run) {
+  return table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+}
 
 int train_run(const training::Setup& setup,
               const training::RunFolder& folder,
               const std::string& command,
+              Console& console,
               const std::function<training::EpochEnd()>& train) {
-  training::catch_stop_signals();
   folder.write_manifest(setup, command, "running");
   try {
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted");
-    return finished ? exit_success : training::stop_exit_code();
+    if (finished) return exit_success;
+    console.line("stopped by a signal, all saved; the same command goes on from here");
+    return training::stop_exit_code();
   } catch (const std::exception& error) {
-    folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
-    folder.abandon();
+    try {
+      folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
+      folder.abandon();
+    } catch (const std::exception&) {  // a full disk, say: the first error is what counts
+    }
     throw;
   }
 }

@@ -1,18 +1,30 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "support/console.h"
+#include "support/options.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
 
 namespace dimred::commands {
 
-/// Trains inside a run folder: catches stop signals, writes manifest.json as running and then as
-/// finished, interrupted or failed. Returns the exit code.
+/// The run folder that a checkpoint belongs to: itself, or the one above checkpoints/ or
+/// snapshots/; empty when there is none.
+std::filesystem::path run_of(const std::filesystem::path& path);
+
+/// Takes the data, model and loss of a run over; returns a line for each option set otherwise.
+std::vector<std::string> adopt_run(OptionTable& table, const std::filesystem::path& run);
+
+/// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
+/// failed. Returns the exit code.
 int train_run(const training::Setup& setup,
               const training::RunFolder& folder,
               const std::string& command,
+              Console& console,
               const std::function<training::EpochEnd()>& train);
 
 }  // namespace dimred::commands

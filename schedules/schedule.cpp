@@ -68,6 +68,10 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
   return kinds;
 }
 
+bool has_length(ScheduleKind kind) {
+  return kind != ScheduleKind::constant && kind != ScheduleKind::step;
+}
+
 ScheduleKind schedule_kind(std::string_view name) {
   std::string names;
   for (const auto& [known, kind] : schedule_kinds()) {
@@ -79,6 +83,8 @@ ScheduleKind schedule_kind(std::string_view name) {
 
 ScheduleOptions with_total(ScheduleOptions options, double epochs) {
   if (options.total_epochs == 0) options.total_epochs = epochs;
+  if (options.anneal_from_epoch >= 0 && options.anneal_to_epoch < 0)
+    options.anneal_to_epoch = epochs;
   validate(options);
   return options;
 }
@@ -96,6 +102,9 @@ void validate(const ScheduleOptions& options) {
   needs(options.power > 0, options.power, "power > 0");
   needs(options.factor > 0 && options.factor <= 1, options.factor, "a factor in (0, 1]");
   validate_milestones(options.milestones);
+  needs((options.kind == ScheduleKind::step) == !options.milestones.empty(),
+        static_cast<double>(options.milestones.size()),
+        "milestones with the step schedule, and with no other");
   const double from = options.anneal_from_epoch, to = options.anneal_to_epoch;
   needs(true, from, "a finite anneal_from_epoch");
   if (from >= 0) {

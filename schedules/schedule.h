@@ -33,17 +33,20 @@ struct ScheduleOptions {
   double factor = 0.1;      // step, (0, 1]
   std::vector<double> milestones;  // step, epochs >= 0, ascending
   double anneal_from_epoch = -1;   // < 0: none
-  double anneal_to_epoch = -1;     // > anneal_from_epoch; < 0 without one
+  double anneal_to_epoch = -1;     // > anneal_from_epoch, < 0: see with_total; < 0 without one
 };
 
 /// The kinds by name, in the order of the formulas above (for an option table).
 const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds();
 
+/// True when the rate depends on total_epochs: linear, cosine and polynomial.
+bool has_length(ScheduleKind kind);
+
 /// The kind of that name. Throws std::invalid_argument, naming all, for an unknown one.
 ScheduleKind schedule_kind(std::string_view name);
 
-/// The options with total_epochs = epochs where it is 0, validated: what 0, "the epochs trained",
-/// stands for. Throws as validate() does.
+/// The options with `epochs`, those trained, where they leave a length open (total_epochs = 0;
+/// anneal_to_epoch < 0 with an anneal_from_epoch), validated. Throws as validate() does.
 ScheduleOptions with_total(ScheduleOptions options, double epochs);
 
 /// Throws std::invalid_argument("[schedules] rule, received ..."): a value out of its range or not

@@ -17,5 +17,5 @@ if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
   shift
 fi
 output=(--output runs/stage2)
-for option in "$@"; do case $option in --output | --output=*) output=() ;; esac; done
+for option in "$@"; do case $option in --output | --output=* | --config | --config=*) output=() ;; esac; done
 exec "$root/build/bin/dimred" stage2 "${arguments[@]}" "${output[@]}" "$@"

@@ -1,8 +1,10 @@
 #include "stage1/train.h"
 
+#include "checkpoints/atomic_file.h"
 #include "checkpoints/background_writer.h"
 #include "stage1/state.h"
 #include "support/errors.h"
+#include "support/stopwatch.h"
 #include "training/evaluate.h"
 #include "training/state.h"
 
@@ -65,10 +67,16 @@ void save_snapshot_if_due(Run& run) {
       });
 }
 
+/// The curve that the state counts is durable before the state is.
 void save_state(Run& run) {
   if (run.setup.communicator->rank() != 0) return;
-  run.writer.submit(
-      [&store = run.states, saved = to_checkpoint(run.setup, run.state)] { store.save(saved); });
+  const ScopedSeconds saving(run.state.position.totals.seconds);
+  run.writer.submit([&store = run.states,
+                     curve = run.folder.curve(),
+                     saved = to_checkpoint(run.setup, run.state)] {
+    checkpoints::sync_file(curve);
+    store.save(saved);
+  });
 }
 
 training::CurveRow evaluate(Run& run, double train_loss, double rate) {
@@ -92,7 +100,16 @@ void start_or_resume(Run& run) {
     saved = training::read_run_state(run.options.resume_from);
   if (!saved) return;
   from_checkpoint(*saved, run.setup, run.state);
-  if (!own) run.state.curve_bytes = 0;
+  if (!own) {
+    run.state.curve_bytes = 0;
+    require(run.state.position.epoch < run.options.epochs,
+            "stage1",
+            "epochs needs more than the ",
+            run.state.position.epoch,
+            " of --resume_from, received ",
+            run.options.epochs);
+  }
+  training::require_epochs_left(run.state.position, run.options.epochs);
   run.console.line(concat("continuing at epoch ",
                           run.state.position.epoch,
                           ", step ",

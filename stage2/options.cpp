@@ -20,7 +20,10 @@ void add_options(OptionTable& table, Options& options) {
             &options.preset,
             "robust (ours), mindspore-latest, mindspore-first or dldr; it sets every constant "
             "below that is not given");
-  table.add("n_component", &options.n_component, "components k", at_least(1));
+  table.add("n_component",
+            &options.n_component,
+            "components k (default: the preset's, or all of a --pca_mat)",
+            at_least(1));
   table.add_choice("start",
                    &options.start,
                    "weights to start from (preset: the preset's)",

@@ -1,5 +1,8 @@
 #include "stage2/state.h"
 
+#include <cmath>
+
+#include "stage2/projection.h"
 #include "support/errors.h"
 #include "training/state.h"
 
@@ -25,9 +28,34 @@ void restore(const nlohmann::json& scalars, const char* key, Matrix& target) {
   std::copy(values.begin(), values.end(), target.data());
 }
 
+/// P w over all ranks, which tells one matrix from another.
+std::vector<double> coordinates(const training::Setup& setup, const torch::Tensor& basis) {
+  auto values = project(basis, setup.own_columns(setup.flat.weights));
+  setup.communicator->all_reduce(values);
+  return values;
+}
+
+/// Another matrix puts the same weights elsewhere; a sum in another order moves them by rounding.
+void require_same_basis(const nlohmann::json& scalars,
+                        const training::Setup& setup,
+                        const torch::Tensor& basis) {
+  const auto saved = scalars.at("coordinates").get<std::vector<double>>();
+  const auto now = coordinates(setup, basis);
+  const double tolerance = 1e-5 * setup.flat.weights.norm().item<double>();
+  bool same = saved.size() == now.size();
+  for (std::size_t i = 0; same && i < now.size(); ++i)
+    same = std::abs(saved[i] - now[i]) <= tolerance;
+  require(same,
+          "stage2::state",
+          "the state belongs to another projection matrix; restore that one, or choose another "
+          "--output");
+}
+
 }  // namespace
 
-checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state) {
+checkpoints::State to_checkpoint(const training::Setup& setup,
+                                 const TrainState& state,
+                                 const torch::Tensor& basis) {
   auto saved = training::network_state(setup, "stage2", state.position);
   const auto& step = state.step;
   saved.scalars["curve_bytes"] = state.curve_bytes;
@@ -36,12 +64,16 @@ checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState&
   saved.scalars["s"] = numbers(step.s);
   saved.scalars["last_gradient"] = numbers(step.last_gradient);
   saved.scalars["has_last"] = step.has_last;
+  saved.scalars["coordinates"] = coordinates(setup, basis);
   const auto m = setup.communicator->all_gather(step.residual_momentum, setup.shards);
   saved.vectors["residual_momentum"] = models::to_file(setup.flat.layout, m);
   return saved;
 }
 
-void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state) {
+void from_checkpoint(const checkpoints::State& saved,
+                     training::Setup& setup,
+                     const torch::Tensor& basis,
+                     TrainState& state) {
   state.position = training::restore_network(saved, "stage2", setup);
   const auto& scalars = saved.scalars;
   state.curve_bytes = scalars.at("curve_bytes");
@@ -51,6 +83,7 @@ void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, Tr
   restore(scalars, "s", step.s);
   restore(scalars, "last_gradient", step.last_gradient);
   step.has_last = scalars.at("has_last");
+  require_same_basis(scalars, setup, basis);
   models::from_file(
       setup.flat.layout, saved.vectors.at("residual_momentum"), step.residual_momentum);
 }

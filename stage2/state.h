@@ -16,10 +16,16 @@ struct TrainState {
 };
 
 /// m goes to the file gathered over ranks and in file order, so the state is independent of their
-/// number.
-checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state);
+/// number. Cost: one read of `basis` [k x own columns], for P w, by which a resume knows it.
+checkpoints::State to_checkpoint(const training::Setup& setup,
+                                 const TrainState& state,
+                                 const torch::Tensor& basis);
 
-/// Throws std::invalid_argument when it is another stage's, another model's, or of another k.
-void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state);
+/// Throws std::invalid_argument when it is another stage's, another model's, of another k, or was
+/// made with another basis.
+void from_checkpoint(const checkpoints::State& saved,
+                     training::Setup& setup,
+                     const torch::Tensor& basis,
+                     TrainState& state);
 
 }  // namespace dimred::stage2

@@ -1,10 +1,12 @@
 #include "stage2/train.h"
 
+#include "checkpoints/atomic_file.h"
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
 #include "support/errors.h"
+#include "support/stopwatch.h"
 #include "training/evaluate.h"
 #include "training/state.h"
 
@@ -12,6 +14,10 @@ namespace dimred::stage2 {
 namespace {
 
 using training::EpochEnd;
+
+std::filesystem::path steps_file(const training::RunFolder& folder) {
+  return folder.path() / "steps.csv";
+}
 
 struct Run {
   training::Setup& setup;
@@ -89,11 +95,17 @@ void record(Run& run,
   run.console.line(training::describe(row, train_accuracy));
 }
 
+/// The curve and the steps that the state counts are durable before the state is.
 void save_state(Run& run, StepLog& log) {
+  const ScopedSeconds saving(run.state.position.totals.seconds);
   run.state.steps_bytes = log.length();
-  auto saved = to_checkpoint(run.setup, run.state);
+  auto saved = to_checkpoint(run.setup, run.state, run.basis);
   if (run.setup.communicator->rank() != 0) return;
-  run.writer.submit([&store = run.states, saved = std::move(saved)] { store.save(saved); });
+  run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
+    checkpoints::sync_file(folder.curve());
+    checkpoints::sync_file(steps_file(folder));
+    store.save(saved);
+  });
 }
 
 EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
@@ -120,7 +132,12 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
 /// Recalibrated running statistics and their curve row, then the final weights as a snapshot.
 void finish(Run& run, training::CurveWriter& curve) {
   if (run.options.recalibrate_batchnorm && run.setup.batchnorm_layers > 0) {
-    training::recalibrate_batchnorm(run.setup);
+    auto& totals = run.state.position.totals;
+    {
+      const ScopedSeconds recalibrating(totals.seconds);
+      training::recalibrate_batchnorm(run.setup);
+    }
+    totals.forward_passes += run.setup.steps_per_epoch();
     record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
   }
   if (run.setup.communicator->rank() == 0) {
@@ -133,7 +150,8 @@ void finish(Run& run, training::CurveWriter& curve) {
 bool resumed(Run& run) {
   const auto saved = training::newest_state(run.states, run.console);
   if (!saved) return false;
-  from_checkpoint(*saved, run.setup, run.state);
+  from_checkpoint(*saved, run.setup, run.basis, run.state);
+  training::require_epochs_left(run.state.position, run.options.epochs);
   run.console.line(
       concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step));
   return true;
@@ -149,18 +167,19 @@ void start_fresh(Run& run, const training::Weights& start) {
 
 EpochEnd train(training::Setup& setup,
                const training::RunFolder& folder,
-               const pca::Basis& basis,
+               pca::Basis basis,
                const training::Weights& start,
                const TrainOptions& options,
                Console& console) {
   validate(options.step);
   const auto k = basis.components;
-  // The tensor borrows the basis's memory on the CPU; basis outlives the run.
-  auto* values = const_cast<float*>(
-      basis.values.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): only read
-  const auto matrix =
-      torch::from_blob(values, {k, basis.columns}, torch::kFloat32).to(setup.device);
-  const auto own = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+  // On the CPU the tensor borrows the basis's memory; on a device the host copy is not kept.
+  auto matrix = torch::from_blob(basis.values.data(), {k, basis.columns}, torch::kFloat32);
+  if (!setup.device.is_cpu()) {
+    matrix = matrix.to(setup.device);
+    basis.values = {};
+  }
+  const auto own = setup.own_columns(setup.flat.gradient);
   Run run{.setup = setup,
           .folder = folder,
           .basis = matrix,
@@ -173,7 +192,7 @@ EpochEnd train(training::Setup& setup,
   const bool fresh = !resumed(run);
   if (fresh) start_fresh(run, start);
   training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
-  StepLog log(folder.path() / "steps.csv", run.state.steps_bytes);
+  StepLog log(steps_file(folder), run.state.steps_bytes);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
   auto end = EpochEnd::finished;
   while (run.state.position.epoch < options.epochs && end == EpochEnd::finished)

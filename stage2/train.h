@@ -25,7 +25,7 @@ struct TrainOptions {
 /// saved.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
-                         const pca::Basis& basis,
+                         pca::Basis basis,
                          const training::Weights& start,
                          const TrainOptions& options,
                          Console& console);

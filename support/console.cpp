@@ -107,6 +107,11 @@ void Console::clear() {
   drawn_ = false;
 }
 
+void Console::warn(std::string_view text) {
+  clear();
+  std::fputs(concat("warning: ", text, '\n').c_str(), bar_);
+}
+
 void Console::line(std::string_view text) {
   if (quiet_) return;
   clear();

@@ -40,6 +40,8 @@ class Console {
 
   /// A permanent line above the bar, which comes back with the next progress().
   void line(std::string_view text);
+  /// A line on standard error, also when quiet.
+  void warn(std::string_view text);
   /// Cheap to call every step: redraws at most 10 times a second (without a terminal, a line at
   /// most every 30 seconds).
   void progress(const ProgressState& state);

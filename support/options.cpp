@@ -70,6 +70,13 @@ std::string_view noun(const Option& row) {
   }
 }
 
+/// A path as a run may record it: a later command may stand in another folder.
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+  if (path.empty()) return path;
+  auto absolute = std::filesystem::absolute(path).lexically_normal();
+  return absolute.has_filename() ? absolute : absolute.parent_path();
+}
+
 std::string_view type_name(ConfigType type) {
   switch (type) {
     case ConfigType::integer:
@@ -158,7 +165,7 @@ void OptionTable::add(std::string name, std::string* field, std::string help) {
 
 void OptionTable::add(std::string name, std::filesystem::path* field, std::string help) {
   Option row;
-  row.assign = [field](const std::string& text) { *field = parse_text(text); };
+  row.assign = [field](const std::string& text) { *field = absolute_path(parse_text(text)); };
   row.show = [field] { return toml_string(field->string()); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::path, ""));
 }
@@ -220,10 +227,14 @@ void OptionTable::apply(Option& row,
                         std::string_view place,
                         OptionOrigin origin) {
   try {
+    // Of a script's unset variable, as a rule; config.toml's "" is how it says unset.
+    if (row.kind == OptionKind::path && text.empty() && origin == OptionOrigin::flag)
+      throw std::invalid_argument("needs a path");
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
     throw std::invalid_argument(concat(place, ": ", broken.what(), ", received ", printable(text)));
   }
+  row.text = text;
   row.origin = origin;
 }
 
@@ -254,17 +265,24 @@ void OptionTable::read_file(const std::filesystem::path& file) {
   for (const auto& entry : read_config_file(file)) apply(entry);
 }
 
-void OptionTable::adopt_file(const std::filesystem::path& file,
-                             const std::vector<std::string>& groups) {
+std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
+                                                 const std::vector<std::string>& groups) {
+  std::vector<std::string> overridden;
   for (const auto& entry : read_config_file(file)) {
-    for (const auto& row : rows_) {
-      const bool wanted = std::find(groups.begin(), groups.end(), row.group) != groups.end();
-      if (row.name == entry.name && wanted && row.origin == OptionOrigin::default_value) {
-        apply(entry);
-        break;
-      }
+    auto* row = find(entry.name);
+    if (row == nullptr || std::find(groups.begin(), groups.end(), row->group) == groups.end())
+      continue;
+    if (row->origin == OptionOrigin::default_value) {
+      apply(entry);
+      continue;
     }
+    const auto here = row->show();
+    row->assign(entry.text);
+    const auto there = row->show();
+    row->assign(row->text);
+    if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
   }
+  return overridden;
 }
 
 void OptionTable::set(std::string_view name, const std::string& value) {

@@ -37,6 +37,7 @@ struct Option {
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
   std::string default_value;  // show() when the row was added
+  std::string text;           // as last given; empty: never
   OptionOrigin origin = OptionOrigin::default_value;
 };
 
@@ -57,6 +58,7 @@ class OptionTable {
   void add(std::string name, std::optional<double>* field, std::string help, Range range = {});
   void add(std::string name, bool* field, std::string help);
   void add(std::string name, std::string* field, std::string help);
+  /// A relative path given is made absolute, so that config.toml means the same file everywhere.
   void add(std::string name, std::filesystem::path* field, std::string help);
   /// Comma-separated on the command line, an array in TOML.
   void add(std::string name, std::vector<double>* field, std::string help, Range range = {});
@@ -101,8 +103,10 @@ class OptionTable {
   void read_file(const std::filesystem::path& file);
 
   /// Takes over from another command's config.toml what this table has in the named groups and
-  /// nobody has set yet; the file's other keys are ignored.
-  void adopt_file(const std::filesystem::path& file, const std::vector<std::string>& groups);
+  /// nobody has set yet; the file's other keys are ignored. Returns a line for each option that was
+  /// set here to something else than the file says: "pad = 2 overrides 0".
+  std::vector<std::string> adopt_file(const std::filesystem::path& file,
+                                      const std::vector<std::string>& groups);
 
   /// Sets one option by name from text, as a flag would.
   void set(std::string_view name, const std::string& value);

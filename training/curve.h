@@ -34,7 +34,8 @@ struct CurveRow {
       test_accuracy;
 };
 
-/// curve.csv: one row per evaluation, flushed as it happens.
+/// curve.csv: one row per evaluation, flushed as it happens (a state that counts it syncs it
+/// first).
 class CurveWriter {
  public:
   /// Opens for appending at `length` bytes; what lies behind is cut off (a resume's repeated rows).

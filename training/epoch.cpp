@@ -72,6 +72,19 @@ void finish_epoch(Position& position) {
   position.epoch_sums = {};
 }
 
+void require_epochs_left(const Position& position, std::int64_t epochs) {
+  const bool further =
+      position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
+  require(!further,
+          "training",
+          "epochs needs at least what the run has done (",
+          position.epoch,
+          " epochs and ",
+          position.step_in_epoch,
+          " steps), received ",
+          epochs);
+}
+
 std::string describe(const CurveRow& row, double train_accuracy) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3)
@@ -111,6 +124,7 @@ EpochEnd run_epoch(Setup& setup,
                       position.epoch,
                       position.step_in_epoch);
   const Totals before = position.totals;
+  const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
   bool stopping = false;
   while (!stopping) {
@@ -130,7 +144,7 @@ EpochEnd run_epoch(Setup& setup,
     after_step();
     totals.seconds = before.seconds + clock.seconds();
     totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();
-    totals.wire_bytes = setup.communicator->bytes_sent();
+    totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
     console.progress(progress_of(setup,
                                  position,
                                  label,

@@ -24,6 +24,9 @@ Position position_from_json(const nlohmann::json& json);
 /// Closes the epoch under way: counts it, and zeroes its sums.
 void finish_epoch(Position& position);
 
+/// Throws std::invalid_argument when the run has gone further than `epochs` already.
+void require_epochs_left(const Position& position, std::int64_t epochs);
+
 /// A row as one console line.
 std::string describe(const CurveRow& row, double train_accuracy);
 

@@ -1,6 +1,17 @@
 #include "training/options.h"
 
+#include "models/network.h"
+
 namespace dimred::training {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
 
 void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
@@ -12,6 +23,8 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.validation_fraction,
             "part of the training set held out for selection",
             {.low = 0, .high = 1, .high_open = true});
+  table.add(
+      "split_seed", &options.split_seed, "which samples are held out (default: seed)", at_least(0));
   table.add("train_samples",
             &options.train_samples,
             "use only the first so many training samples, 0: all",
@@ -27,8 +40,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
 
 void add_model_options(OptionTable& table, ModelOptions& options) {
   table.group("Model");
-  table.add(
-      "model", &options.model, "network by name: convnet, resnet20, resnet32, resnet56, resnet110");
+  table.add("model", &options.model, "network by name: " + joined(models::network_names()));
   table.add_choice(
       "precision",
       &options.precision,
@@ -56,12 +68,23 @@ void add_loss_options(OptionTable& table, models::LossOptions& options) {
                     {"mindspore", models::SmoothingForm::mindspore}});
 }
 
+void add_compute_options(OptionTable& table, RunOptions& options) {
+  table.group("Run");
+  table.add("batch_size", &options.batch_size, "samples per rank and step", at_least(1));
+  table.add("threads",
+            &options.threads,
+            "processor threads, 0: all this process may use",
+            between(0, 4096));
+  table.add("device", &options.device, "cpu, cuda or cuda:N");
+  table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
+}
+
 void add_run_options(OptionTable& table, RunOptions& options) {
   table.group("Run");
   table.add(
       "output", &options.output, "run folder; started again in the same folder, the run resumes");
   table.add("epochs", &options.epochs, "passes over the training set", at_least(1));
-  table.add("batch_size", &options.batch_size, "samples per rank and step", at_least(1));
+  add_compute_options(table, options);
   table.add("global_batch_size",
             &options.global_batch_size,
             "samples per step over all ranks; must agree with batch_size where both are given",
@@ -70,10 +93,6 @@ void add_run_options(OptionTable& table, RunOptions& options) {
             &options.seed,
             "of initial weights, sample order, augmentation and split",
             at_least(0));
-  table.add(
-      "threads", &options.threads, "processor threads, 0: all this process may use", at_least(0));
-  table.add("device", &options.device, "cpu, cuda or cuda:N");
-  table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
   table.add("quiet", &options.quiet, "print errors only");
 }
 

@@ -13,11 +13,12 @@ namespace dimred::training {
 
 struct DataOptions {
   std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
-  double validation_fraction = 0;  // [0, 1), held out of the training set by seed
-  std::int64_t train_samples = 0;  // 0: all; else the first so many, for quick tries
-  std::int64_t test_samples = 0;   // likewise
-  std::int64_t pad = 0;            // pad-crop augmentation, pixels
-  bool flip = false;               // random horizontal flip
+  double validation_fraction = 0;  // [0, 1), held out of the training set by split_seed
+  std::optional<std::int64_t> split_seed;  // unset: the run's seed
+  std::int64_t train_samples = 0;          // 0: all; else the first so many, for quick tries
+  std::int64_t test_samples = 0;           // likewise
+  std::int64_t pad = 0;                    // pad-crop augmentation, pixels
+  bool flip = false;                       // random horizontal flip
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -52,6 +53,11 @@ struct CommonOptions {
 void add_data_options(OptionTable& table, DataOptions& options);
 void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, models::LossOptions& options);
+void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options);
+
+/// Settles what depends on the run's other options or on the machine, so that config.toml says it
+/// and a command that adopts the options means the same: split_seed, precision = auto.
+void resolve(CommonOptions& options);
 
 }  // namespace dimred::training

@@ -2,6 +2,7 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 /// Options that may change when a run is taken up again: they do not alter what was computed so
 /// far.
 constexpr std::array free_options{"epochs", "threads", "prefetch", "quiet", "output"};
+
+constexpr auto kLockFile = checkpoints::FolderLock::file_name;
 
 /// key -> value text of a config.toml that OptionTable::to_toml wrote: one assignment a line.
 std::map<std::string, std::string> assignments(const std::string& toml) {
@@ -40,8 +43,10 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-void refuse_other_configuration(const fs::path& folder, const std::string& config) {
-  const auto before = assignments(read_text(folder / "config.toml"));
+void refuse_other_configuration(const fs::path& folder,
+                                const std::string& earlier_config,
+                                const std::string& config) {
+  const auto before = assignments(earlier_config);
   auto now = assignments(config);
   for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
   for (const auto& [key, value] : now) {
@@ -60,6 +65,13 @@ void refuse_other_configuration(const fs::path& folder, const std::string& confi
   }
 }
 
+/// True for a missing folder, too, and for what a start that was killed at once left.
+bool holds_nothing(const fs::path& folder) {
+  if (!fs::exists(folder)) return true;
+  return std::ranges::all_of(fs::directory_iterator(folder),
+                             [](const auto& item) { return item.path().filename() == kLockFile; });
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -76,22 +88,30 @@ RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std:
           "training::run_folder",
           path_.string(),
           " is not a folder");
-  if (fs::exists(path_ / "config.toml")) {
-    refuse_other_configuration(path_, config_toml);
-  } else {
-    require(!fs::exists(path_) || fs::is_empty(path_),
+  new_run_ = !fs::exists(path_ / "config.toml");
+  if (new_run_) {
+    require(holds_nothing(path_),
             "training::run_folder",
             path_.string(),
             " holds files that are not a run of ours; choose another --output");
-    created_ = fs::create_directories(path_);
+  } else {
+    earlier_config_ = read_text(path_ / "config.toml");
+    refuse_other_configuration(path_, earlier_config_, config_toml);
   }
+  created_ = fs::create_directories(path_);
+  lock_ = std::make_unique<dimred::checkpoints::FolderLock>(path_);
   checkpoints::write_file_atomically(path_ / "config.toml", config_toml);
 }
 
 void RunFolder::abandon() const {
-  if (!created_ || fs::exists(checkpoints()) || fs::exists(curve())) return;
-  for (const auto* name : {"config.toml", "manifest.json"}) fs::remove(path_ / name);
-  if (fs::is_empty(path_)) fs::remove(path_);
+  const auto has = [&](const fs::path& path) { return fs::exists(path); };
+  if (!new_run_) {
+    dimred::checkpoints::write_file_atomically(path_ / "config.toml", earlier_config_);
+    return;
+  }
+  if (has(checkpoints()) || has(curve()) || has(path_ / "pca_mat.npy")) return;
+  for (const auto* name : {"config.toml", "manifest.json", kLockFile}) fs::remove(path_ / name);
+  if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 
 void RunFolder::write_manifest(const Setup& setup,
@@ -117,7 +137,9 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["parameters"] = setup.flat.layout.file_size;
   manifest["layout_hash"] = setup.flat.layout.hash;
   manifest["details"] = details;
-  checkpoints::write_file_atomically(path_ / "manifest.json", manifest.dump(2) + "\n");
+  checkpoints::write_file_atomically(
+      path_ / "manifest.json",
+      manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace dimred::training

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "checkpoints/folder_lock.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -14,7 +16,7 @@ class RunFolder {
   /// Creates the folder, or takes it up again when its config.toml says the same (how far the run
   /// goes and how it is shown aside: epochs, threads, prefetch, quiet). Throws
   /// std::invalid_argument naming the first option that differs, or when the folder holds something
-  /// that is not a run of ours.
+  /// that is not a run of ours; std::runtime_error while another process trains in it.
   RunFolder(std::filesystem::path path, const std::string& config_toml);
 
   const std::filesystem::path& path() const { return path_; }
@@ -29,13 +31,16 @@ class RunFolder {
                       const std::string& outcome,
                       const nlohmann::json& details = nlohmann::json::object()) const;
 
-  /// Takes the folder away again if this object made it and it holds no training yet, so that what
-  /// was refused leaves nothing behind.
+  /// After a failure: takes back what this object made if it holds no work yet, and an older run's
+  /// config.toml as it was.
   void abandon() const;
 
  private:
   std::filesystem::path path_;
-  bool created_ = false;
+  bool created_ = false;  // the folder
+  bool new_run_ = false;  // its config.toml
+  std::string earlier_config_;
+  std::unique_ptr<dimred::checkpoints::FolderLock> lock_;
 };
 
 }  // namespace dimred::training

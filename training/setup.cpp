@@ -33,7 +33,10 @@ void load_data(Setup& setup, const DataOptions& options) {
   setup.train = first_samples(data::open_idx(folder, /*train=*/true), options.train_samples);
   setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
   if (options.validation_fraction > 0) {
-    auto split = data::split_indices(setup.train->size(), options.validation_fraction, setup.seed);
+    auto split = data::split_indices(
+        setup.train->size(),
+        options.validation_fraction,
+        options.split_seed ? static_cast<std::uint64_t>(*options.split_seed) : setup.seed);
     require(!split.held_out.empty(),
             "training::data",
             "validation_fraction ",
@@ -120,6 +123,21 @@ const layout::Shard& Setup::own_shard() const {
   return shards[static_cast<std::size_t>(communicator->rank())];
 }
 
+void resolve(CommonOptions& options) {
+  if (!options.data.split_seed) options.data.split_seed = options.run.seed;
+  const auto precision = choose(options.model.precision, parse_device(options.run.device));
+  options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
+                                                                     : PrecisionChoice::float32;
+}
+
+torch::Tensor Setup::own_columns(const torch::Tensor& full) const {
+  std::vector<torch::Tensor> parts;
+  for (const auto& range : own_shard().memory)
+    parts.push_back(full.narrow(0, range.begin, range.end - range.begin));
+  if (parts.empty()) return full.narrow(0, 0, 0);
+  return parts.size() == 1 ? parts.front() : torch::cat(parts);
+}
+
 Setup make_setup(const CommonOptions& options) {
   keep_freed_memory();
   Setup setup;
@@ -129,6 +147,7 @@ Setup make_setup(const CommonOptions& options) {
   torch::set_num_threads(static_cast<int>(threads));
   setup.device = parse_device(options.run.device);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
+  if (setup.device.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
   setup.prefetch = options.run.prefetch;
   setup.global_batch_size = global_batch(options.run, setup.communicator->size());
   load_data(setup, options.data);

@@ -27,6 +27,8 @@ struct Setup {
 
   std::int64_t steps_per_epoch() const;
   const layout::Shard& own_shard() const;
+  /// This rank's part of a vector [memory_size], a view.
+  torch::Tensor own_columns(const torch::Tensor& full) const;
 };
 
 /// Sets torch's threads, loads the data, builds the network with weights drawn from the seed.

@@ -15,7 +15,7 @@ extern "C" void remember(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) std::signal(signal, remember);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) std::signal(signal, remember);
 }
 
 int stop_signal() { return received; }

@@ -2,8 +2,8 @@
 
 namespace dimred::training {
 
-/// From now on SIGTERM, SIGUSR1 and the first SIGINT only set a flag; a second SIGINT ends the
-/// process.
+/// From now on SIGTERM, SIGUSR1, SIGHUP and the first SIGINT only set a flag; a second SIGINT ends
+/// the process.
 void catch_stop_signals();
 
 /// The signal received, or 0.

@@ -3,10 +3,25 @@
 #include "support/errors.h"
 
 namespace dimred::training {
+namespace {
+
+/// Diverged weights end the run before they reach a file.
+void require_finite(const Setup& setup, const Position& position) {
+  const bool finite = torch::isfinite(setup.flat.weights).all().item<bool>() &&
+                      torch::isfinite(setup.flat.buffers).all().item<bool>();
+  require_environment(finite,
+                      "training",
+                      "the weights are not finite after step ",
+                      position.step,
+                      "; earlier files are kept; a lower learning rate may help");
+}
+
+}  // namespace
 
 checkpoints::State network_state(const Setup& setup,
                                  const std::string& stage,
                                  const Position& position) {
+  require_finite(setup, position);
   checkpoints::State state;
   state.scalars = {{"stage", stage},
                    {"step", position.step},
@@ -43,10 +58,11 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
 }
 
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) {
+  require_finite(setup, position);
   return {.weights = models::to_file(setup.flat.layout, setup.flat.weights),
           .buffers = models::to_vector(setup.flat.buffers),
           .counters = models::to_integers(setup.flat.counters),
-          .epoch = position.epoch + 1,  // the one under way, counted from 1
+          .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
           .step = position.step,
           .train_loss = position.epoch_sums.mean_loss(),
           .layout_json = layout::to_json(setup.flat.layout),
@@ -57,7 +73,13 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
                                                Console& console) {
   std::vector<std::string> skipped;
   auto state = states.newest_valid(&skipped);
-  for (const auto& line : skipped) console.line("damaged, skipped: " + line);
+  // Starting over would cut the curve and, save by save, delete what may still be rescued.
+  require_environment(state.has_value() || skipped.empty(),
+                      "training::state",
+                      "no resume state of this run can be read (",
+                      skipped.empty() ? "" : skipped.front(),
+                      "); mend it, or choose another --output");
+  for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
   return state;
 }
 
@@ -69,11 +91,14 @@ checkpoints::State read_run_state(const std::filesystem::path& path) {
           " is neither a run folder nor a state");
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped);
-  require(state.has_value(),
-          "training::state",
-          path.string(),
-          " holds no valid state",
-          skipped.empty() ? "" : "; " + skipped.front());
+  require(state.has_value() || !skipped.empty(), "training::state", path.string(), " has no state");
+  require_environment(skipped.empty(),
+                      "training::state",
+                      "the newest state of ",
+                      path.string(),
+                      " cannot be read: ",
+                      skipped.empty() ? "" : skipped.front(),
+                      "; an older one can be named by its path");
   return std::move(*state);
 }
 

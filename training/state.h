@@ -21,15 +21,18 @@ checkpoints::State network_state(const Setup& setup,
 /// another stage, model, data size or batch size than the setup.
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup);
 
-/// The network's weights and buffers as a snapshot, on the host.
+/// The network's weights and buffers as a snapshot, on the host; its epoch is the one under way, or
+/// the last that was finished, counted from 1. Throws std::runtime_error unless all are finite, as
+/// network_state() does.
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
 
-/// The newest valid state of a store, if any; damaged ones are named on the console.
+/// The newest valid state of a store; nullopt when it has none. Damaged ones are named on the
+/// console; throws std::runtime_error when all are.
 std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
                                                Console& console);
 
 /// State of a run folder (its newest valid one) or a state folder. Throws std::invalid_argument
-/// when there is none.
+/// when there is none, std::runtime_error when the newest is damaged.
 checkpoints::State read_run_state(const std::filesystem::path& path);
 
 }  // namespace dimred::training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,23 @@ def flatten(table: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def read_csv(file: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table with at least these columns. Raises ValueError that names the file otherwise."""
+    try:
+        table = pd.read_csv(file)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ValueError(f"[report] {file} is damaged: {error}") from error
+    if missing := [column for column in columns if column not in table]:
+        raise ValueError(f"[report] {file} needs the columns {missing}, received {list(table)[:20]}")
+    return table
+
+
 def read_run(folder: Path) -> Run:
     """Reads one run folder. Raises ValueError that names the folder and what it lacks."""
     for name in ("curve.csv", "config.toml", "manifest.json"):
         if not (folder / name).is_file():
             raise ValueError(f"[report] {folder} is not a run folder: it has no {name}")
-    curve = pd.read_csv(folder / "curve.csv")
+    curve = read_csv(folder / "curve.csv", ("stage", "weights", "epoch", "seconds", "test_accuracy"))
     if not len(curve):
         raise ValueError(f"[report] {folder}/curve.csv has no evaluation yet")
     steps = folder / "steps.csv"
@@ -95,7 +106,7 @@ def read_run(folder: Path) -> Run:
         curve=curve,
         config=flatten(tomllib.loads((folder / "config.toml").read_text())),
         manifest=json.loads((folder / "manifest.json").read_text()),
-        steps=pd.read_csv(steps) if steps.is_file() else None,
+        steps=read_csv(steps, ("epoch", "step", "loss")) if steps.is_file() else None,
         name=folder.resolve().name,
     )
 

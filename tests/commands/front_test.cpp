@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"pca --snapshots /nowhere/at_all", {"dimred pca: error: ", "/nowhere/at_all"}},
         Refusal{"pca a b", {"b: unexpected argument"}},
         Refusal{"pca --config /nowhere/x.toml", {"--config: needs a readable file"}},
-        Refusal{"pca x --output y.bin", {"needs --output NAME.npy, received y.bin"}},
+        Refusal{"pca x --output y.bin", {"needs --output NAME.npy, received ", "/y.bin"}},
         Refusal{"pca x --output /nowhere/y.npy", {"needs an existing folder", "/nowhere/y.npy"}},
         Refusal{"inspect", {"dimred inspect: error: ", "needs a file or folder"}},
         Refusal{"inspect /nowhere/at_all", {"needs an existing file or folder, received /nowhere"}},
@@ -105,12 +105,6 @@ TEST_F(FrontWithTrainer, HandsOverAllArgumentsAndTheExitCode) {
     EXPECT_EQ(outcome.code, 143);
     EXPECT_EQ(outcome.output, "4\n" + name + " --data a b --epochs=3\n");
   }
-}
-
-TEST_F(FrontWithTrainer, InspectOfAModelGoesToTheTrainer) {
-  write_trainer("echo \"$@\"\n");
-  EXPECT_EQ(run_program(front, "inspect --model convnet").output, "inspect --model convnet\n");
-  EXPECT_EQ(run_program(front, "inspect --model=convnet").output, "inspect --model=convnet\n");
 }
 
 TEST_F(FrontWithTrainer, MissingTrainerIsAnErrorOfTheEnvironment) {

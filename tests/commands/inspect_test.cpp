@@ -200,5 +200,13 @@ TEST_F(InspectRun, BrokenManifestIsDamage) {
   EXPECT_THAT(outcome.output, HasSubstr("snapshot_00000002.h5"));
 }
 
+TEST_F(InspectRun, DamagedCurveAndMissingConfigurationAreDamage) {
+  folder.write("curve.csv", "stage,step\nstage1,1,2\n");
+  expect_damaged(inspect(folder.path()), "curve.csv");
+  folder.write("curve.csv", "stage,step\nstage1,1\n");
+  std::filesystem::remove(folder / "manifest.json");
+  expect_damaged(inspect(folder.path()), "manifest.json");
+}
+
 }  // namespace
 }  // namespace dimred::commands

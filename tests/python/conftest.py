@@ -31,3 +31,17 @@ def execute(binaries: Path) -> Callable[..., str]:
         return done.stdout
 
     return call
+
+
+@pytest.fixture(scope="session")
+def fails(binaries: Path) -> Callable[..., str]:
+    """Runs `dimred` with these arguments, expects this exit code and one line; returns the line."""
+
+    def call(code: int, *arguments: object) -> str:
+        command = [str(binaries / "dimred"), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stderr}"
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        return done.stderr
+
+    return call

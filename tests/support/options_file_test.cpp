@@ -34,7 +34,7 @@ fruit = "apple"
   EXPECT_EQ(e.epochs, 16);
   EXPECT_TRUE(e.nesterov);
   EXPECT_EQ(e.name, "C:\\x");
-  EXPECT_EQ(e.data, "a \"b\"");
+  EXPECT_EQ(e.data, std::filesystem::absolute("a \"b\""));
   EXPECT_THAT(e.milestones, ElementsAre(1, 2.5, 3));
   EXPECT_EQ(e.fruit, Fruit::apple);
 }

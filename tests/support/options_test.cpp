@@ -83,7 +83,7 @@ TEST(OptionTable, SwitchLeavesTheBareArgumentBehindIt) {
   e.table.positional("data");
   e.table.parse({"--nesterov", "folder"});
   EXPECT_TRUE(e.nesterov);
-  EXPECT_EQ(e.data, "folder");
+  EXPECT_EQ(e.data, std::filesystem::absolute("folder"));
 }
 
 TEST(OptionTable, FillsPositionalRowsInOrder) {
@@ -91,7 +91,7 @@ TEST(OptionTable, FillsPositionalRowsInOrder) {
   e.table.positional("data");
   e.table.positional("name");
   e.table.parse({"first", "--batch_size", "3", "second"});
-  EXPECT_EQ(e.data, "first");
+  EXPECT_EQ(e.data, std::filesystem::absolute("first"));
   EXPECT_EQ(e.name, "second");
 }
 
@@ -100,7 +100,7 @@ TEST(OptionTable, PositionalRowGivenAsFlagIsTaken) {
   e.table.positional("data");
   e.table.positional("name");
   e.table.parse({"--data", "x", "y"});
-  EXPECT_EQ(e.data, "x");
+  EXPECT_EQ(e.data, std::filesystem::absolute("x"));
   EXPECT_EQ(e.name, "y");
 }
 
@@ -109,6 +109,36 @@ TEST(OptionTable, EmptyValueAfterEqualsIsTheValue) {
   e.table.parse({"--name=", "--batch_size=5"});
   EXPECT_EQ(e.name, "");
   EXPECT_EQ(e.batch_size, 5);
+}
+
+TEST(OptionTable, PathsGivenAreMadeAbsolute) {
+  Everything e;
+  e.table.parse({"--data=a/./b/../c/"});
+  EXPECT_EQ(e.data, std::filesystem::current_path() / "a" / "c");
+  e.table.parse({"--data=/x"});
+  EXPECT_EQ(e.data, "/x");
+}
+
+TEST(OptionTable, EmptyPathIsRefusedAsAFlagAndMeansUnsetInAFile) {
+  Everything e;
+  EXPECT_EQ(refusal([&] { e.table.parse({"--data="}); }), "--data: needs a path, received \"\"");
+  const TemporaryFolder folder;
+  e.table.read_file(folder.write("a.toml", "data = \"\"\n"));
+  EXPECT_TRUE(e.data.empty());
+}
+
+TEST(OptionTable, AdoptingSaysWhatWasSetOtherwise) {
+  Everything from, into;
+  from.table.parse({"--batch_size=5", "--name=a", "--data=/x"});
+  const TemporaryFolder folder;
+  const auto file = folder.write("config.toml", from.table.to_toml());
+  into.table.parse({"--batch_size=7", "--data=/x"});
+  EXPECT_EQ(into.table.adopt_file(file, {"Data"}),
+            std::vector<std::string>{"batch_size = 7 overrides 5"});
+  EXPECT_EQ(into.batch_size, 7);
+  EXPECT_EQ(into.name, "run");  // of another group
+  EXPECT_EQ(into.table.adopt_file(file, {"Data", "Training"}).size(), 1U);
+  EXPECT_EQ(into.name, "a");
 }
 
 TEST(OptionTable, NegativeNumberIsAValue) {
