@@ -17,6 +17,7 @@
 #include "pca/sidecar.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
