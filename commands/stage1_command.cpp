@@ -7,16 +7,11 @@ namespace dimred::commands {
 namespace {
 
 void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& options) {
-  using Kind = schedules::ScheduleKind;
   table.group("Schedule");
   table.add_choice("schedule",
                    &options.kind,
                    "shape of the learning rate after the warm-up",
-                   {{"constant", Kind::constant},
-                    {"linear", Kind::linear},
-                    {"cosine", Kind::cosine},
-                    {"polynomial", Kind::polynomial},
-                    {"step", Kind::step}});
+                   schedules::schedule_kinds());
   table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
   table.add("warmup_epochs",
             &options.warmup_epochs,
@@ -96,10 +91,9 @@ int stage1_command(const std::vector<std::string>& arguments) {
   }
   options.epochs = common.run.epochs;
   const auto config = table.to_toml();
-  auto& schedule = options.schedule;
-  if (schedule.total_epochs == 0) schedule.total_epochs = static_cast<double>(options.epochs);
-  if (schedule.anneal_from_epoch >= 0)
-    schedule.anneal_to_epoch = static_cast<double>(options.epochs);
+  const auto epochs = static_cast<double>(options.epochs);
+  if (options.schedule.anneal_from_epoch >= 0) options.schedule.anneal_to_epoch = epochs;
+  options.schedule = schedules::with_total(options.schedule, epochs);
   stage1::validate(options);
 
   auto setup = training::make_setup(common);

@@ -217,11 +217,6 @@ Basis load_basis(const std::filesystem::path& npy,
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
   basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
-  basis.layout_checked = sidecar && !sidecar->layout_hash.empty();
-  if (sidecar) {
-    const auto first = sidecar->singular_values.begin();
-    basis.singular_values.assign(first, first + basis.components);
-  }
   const Load load{npy, *matrix, sidecar, target, basis};
   const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
   load_values(load, threads);

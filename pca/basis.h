@@ -13,12 +13,10 @@ namespace dimred::pca {
 
 /// A rank's columns of P, in memory order.
 struct Basis {
-  std::int64_t components = 0;          // k
-  std::int64_t columns = 0;             // memory columns of the shard, padding included (zeros)
-  std::vector<float> values;            // [k x columns], row-major
-  std::vector<double> singular_values;  // [k] from the sidecar; empty without one
-  bool layout_checked = false;          // the sidecar's layout hash agreed with the model's
-  double orthonormality_error = 0;      // max |P P' - I| over all ranks' columns; NaN: not checked
+  std::int64_t components = 0;      // k
+  std::int64_t columns = 0;         // memory columns of the shard, padding included (zeros)
+  std::vector<float> values;        // [k x columns], row-major
+  double orthonormality_error = 0;  // max |P P' - I| over all ranks' columns; NaN: not checked
 };
 
 struct BasisFile {

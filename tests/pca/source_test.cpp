@@ -117,8 +117,7 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   const FitReport report = fit(*source, testing::options_of(4), folder / "p.npy");
   EXPECT_EQ(report.bytes_read, bytes + 2 * 12 * layout.file_size * 4);
   EXPECT_EQ(read_basis_header(folder / "p.npy").layout_hash, layout.hash);
-  const layout::Shard all = layout::shard_of(layout, 0, 1);
-  EXPECT_TRUE(load_basis(folder / "p.npy", layout, all).layout_checked);
+  EXPECT_NO_THROW(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)));
 
   // The same number of parameters in another arrangement is another model.
   std::vector<layout::Parameter> parameters(1);
