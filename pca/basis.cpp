@@ -1,12 +1,12 @@
 #include "pca/basis.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
 #include "pca/lines.h"
@@ -106,15 +106,15 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
     const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
-    const auto bad = std::ranges::find_if(row, [](float v) { return !std::isfinite(v); });
-    require_environment(bad == row.end(),
+    const auto bad = checkpoints::first_not_finite(row);
+    require_environment(!bad,
                         kPlace,
                         "'",
                         load.path.string(),
                         "' is damaged: row ",
                         j,
                         " holds a value that is not finite at column ",
-                        begin + (bad - row.begin()));
+                        begin + bad.value_or(0));
     load.target.scatter(begin,
                         row,
                         std::span(load.basis.values)

@@ -160,6 +160,21 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   EXPECT_EQ(source->layout_json().find("running_mean"), std::string::npos);
 }
 
+TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {
+  const TemporaryFolder folder;
+  const std::string header = R"({"a":{"dtype":"F64","shape":[3],"data_offsets":[0,24]}})";
+  for (int i = 0; i < 3; ++i) {
+    put_file(folder / concat(i, ".safetensors"),
+             bytes_of_values<std::uint64_t>({header.size()}) + header +
+                 bytes_of_values<double>({1.0 * i, 2.0 * i * i, i == 1 ? 1e39 : 3}));
+  }
+  const auto source = open_source(folder.path());
+  const std::string text = thrown<std::invalid_argument>(
+      [&] { fit(*source, testing::options_of(1), folder / "p.npy"); });
+  EXPECT_NE(text.find("received inf in row 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("1.safetensors), column 2"), std::string::npos) << text;
+}
+
 TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& name) {
