@@ -57,10 +57,11 @@ void check_sidecar(const std::filesystem::path& npy,
                       "' is another one");
 }
 
-void check_model(const std::filesystem::path& npy,
-                 const SnapshotSource& matrix,
-                 const layout::Layout& layout,
-                 const std::optional<Sidecar>& sidecar) {
+/// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
+layout::Layout layout_of_columns(const std::filesystem::path& npy,
+                                 const SnapshotSource& matrix,
+                                 const layout::Layout& layout,
+                                 const std::optional<Sidecar>& sidecar) {
   require(matrix.columns() == layout.file_size,
           kPlace,
           "needs k x M with M = ",
@@ -72,9 +73,14 @@ void check_model(const std::filesystem::path& npy,
           " in '",
           npy.string(),
           "'");
-  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) return;
+  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
+    return layout;
+  }
+  const auto moved = at_file_offsets(layout, layout_from_json(sidecar->layout_json));
+  if (moved) return *moved;
   const std::string difference = layout::first_difference(layout, sidecar->layout_json);
-  require(false, kPlace, "'", npy.string(), "' belongs to another model: ", difference);
+  throw std::invalid_argument(
+      concat('[', kPlace, "] '", npy.string(), "' belongs to another model: ", difference));
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
@@ -205,14 +211,14 @@ Basis load_basis(const std::filesystem::path& npy,
   const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
   const std::optional<Sidecar> sidecar = read_sidecar(npy);
   if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
-  check_model(npy, *matrix, layout, sidecar);
+  const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
   require(components >= 0 && components <= matrix->rows(),
           kPlace,
           "needs components of 1 to ",
           matrix->rows(),
           " rows (0: all), received ",
           components);
-  const ShardTarget target(layout, shard);
+  const ShardTarget target(columns, shard);
   Basis basis;
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();

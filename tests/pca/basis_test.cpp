@@ -4,37 +4,18 @@
 
 #include <cmath>
 
-#include "layout/layout.h"
 #include "layout/shard.h"
 #include "support/errors.h"
 #include "tests/pca/matrices.h"
+#include "tests/pca/models.h"
 
 namespace dimred::pca {
 namespace {
 
+using testing::in_memory_order;
 using testing::Matrix;
-
-/// 4-D weights in both memory formats, a matrix, and sizes that no 16 divides.
-layout::Layout model(bool channels_last = true) {
-  const auto format =
-      channels_last ? layout::MemoryFormat::channels_last : layout::MemoryFormat::contiguous;
-  std::vector<layout::Parameter> parameters(5);
-  parameters[0].name = "conv1.weight";
-  parameters[0].shape = {8, 3, 3, 3};
-  parameters[0].memory_format = format;
-  parameters[1].name = "conv1.bias";
-  parameters[1].shape = {7};
-  parameters[2].name = "conv2.weight";
-  parameters[2].shape = {16, 8, 5, 5};
-  parameters[2].memory_format = format;
-  parameters[3].name = "dense.weight";
-  parameters[3].shape = {130, 131};
-  parameters[4].name = "dense.bias";
-  parameters[4].shape = {130};
-  return layout::make_layout(parameters);
-}
-
-layout::Shard whole(const layout::Layout& layout) { return layout::shard_of(layout, 0, 1); }
+using testing::model;
+using testing::whole;
 
 /// A k x M .npy as NumPy would write it.
 template <class T>
@@ -52,18 +33,6 @@ void write_npy(const std::filesystem::path& path, const Matrix& rows, bool fortr
   put_file(path,
            header + std::string(reinterpret_cast<const char*>(values.data()),
                                 values.size() * sizeof(T)));
-}
-
-/// Row by row what layout::file_to_memory makes of it.
-std::vector<float> in_memory_order(const layout::Layout& layout, const Matrix& rows) {
-  std::vector<float> all;
-  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-    const std::vector<float> file = testing::to_float(rows.row(i));
-    std::vector<float> memory(static_cast<std::size_t>(layout.memory_size));
-    layout::file_to_memory(layout, file, memory);
-    all.insert(all.end(), memory.begin(), memory.end());
-  }
-  return all;
 }
 
 TEST(LoadBasis, ReadsBothOrdersAndTypesIntoMemoryOrder) {
