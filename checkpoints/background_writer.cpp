@@ -1,30 +1,10 @@
 #include "checkpoints/background_writer.h"
 
-#include <chrono>
 #include <utility>
 
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
-namespace {
-
-/// Adds the seconds of its own life to a counter.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
-
 BackgroundWriter::BackgroundWriter(std::size_t max_pending) : max_pending_(max_pending) {
   require(max_pending >= 1, "BackgroundWriter", "needs max_pending >= 1, received 0");
   thread_ = std::thread(&BackgroundWriter::run, this);
@@ -40,7 +20,6 @@ BackgroundWriter::~BackgroundWriter() {
 }
 
 void BackgroundWriter::submit(std::function<void()> job) {
-  const Stopwatch stopwatch(seconds_blocked_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.size() < max_pending_ || failure_; });
   rethrow();
@@ -49,7 +28,6 @@ void BackgroundWriter::submit(std::function<void()> job) {
 }
 
 void BackgroundWriter::wait() {
-  const Stopwatch stopwatch(seconds_blocked_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
   rethrow();

@@ -22,8 +22,6 @@ class BackgroundWriter {
   void submit(std::function<void()> job);
   /// Until the queue is empty; rethrows the first failure.
   void wait();
-  /// Seconds the caller spent waiting in submit() and wait().
-  double seconds_blocked() const { return seconds_blocked_; }
 
  private:
   void run();
@@ -36,7 +34,6 @@ class BackgroundWriter {
   bool busy_ = false;
   bool stopping_ = false;
   std::exception_ptr failure_;
-  double seconds_blocked_ = 0;
   std::thread thread_;
 };
 

@@ -8,7 +8,6 @@
 
 namespace dimred::checkpoints {
 
-using dimred::bytes_of;
 using dimred::digest;
 using dimred::DigestStream;
 

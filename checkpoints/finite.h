@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -9,20 +11,27 @@
 
 namespace dimred::checkpoints {
 
+/// Index of the first value that is not finite.
+inline std::optional<std::ptrdiff_t> first_not_finite(std::span<const float> values) {
+  const auto bad = std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
+  if (bad == values.end()) return std::nullopt;
+  return bad - values.begin();
+}
+
 /// Throws std::invalid_argument with the first index whose value is not finite.
 inline void require_finite(std::span<const float> values,
                            std::string_view place,
                            std::string_view name) {
-  const auto bad = std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
-  if (bad == values.end()) return;
+  const auto bad = first_not_finite(values);
+  if (!bad) return;
   require(false,
           place,
           "needs finite values, received ",
-          *bad,
+          values[static_cast<std::size_t>(*bad)],
           " in ",
           name,
           '[',
-          bad - values.begin(),
+          *bad,
           ']');
 }
 

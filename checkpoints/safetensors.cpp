@@ -1,46 +1,20 @@
 #include "checkpoints/safetensors.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "checkpoints/atomic_file.h"
+#include "checkpoints/finite.h"
+#include "checkpoints/float_formats.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
 namespace {
 
 constexpr std::int64_t kLargestHeader = 100'000'000;  // the format's own limit
-
-/// Sign, 5 bits of exponent, 10 of mantissa; IEEE 754-2008 binary16.
-float from_half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int mantissa = bits & 1023;
-  float value = std::ldexp(static_cast<float>(mantissa | (exponent != 0 ? 1024 : 0)),
-                           (exponent != 0 ? exponent : 1) - 25);
-  if (exponent == 31) {  // infinity, or NaN with its payload
-    value = std::bit_cast<float>(0x7F800000U | static_cast<std::uint32_t>(mantissa) << 13);
-  }
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-/// The upper half of a float32.
-float from_bfloat(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-float from_double(double value) {
-  const auto rounded = static_cast<float>(value);
-  require_environment(std::isinf(value) || !std::isinf(rounded),
-                      "safetensors",
-                      value,
-                      " is beyond the float32 range");
-  return rounded;
-}
 
 template <class Stored, class Value, class Convert>
 std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Convert convert) {
@@ -73,6 +47,15 @@ std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Conv
                                   rule,
                                   ", received ",
                                   tensor.dtype));
+}
+
+std::vector<float> read_floats(const InputFile& file, const TensorInfo& tensor) {
+  const auto same = [](float value) { return value; };
+  if (tensor.dtype == "F32") return read_as<float, float>(file, tensor, same);
+  if (tensor.dtype == "F64") return read_as<double, float>(file, tensor, from_double);
+  if (tensor.dtype == "F16") return read_as<std::uint16_t, float>(file, tensor, from_half);
+  if (tensor.dtype == "BF16") return read_as<std::uint16_t, float>(file, tensor, from_bfloat);
+  refuse(file, tensor, "one of F32, F64, F16, BF16");
 }
 
 /// Header text padded with spaces, so that the data starts at a multiple of 8 bytes.
@@ -109,6 +92,7 @@ void check_tensors(const std::vector<FloatTensor>& tensors) {
             tensor.name,
             "' needs as many values as its shape has, received ",
             tensor.values.size());
+    require_finite(tensor.values, "safetensors", tensor.name);
   }
 }
 
@@ -147,12 +131,17 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
 
 std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor) {
   const InputFile file(path);
-  const auto same = [](float value) { return value; };
-  if (tensor.dtype == "F32") return read_as<float, float>(file, tensor, same);
-  if (tensor.dtype == "F64") return read_as<double, float>(file, tensor, from_double);
-  if (tensor.dtype == "F16") return read_as<std::uint16_t, float>(file, tensor, from_half);
-  if (tensor.dtype == "BF16") return read_as<std::uint16_t, float>(file, tensor, from_bfloat);
-  refuse(file, tensor, "one of F32, F64, F16, BF16");
+  std::vector<float> values = read_floats(file, tensor);
+  const auto bad = first_not_finite(values);
+  require_environment(!bad,
+                      "safetensors",
+                      "'",
+                      path.string(),
+                      "': \"",
+                      tensor.name,
+                      "\" needs values that are finite as float32, received another at element ",
+                      bad.value_or(0));
+  return values;
 }
 
 std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,

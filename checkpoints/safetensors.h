@@ -29,8 +29,9 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
 /// are counted from the start of the data.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
 
-/// One tensor as float32 (F32, F64, F16 and BF16 are converted; others are refused, and so is a
-/// finite F64 value beyond the float32 range).
+/// One tensor as float32: F32, F64, F16 and BF16 are converted (checkpoints/float_formats.h).
+/// Throws std::runtime_error for another type, and for a value that is not finite as float32: NaN,
+/// an infinity, or an F64 beyond the float32 range.
 std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor);
 /// One tensor as int64 (I64, I32, U8).
 std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
@@ -43,7 +44,7 @@ struct FloatTensor {
 };
 
 /// Writes F32 tensors, sorted as given, atomically. Throws std::invalid_argument when a name
-/// repeats or a shape does not have as many elements as there are values.
+/// repeats, a shape does not have as many elements as there are values, or a value is not finite.
 void write_safetensors(const std::filesystem::path& path, const std::vector<FloatTensor>& tensors);
 
 }  // namespace dimred::checkpoints

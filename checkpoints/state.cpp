@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
-#include <limits>
 #include <span>
 
 #include "checkpoints/atomic_file.h"
@@ -176,13 +175,6 @@ bool is_state(const fs::path& folder) {
   if (file.size() < std::ssize(start)) return false;
   file.read(0, std::as_writable_bytes(std::span(start)));
   return start == kHead;
-}
-
-double number_or_nan(const json& value) {
-  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  require_environment(
-      value.is_number(), "state", "needs a number or null, received ", value.dump());
-  return value.get<double>();
 }
 
 }  // namespace dimred::checkpoints

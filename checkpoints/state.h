@@ -21,7 +21,7 @@ struct State {
 
 /// Writes `folder` durably: everything into <folder>.tmp, each file fsynced, the folder renamed,
 /// its parent fsynced; an older folder of that name is replaced in one step. A NaN or infinite
-/// scalar becomes null (see number_or_nan). Throws std::invalid_argument if a vector holds a
+/// scalar becomes null. Throws std::invalid_argument if a vector holds a
 /// non-finite value or a name is not made of letters, digits, '_', '-', '.'; std::runtime_error on
 /// I/O errors. One writer at a time.
 void write_state(const std::filesystem::path& folder, const State& state);
@@ -34,9 +34,6 @@ State read_state(const std::filesystem::path& folder);
 nlohmann::json read_state_header(const std::filesystem::path& folder);
 
 bool is_state(const std::filesystem::path& folder);
-
-/// A scalar back from its JSON form: null is NaN. Throws std::runtime_error unless it is a number.
-double number_or_nan(const nlohmann::json& value);
 
 /// A folder of states, named state_<step, 8 digits>.
 class StateStore {

@@ -1,12 +1,12 @@
 #include "pca/basis.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
 #include "pca/lines.h"
@@ -17,6 +17,7 @@
 #include "pca/sidecar.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
@@ -56,10 +57,11 @@ void check_sidecar(const std::filesystem::path& npy,
                       "' is another one");
 }
 
-void check_model(const std::filesystem::path& npy,
-                 const SnapshotSource& matrix,
-                 const layout::Layout& layout,
-                 const std::optional<Sidecar>& sidecar) {
+/// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
+layout::Layout layout_of_columns(const std::filesystem::path& npy,
+                                 const SnapshotSource& matrix,
+                                 const layout::Layout& layout,
+                                 const std::optional<Sidecar>& sidecar) {
   require(matrix.columns() == layout.file_size,
           kPlace,
           "needs k x M with M = ",
@@ -71,9 +73,14 @@ void check_model(const std::filesystem::path& npy,
           " in '",
           npy.string(),
           "'");
-  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) return;
+  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
+    return layout;
+  }
+  const auto moved = at_file_offsets(layout, layout_from_json(sidecar->layout_json));
+  if (moved) return *moved;
   const std::string difference = layout::first_difference(layout, sidecar->layout_json);
-  require(false, kPlace, "'", npy.string(), "' belongs to another model: ", difference);
+  throw std::invalid_argument(
+      concat('[', kPlace, "] '", npy.string(), "' belongs to another model: ", difference));
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
@@ -105,15 +112,15 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
     const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
-    const auto bad = std::ranges::find_if(row, [](float v) { return !std::isfinite(v); });
-    require_environment(bad == row.end(),
+    const auto bad = checkpoints::first_not_finite(row);
+    require_environment(!bad,
                         kPlace,
                         "'",
                         load.path.string(),
                         "' is damaged: row ",
                         j,
                         " holds a value that is not finite at column ",
-                        begin + (bad - row.begin()));
+                        begin + bad.value_or(0));
     load.target.scatter(begin,
                         row,
                         std::span(load.basis.values)
@@ -204,23 +211,20 @@ Basis load_basis(const std::filesystem::path& npy,
   const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
   const std::optional<Sidecar> sidecar = read_sidecar(npy);
   if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
-  check_model(npy, *matrix, layout, sidecar);
+  const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
   require(components >= 0 && components <= matrix->rows(),
           kPlace,
-          "needs components of 1 to ",
+          "'",
+          npy.string(),
+          "' has ",
           matrix->rows(),
-          " rows (0: all), received ",
+          " components, n_component needs at most that many, received ",
           components);
-  const ShardTarget target(layout, shard);
+  const ShardTarget target(columns, shard);
   Basis basis;
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
   basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
-  basis.layout_checked = sidecar && !sidecar->layout_hash.empty();
-  if (sidecar) {
-    const auto first = sidecar->singular_values.begin();
-    basis.singular_values.assign(first, first + basis.components);
-  }
   const Load load{npy, *matrix, sidecar, target, basis};
   const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
   load_values(load, threads);

@@ -13,12 +13,10 @@ namespace dimred::pca {
 
 /// A rank's columns of P, in memory order.
 struct Basis {
-  std::int64_t components = 0;          // k
-  std::int64_t columns = 0;             // memory columns of the shard, padding included (zeros)
-  std::vector<float> values;            // [k x columns], row-major
-  std::vector<double> singular_values;  // [k] from the sidecar; empty without one
-  bool layout_checked = false;          // the sidecar's layout hash agreed with the model's
-  double orthonormality_error = 0;      // max |P P' - I| over all ranks' columns; NaN: not checked
+  std::int64_t components = 0;      // k
+  std::int64_t columns = 0;         // memory columns of the shard, padding included (zeros)
+  std::vector<float> values;        // [k x columns], row-major
+  double orthonormality_error = 0;  // max |P P' - I| over all ranks' columns; NaN: not checked
 };
 
 struct BasisFile {
@@ -33,12 +31,14 @@ struct BasisFile {
 BasisFile read_basis_header(const std::filesystem::path& npy);
 
 /// Loads the columns of `shard` of a k x M .npy (both orders, float32 or float64) into memory
-/// order. Checked: shape against the layout, layout hash where a sidecar stands beside it, block
-/// digests where the sidecar has them, finiteness, orthonormality (|P P' - I| <= tolerance; pass 0
-/// to skip; `reduce` sums P P' over the ranks, and without it only a shard of all columns is
-/// checked). `components` > 0 takes the first so many rows. Throws std::invalid_argument for
-/// another model's matrix or rows that are not orthonormal (says the error measured),
-/// std::runtime_error for a damaged file.
+/// order. The columns are those of the layout, in file order; where a sidecar stands beside it, its
+/// layout may hold the same parameters in another order (safetensors files are sorted by type and
+/// name), and each is found by its name. Checked: shape against the layout, the sidecar's names and
+/// shapes, block digests where the sidecar has them, finiteness, orthonormality (|P P' - I| <=
+/// tolerance; pass 0 to skip; `reduce` sums P P' over the ranks, and without it only a shard of all
+/// columns is checked). `components` > 0 takes the first so many rows.
+/// Throws std::invalid_argument for another model's matrix or rows that are not orthonormal (says
+/// the error measured), std::runtime_error for a damaged file.
 /// Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
 /// columns they lie in); memory: the shard and 2 digest blocks.
 Basis load_basis(const std::filesystem::path& npy,

@@ -13,6 +13,7 @@
 #include "pca/sidecar.h"
 #include "pca/source.h"
 #include "support/errors.h"
+#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {

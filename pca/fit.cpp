@@ -14,6 +14,7 @@
 #include "pca/passes.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {

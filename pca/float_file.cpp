@@ -1,26 +1,11 @@
 #include "pca/float_file.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+
+#include "checkpoints/float_formats.h"
 
 namespace dimred::pca {
 namespace {
-
-float from_half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const auto fraction = static_cast<float>(bits & 1023);
-  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
-  if (exponent == 31) return sign * (fraction == 0 ? INFINITY : NAN);
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
-}
-
-float from_bfloat(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-float from_double(double value) { return static_cast<float>(value); }
 
 template <class T>
 void read_converted(const checkpoints::InputFile& file,
@@ -41,11 +26,13 @@ void read_run(const checkpoints::InputFile& file,
     case FloatType::f32:
       return file.read(run.offset + 4 * first, std::as_writable_bytes(out));
     case FloatType::f64:
-      return read_converted<double>(file, run.offset + 8 * first, out, from_double);
+      return read_converted<double>(file, run.offset + 8 * first, out, checkpoints::from_double);
     case FloatType::f16:
-      return read_converted<std::uint16_t>(file, run.offset + 2 * first, out, from_half);
+      return read_converted<std::uint16_t>(
+          file, run.offset + 2 * first, out, checkpoints::from_half);
     case FloatType::bf16:
-      return read_converted<std::uint16_t>(file, run.offset + 2 * first, out, from_bfloat);
+      return read_converted<std::uint16_t>(
+          file, run.offset + 2 * first, out, checkpoints::from_bfloat);
   }
 }
 

@@ -23,7 +23,8 @@ struct FloatRun {
   std::int64_t offset = 0;
 };
 
-/// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32.
+/// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
+/// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).
 void read_runs(const checkpoints::InputFile& file,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,

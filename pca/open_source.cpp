@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "checkpoints/list_files.h"
 #include "pca/npy_matrix.h"
@@ -11,10 +12,18 @@ namespace {
 
 std::vector<std::filesystem::path> listed_files(const std::filesystem::path& list) {
   std::ifstream lines(list);
+  std::set<std::filesystem::path> seen;
   std::vector<std::filesystem::path> files;
   for (std::string line; std::getline(lines, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) files.push_back(list.parent_path() / line);
+    if (line.empty()) continue;
+    files.push_back(list.parent_path() / line);
+    require(seen.insert(files.back().lexically_normal()).second,
+            "pca::open_source",
+            "needs each snapshot once, '",
+            list.string(),
+            "' lists twice: ",
+            line);
   }
   require(
       !files.empty(), "pca::open_source", "needs a list of files, '", list.string(), "' is empty");

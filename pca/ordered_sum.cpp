@@ -1,7 +1,5 @@
 #include "pca/ordered_sum.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -101,12 +99,6 @@ void for_each_index(std::int64_t count,
   ordered_sum(count, threads, 0, [&work]() -> BlockWork {
     return [&work](std::int64_t index, std::span<double>) { work(index); };
   });
-}
-
-std::int64_t available_threads() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
-  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 }  // namespace dimred::pca

@@ -24,7 +24,4 @@ void for_each_index(std::int64_t count,
                     std::int64_t threads,
                     const std::function<void(std::int64_t)>& work);
 
-/// Cores that this process may run on.
-std::int64_t available_threads();
-
 }  // namespace dimred::pca

@@ -38,7 +38,7 @@ void check_output(const std::filesystem::path& output, const SnapshotSource& sou
               shown);
     }
   }
-  read_sidecar(output);  // throws when the file in its place is none
+  require_replaceable(output);
 }
 
 Sidecar sidecar_of(const SnapshotSource& source,

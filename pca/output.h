@@ -13,8 +13,8 @@
 namespace dimred::pca {
 
 /// Throws std::invalid_argument when `output` does not end in .npy, its folder is missing, it is a
-/// folder, it is one of the source's files, or a file that is no sidecar stands in its sidecar's
-/// place.
+/// folder, it is one of the source's files, or a file that is no sidecar (whole or damaged) stands
+/// in its sidecar's place.
 void check_output(const std::filesystem::path& output, const SnapshotSource& source);
 
 Sidecar sidecar_of(const SnapshotSource& source,

@@ -1,8 +1,24 @@
 #include "pca/shard_target.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace dimred::pca {
+
+std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
+                                              const layout::Layout& file) {
+  if (network.entries.size() != file.entries.size()) return std::nullopt;
+  std::map<std::string_view, const layout::Entry*> in_file;
+  for (const layout::Entry& entry : file.entries) in_file.emplace(entry.name, &entry);
+  layout::Layout moved = network;
+  for (layout::Entry& entry : moved.entries) {
+    const auto found = in_file.find(entry.name);
+    if (found == in_file.end() || found->second->shape != entry.shape) return std::nullopt;
+    entry.file_offset = found->second->file_offset;
+  }
+  return moved;
+}
 
 ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shard)
     : columns_(shard.memory_columns()) {

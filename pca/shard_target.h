@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,11 @@
 #include "layout/shard.h"
 
 namespace dimred::pca {
+
+/// `network` with the file offsets that its parameters have in `file`, another order of the same
+/// (name, shape) set; nullopt when the sets differ.
+std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
+                                              const layout::Layout& file);
 
 /// Where a shard's elements come from (file columns) and go to (columns of a shard-local vector in
 /// memory order).

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "dimred-pca 1";
+constexpr std::string_view kStart = "{\n \"format\": \"dimred-pca 1\",";  // of every sidecar's text
 
 std::string text_of(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -47,18 +48,29 @@ Sidecar from_json(const Json& json) {
   return sidecar;
 }
 
-Json read_verified(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  Json json = Json::parse(text, nullptr, false);
-  require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
-  require(json.is_object() && json.value("format", Json()) == kFormat,
+std::string text_of_file(const std::filesystem::path& path) {
+  require(
+      std::filesystem::is_regular_file(path), "pca", "'", path.string(), "' needs to be a file");
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Throws std::invalid_argument unless the text starts as our sidecars do.
+void require_ours(std::string_view text, const std::filesystem::path& path) {
+  require(text.starts_with(kStart),
           "pca",
           "'",
           path.string(),
           "' needs to be the sidecar of the matrix beside it (format '",
           kFormat,
           "'), received another file; move it away");
+}
+
+Json read_verified(const std::filesystem::path& path) {
+  const std::string text = text_of_file(path);
+  require_ours(text, path);
+  Json json = Json::parse(text, nullptr, false);
+  require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "pca",
                       "'",
@@ -99,7 +111,13 @@ std::string to_json(const Sidecar& sidecar) {
   };
   json["checksum"] = std::string(32, '0');
   std::string text = text_of(json);
+  check(text.starts_with(kStart), "a sidecar's text starts with its format");
   return text.replace(text.rfind(std::string(32, '0')), 32, checksum_of(text));
+}
+
+void require_replaceable(const std::filesystem::path& npy) {
+  const std::filesystem::path path = sidecar_path(npy);
+  if (std::filesystem::exists(path)) require_ours(text_of_file(path), path);
 }
 
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {

@@ -33,8 +33,12 @@ std::filesystem::path sidecar_path(const std::filesystem::path& npy);
 /// Ends with a checksum of itself.
 std::string to_json(const Sidecar& sidecar);
 
-/// nullopt when no file stands there. Throws std::invalid_argument when it is none of ours (a fit
-/// must not replace it, a load must not trust it), std::runtime_error when it is damaged.
+/// Throws std::invalid_argument when a file that is none of ours stands there: a fit must not
+/// replace it. One of ours may be damaged.
+void require_replaceable(const std::filesystem::path& npy);
+
+/// nullopt when no file stands there. Throws std::invalid_argument when it is none of ours,
+/// std::runtime_error when it is damaged.
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy);
 
 /// The table of a layout from its text (contiguous, in order). Throws std::runtime_error.

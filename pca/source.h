@@ -45,7 +45,8 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<float> values,
                                               std::int64_t columns);
 
 /// A folder of snapshots (.h5) or of safetensors files (natural number order; float tensors in
-/// file order, one after another, without BatchNorm's running statistics), a text file listing such
+/// file order, which Python sorts by type and name, without BatchNorm's running statistics; the
+/// sidecar says which order, and load_basis finds each by its name), a text file listing such
 /// files line by line (.txt; relative to its folder), or one n x M .npy (C or Fortran order,
 /// float32 or float64). All digests are verified here, in parallel.
 /// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file

@@ -27,9 +27,4 @@ class DigestStream {
   std::unique_ptr<State> state_;
 };
 
-template <class T>
-std::span<const std::byte> bytes_of(std::span<const T> values) {
-  return std::as_bytes(values);
-}
-
 }  // namespace dimred

@@ -285,10 +285,6 @@ std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& fi
   return overridden;
 }
 
-void OptionTable::set(std::string_view name, const std::string& value) {
-  apply(known(name), value, concat("--", name), OptionOrigin::flag);
-}
-
 OptionOrigin OptionTable::origin(std::string_view name) const {
   return const_cast<OptionTable*>(this)->known(name).origin;
 }

@@ -108,9 +108,6 @@ class OptionTable {
   std::vector<std::string> adopt_file(const std::filesystem::path& file,
                                       const std::vector<std::string>& groups);
 
-  /// Sets one option by name from text, as a flag would.
-  void set(std::string_view name, const std::string& value);
-
   bool was_set(std::string_view name) const;  // by file or flag
   OptionOrigin origin(std::string_view name) const;
   std::string help() const;     // 100 columns

@@ -88,8 +88,6 @@ std::uint32_t RandomStream::below(std::uint32_t bound) {
   return high_word(product);
 }
 
-float RandomStream::uniform() { return static_cast<float>(next() >> 8) * 0x1p-24F; }
-
 std::uint64_t permuted(std::uint64_t position,
                        std::uint64_t size,
                        std::uint64_t seed,

@@ -34,8 +34,6 @@ class RandomStream {
   /// Uniform in [0, bound), without modulo bias (Lemire, "Fast random integer generation in an
   /// interval", 2019). Throws std::invalid_argument unless bound >= 1.
   std::uint32_t below(std::uint32_t bound);
-  /// Uniform in [0, 1), 24 bits.
-  float uniform();
 
  private:
   std::array<std::uint32_t, 2> key_;

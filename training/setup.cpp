@@ -3,13 +3,13 @@
 #include <malloc.h>
 
 #include <numeric>
-#include <thread>
 
 #include "data/idx.h"
 #include "data/statistics.h"
 #include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
+#include "support/threads.h"
 
 namespace dimred::training {
 namespace {
@@ -142,8 +142,7 @@ Setup make_setup(const CommonOptions& options) {
   keep_freed_memory();
   Setup setup;
   setup.communicator = distributed::connect();
-  const auto threads =
-      options.run.threads > 0 ? options.run.threads : std::thread::hardware_concurrency();
+  const auto threads = options.run.threads > 0 ? options.run.threads : available_threads();
   torch::set_num_threads(static_cast<int>(threads));
   setup.device = parse_device(options.run.device);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);

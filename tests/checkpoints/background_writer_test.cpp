@@ -64,7 +64,6 @@ TEST(BackgroundWriter, SubmitWaitsWhileTheQueueIsFull) {
   trainer.join();
   writer.wait();
   EXPECT_EQ(submitted, 5);
-  EXPECT_GE(writer.seconds_blocked(), .04);
 }
 
 TEST(BackgroundWriter, ReleasesWhatAJobHoldsBeforeWaitReturns) {

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "checkpoints/float_formats.h"
+#include "support/errors.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
@@ -26,7 +29,7 @@ TEST(Safetensors, ComesBackAsWritten) {
   const std::vector<FloatTensor> tensors{{"z.weight", {2, 3}, {1, -0.0F, 3, 4, 5, 6e-45F}},
                                          {"a.scale", {}, {7}},
                                          {"none", {0, 4}, {}},
-                                         {"b", {2}, {8, NAN}}};
+                                         {"b", {2}, {8, 9}}};
   write_safetensors(folder / "t", tensors);
   const auto infos = read_safetensors_header(folder / "t");
   ASSERT_EQ(infos.size(), 4U);
@@ -43,54 +46,57 @@ TEST(Safetensors, ComesBackAsWritten) {
 // Bit patterns from IEEE 754-2008 binary16, table by hand; bfloat16 is the upper half of float32.
 TEST(Safetensors, ConvertsHalfPrecisionExactly) {
   const TemporaryFolder folder;
-  const std::vector<std::uint16_t> half{0x0000,
-                                        0x8000,
-                                        0x0001,
-                                        0x03FF,
-                                        0x0400,
-                                        0x3C00,
-                                        0xC000,
-                                        0x3555,
-                                        0x7BFF,
-                                        0x7C00,
-                                        0xFC00,
-                                        0x7E00};
-  const std::vector<std::uint16_t> brain{0x3F80, 0xC2F7, 0x0001, 0x7F80, 0x8000};
+  const std::vector<std::uint16_t> half{
+      0x0000, 0x8000, 0x0001, 0x03FF, 0x0400, 0x3C00, 0xC000, 0x3555, 0x7BFF};
+  const std::vector<std::uint16_t> brain{0x3F80, 0xC2F7, 0x0001, 0x8000};
   put_file(folder / "t",
-           file_text(R"({"h":{"dtype":"F16","shape":[12],"data_offsets":[0,24]},)"
-                     R"("b":{"dtype":"BF16","shape":[5],"data_offsets":[24,34]}})",
+           file_text(R"({"h":{"dtype":"F16","shape":[9],"data_offsets":[0,18]},)"
+                     R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[18,26]}})",
                      raw(half) + raw(brain)));
   const auto infos = read_safetensors_header(folder / "t");
   const auto h = read_float_tensor(folder / "t", infos[0]);
-  const std::vector<float> expected{0.0F,
-                                    -0.0F,
-                                    0x1p-24F,
-                                    0x1.ff8p-15F,
-                                    0x1p-14F,
-                                    1.0F,
-                                    -2.0F,
-                                    0x1.554p-2F,
-                                    65504.0F,
-                                    INFINITY,
-                                    -INFINITY};
-  EXPECT_EQ(raw(std::vector<float>(h.begin(), h.end() - 1)), raw(expected));
-  EXPECT_TRUE(std::isnan(h.back()));
-  EXPECT_EQ(
-      raw(read_float_tensor(folder / "t", infos[1])),
-      raw(std::vector<float>{1.0F, -123.5F, std::bit_cast<float>(0x00010000U), INFINITY, -0.0F}));
+  const std::vector<float> expected{
+      0.0F, -0.0F, 0x1p-24F, 0x1.ff8p-15F, 0x1p-14F, 1.0F, -2.0F, 0x1.554p-2F, 65504.0F};
+  EXPECT_EQ(raw(h), raw(expected));
+  EXPECT_EQ(raw(read_float_tensor(folder / "t", infos[1])),
+            raw(std::vector<float>{1.0F, -123.5F, std::bit_cast<float>(0x00010000U), -0.0F}));
 }
 
-TEST(Safetensors, RoundsDoublesAndRefusesThoseBeyondFloat) {
+TEST(FloatFormats, KeepWhatIsNotFinite) {
+  EXPECT_EQ(from_half(0x7C00), INFINITY);
+  EXPECT_EQ(from_half(0xFC00), -INFINITY);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(from_half(0xFE01)), 0xFFC02000U);  // NaN, its payload
+  EXPECT_EQ(from_bfloat(0x7F80), INFINITY);
+  EXPECT_EQ(from_double(-1e39), -INFINITY);
+  EXPECT_TRUE(std::isnan(from_double(NAN)));
+}
+
+TEST(Safetensors, RefusesValuesThatAreNotFiniteAsFloat) {
   const TemporaryFolder folder;
-  const std::string header = R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}})";
-  put_file(folder / "t", file_text(header, raw(std::vector<double>{0.1, -INFINITY})));
-  const auto infos = read_safetensors_header(folder / "t");
-  EXPECT_EQ(read_float_tensor(folder / "t", infos[0]), (std::vector<float>{0.1F, -INFINITY}));
-  put_file(folder / "t", file_text(header, raw(std::vector<double>{1, 1e39})));
-  EXPECT_NE(thrown<std::runtime_error>([&] {
-              read_float_tensor(folder / "t", infos[0]);
-            }).find("1e+39 is beyond"),
-            std::string::npos);
+  const auto read = [&](const std::string& type, const std::string& data) {
+    put_file(folder / "t",
+             file_text(concat(R"({"d":{"dtype":")",
+                              type,
+                              R"(","shape":[2],"data_offsets":[0,)",
+                              data.size(),
+                              "]}}"),
+                       data));
+    return read_float_tensor(folder / "t", read_safetensors_header(folder / "t")[0]);
+  };
+  using Doubles = std::vector<double>;
+  EXPECT_EQ(read("F64", raw(Doubles{0.1, -3e38})), (std::vector<float>{0.1F, -3e38F}));
+  for (const auto& [type, data] : std::vector<std::pair<std::string, std::string>>{
+           {"F64", raw(Doubles{1, 1e39})},
+           {"F64", raw(Doubles{1, -INFINITY})},
+           {"F32", raw(std::vector<float>{1, NAN})},
+           {"F16", raw(std::vector<std::uint16_t>{0, 0x7C00})},
+           {"BF16", raw(std::vector<std::uint16_t>{0, 0x7F80})}}) {
+    EXPECT_NE(thrown<std::runtime_error>([&] { read(type, data); })
+                  .find("\"d\" needs values that are finite as float32, received another at "
+                        "element 1"),
+              std::string::npos)
+        << type;
+  }
 }
 
 TEST(Safetensors, ReadsIntegersAndRefusesTheWrongKind) {
@@ -121,6 +127,7 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   write({{"__metadata__", {1}, {1}}});
   write({{"a", {2}, {1}}});
   write({{"a", {-1, -1}, {1}}});
+  write({{"a", {1}, {NAN}}});
   write({{"a", {INT64_MAX, 2}, {1}}});
   EXPECT_EQ(folder.count(), 0U);
 }

@@ -122,6 +122,30 @@ TEST_F(Pca, LeavesAnExistingSidecarAlone) {
   EXPECT_FALSE(fs::exists(output));
 }
 
+TEST_F(Pca, OverwriteReplacesADamagedSidecarButNoForeignFile) {
+  write_snapshots(folder.path(), 6);
+  ASSERT_EQ(pca("--components 3").code, 0);
+  const auto sidecar = folder.path() / "pca_mat.json";
+  const auto whole = text_of_file(sidecar);
+  auto edited = whole;
+  edited.replace(edited.find("\"components\": 3"), 15, "\"components\": 4");
+  for (const auto& damaged : {whole.substr(0, whole.size() / 2), edited}) {
+    put_file(sidecar, damaged);
+    const auto outcome = pca("--components 3 --overwrite");
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(text_of_file(sidecar), whole);
+  }
+  const auto matrix = text_of_file(output);
+  for (const auto* foreign : {"precious", "", "{\n \"format\": \"other\"\n}\n"}) {
+    put_file(sidecar, foreign);
+    const auto outcome = pca("--components 2 --overwrite");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr("received another file; move it away"));
+    EXPECT_EQ(text_of_file(sidecar), foreign);
+    EXPECT_EQ(text_of_file(output), matrix);
+  }
+}
+
 TEST_F(Pca, NeverReplacesItsOwnInput) {
   const std::vector<float> values(12, 1);
   std::string bytes = checkpoints::npy_header_bytes({3, 4});

@@ -11,6 +11,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
+from dimred_twins import build
+from safetensors.torch import save_file
 
 STAGE1 = ["--train_samples=1600", "--test_samples=500", "--epochs=4", "--batch_size=64", "--threads=1",
           "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last"]  # fmt: skip
@@ -200,6 +203,22 @@ def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: 
     execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", tmp_path / "run",
             "--pca_mat", tmp_path / "components.npy")  # fmt: skip
     assert rows(tmp_path / "run") == rows(stage2)
+
+
+def test_safetensors_of_pytorch_give_a_matrix_that_stage2_takes(stage1: Path, stage2: Path, tmp_path: Path, execute) -> None:
+    """Python's writer sorts the tensors by name; the matrix is put in the network's order on load."""
+    network = build("convnet", channels=1, height=28, width=28, classes=10)
+    for file in sorted((stage1 / "snapshots").glob("*.h5")):
+        with h5py.File(file) as h5:
+            weights = torch.from_numpy(h5["weights"][:])
+        torch.nn.utils.vector_to_parameters(weights, network.parameters())
+        tensors = {name: value.contiguous() for name, value in network.state_dict().items()}
+        save_file(tensors, tmp_path / f"{file.stem}.safetensors")
+    execute("dimred", "pca", "--snapshots", tmp_path, "--components=6", "--output", tmp_path / "p.npy")
+    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", tmp_path / "run",
+            "--pca_mat", tmp_path / "p.npy")  # fmt: skip
+    ours, other = rows(stage2), rows(tmp_path / "run")
+    assert float(other[-1]["train_loss"]) == pytest.approx(float(ours[-1]["train_loss"]), rel=1e-3)
 
 
 def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:

@@ -171,18 +171,8 @@ TEST(OptionTable, FileReadLaterLeavesFlagsAlone) {
   EXPECT_EQ(e.epochs, 5);
 }
 
-TEST(OptionTable, SetActsAsAFlag) {
-  Everything e;
-  e.table.set("epochs", "9");
-  EXPECT_EQ(e.epochs, 9);
-  EXPECT_TRUE(e.table.was_set("epochs"));
-  EXPECT_THAT(refusal([&] { e.table.set("epochs", "0"); }),
-              HasSubstr("--epochs: needs a whole number in [1, 1000], received 0"));
-}
-
 TEST(OptionTable, UnknownNamesInCodeAreOurBug) {
   Everything e;
-  EXPECT_THROW(e.table.set("nothing", "1"), std::logic_error);
   EXPECT_THROW((void)e.table.was_set("nothing"), std::logic_error);
   double field = 0;
   EXPECT_THROW(e.table.add("epochs", &field, ""), std::logic_error);

@@ -97,18 +97,6 @@ TEST(RandomStream, BelowRefusesZero) {
   EXPECT_THROW(stream.below(0), std::invalid_argument);
 }
 
-TEST(RandomStream, UniformIsInHalfOpenUnitInterval) {
-  RandomStream stream(3, RandomPurpose::forward);
-  std::vector<std::int64_t> counts(10, 0);
-  for (int i = 0; i < 100000; ++i) {
-    const float value = stream.uniform();
-    ASSERT_GE(value, 0.0F);
-    ASSERT_LT(value, 1.0F);
-    ++counts[static_cast<std::size_t>(value * 10)];
-  }
-  EXPECT_LE(chi_square(counts), chi_square_limit(counts.size()));
-}
-
 TEST(Permuted, IsABijectionOfEverySize) {
   std::vector<std::uint64_t> sizes = {999, 1000, 1023, 1024, 1025, 4097, 60000};
   for (std::uint64_t size = 1; size <= 40; ++size) sizes.push_back(size);

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+// Other float formats as float32. None refuses a value: what is not finite stays so, and a float64
+// beyond the float32 range becomes an infinity, so that whoever refuses values that are not finite
+// (read_float_tensor, pca::fit, pca::load_basis) refuses these too, saying where they stand.
+namespace dimred::checkpoints {
+
+/// IEEE 754-2008 binary16: sign, 5 bits of exponent, 10 of mantissa. Exact.
+inline float from_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  float value = std::ldexp(static_cast<float>(mantissa | (exponent != 0 ? 1024 : 0)),
+                           (exponent != 0 ? exponent : 1) - 25);
+  if (exponent == 31) {  // infinity, or NaN with its payload
+    value = std::bit_cast<float>(0x7F800000U | static_cast<std::uint32_t>(mantissa) << 13);
+  }
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+/// bfloat16: the upper half of a float32. Exact.
+inline float from_bfloat(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// binary64, rounded to nearest.
+inline float from_double(double value) { return static_cast<float>(value); }
+
+}  // namespace dimred::checkpoints
