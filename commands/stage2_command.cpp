@@ -95,14 +95,10 @@ int descend(Plan& plan, const std::string& config, const std::vector<std::string
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis =
         pca::load_basis(file, setup.flat.layout, setup.own_shard(), plan.resolved.components);
-    console.line(concat("basis ",
-                        basis.components,
-                        " x ",
-                        setup.flat.layout.file_size,
-                        ", preset ",
-                        plan.options.preset,
-                        ", start: ",
-                        start.source));
+    console.line(concat(
+        "basis ", basis.components, " x ", setup.flat.layout.file_size, ", start: ", start.source));
+    console.line(
+        concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
     const stage2::TrainOptions options{
         .epochs = plan.common.run.epochs,
         .method = plan.options.preset,

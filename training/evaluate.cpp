@@ -15,9 +15,7 @@ constexpr double torch_default_momentum = 0.1;  // of torch::nn::BatchNorm
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
-  auto plain = setup.preprocessing;
-  plain.pad = 0;
-  plain.flip = false;
+  const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
   options.batch_size = evaluation_batch;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
