@@ -39,8 +39,10 @@ std::string describe(const std::filesystem::filesystem_error& error) {
 }
 
 void flush_output() {
+  errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  require_environment(written, "output", "cannot write standard output: ", std::strerror(errno));
+  const auto* reason = errno == 0 ? "an earlier write failed; disk full?" : std::strerror(errno);
+  require_environment(written, "output", "cannot write standard output: ", reason);
 }
 
 }  // namespace
