@@ -26,12 +26,14 @@ training::Weights load(const training::Setup& setup, const fs::path& path) {
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 
-void adopt(OptionTable& table, const fs::path& weights) {
+void adopt(OptionTable& table, Options& options) {
+  const auto& weights = options.weights;
   require(!weights.empty(), "evaluate", "needs --weights FILE or FOLDER");
   require(fs::exists(weights), "evaluate", "no such file or folder: ", weights.string());
   const auto run = run_of(weights);
   if (run.empty()) return;
-  for (const auto& line : adopt_run(table, run)) print("not as the weights' run: " + line + "\n");
+  for (const auto& line : adopt_run(table, run, options.common))
+    print("not as the weights' run: " + line + "\n");
 }
 
 std::string line(const char* what, const training::Score& score) {
@@ -57,13 +59,17 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             "estimate BatchNorm's running statistics anew for a mean");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
+  table.add("seed",
+            &options.common.run.seed,
+            "of the batches and augmentation that BatchNorm is recalibrated with",
+            at_least(0));
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
   }
-  adopt(table, options.weights);
+  adopt(table, options);
   training::resolve(options.common);
   auto setup = training::make_setup(options.common);
   const auto weights = load(setup, options.weights);

@@ -109,6 +109,9 @@ int stage1_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
+  std::vector<std::string> overridden;
+  if (const auto run = run_of(options.resume_from); !run.empty())
+    overridden = adopt_run(table, run, common);
   training::resolve(common);
   const auto config = resolve(common, options, table);
   stage1::validate(options);
@@ -116,6 +119,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   auto setup = training::make_setup(common);
   const training::RunFolder folder(common.run.output, config);
   Console console(common.run.quiet);
+  for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
   return train_run(setup, folder, "stage1", console, [&] {
     training::catch_stop_signals();
     return stage1::train(setup, folder, options, console);

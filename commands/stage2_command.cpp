@@ -35,7 +35,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
     return {};
   }
   if (plan.options.snapshots.empty()) plan.options.snapshots = run / "snapshots";
-  return adopt_run(table, run);
+  return adopt_run(table, run, plan.common);
 }
 
 training::Weights start_weights(const training::Setup& setup, const Plan& plan) {

@@ -7,6 +7,7 @@ namespace dimred::commands {
 namespace fs = std::filesystem;
 
 fs::path run_of(const fs::path& path) {
+  if (path.empty()) return {};
   auto folder = fs::absolute(path).lexically_normal();
   for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
     if (fs::exists(folder / "config.toml")) return folder;
@@ -14,8 +15,21 @@ fs::path run_of(const fs::path& path) {
   return {};
 }
 
-std::vector<std::string> adopt_run(OptionTable& table, const fs::path& run) {
-  return table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+std::vector<std::string> adopt_run(OptionTable& table,
+                                   const fs::path& run,
+                                   training::CommonOptions& common) {
+  using training::PrecisionChoice;
+  const bool native = models::has_native_bfloat16(training::parse_device(common.run.device));
+  auto& precision = common.model.precision;
+  if (precision == PrecisionChoice::automatic)
+    precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
+  auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+  const bool demanded = table.origin("precision") == OptionOrigin::flag;
+  if (precision == PrecisionChoice::bfloat16 && !native && !demanded) {
+    precision = PrecisionChoice::float32;
+    overridden.emplace_back("precision = float32 overrides bfloat16, which is not native here");
+  }
+  return overridden;
 }
 
 int train_run(const training::Setup& setup,

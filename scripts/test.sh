@@ -9,7 +9,7 @@ status=0
 ctest --test-dir build --output-on-failure "$@" | tee "$log" || status=$?
 echo
 echo "The 10 slowest tests:"
-grep -E 'Test +#' "$log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 s  \1/' | sort -rn | head -10
+grep -E 'Test +#' "$log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 s  \1/' | sort -rn | sed -n 1,10p
 echo
 grep -E 'tests passed|tests failed' "$log" || true
 exit "$status"

@@ -41,8 +41,8 @@ const std::vector<Preset>& presets() {
                 .on_failure = OnFailure::last_trial}},
       // nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
       {.name = "dldr",
-       .summary =
-           "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, start = first",
+       .summary = "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, "
+                  "start = first",
        .step = {.search = {.rho = 0.4, .sigma = 0.4, .trials = 20, .strict = true},
                 .bfgs = {},
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},

@@ -1,5 +1,7 @@
 #include "stage2/projection.h"
 
+#include <c10/core/DeviceGuard.h>
+
 #include "stage2/projection_cpu.h"
 #include "stage2/projection_cuda.h"
 #include "support/errors.h"
@@ -27,6 +29,7 @@ std::vector<float> rounded(std::span<const double> values) {
 
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector) {
   require_columns(basis, vector.numel(), "stage2::project");
+  const c10::DeviceGuard guard(basis.device());
   const auto* p = basis.const_data_ptr<float>();
   const auto* v = vector.const_data_ptr<float>();
   if (basis.is_cuda()) return cuda::project(p, basis.size(0), basis.size(1), v, stream_of(basis));
@@ -46,6 +49,7 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
       first.size(),
       " and ",
       second.size());
+  const c10::DeviceGuard guard(basis.device());
   auto one = torch::empty({basis.size(1)}, basis.options());
   auto two = torch::empty({basis.size(1)}, basis.options());
   const auto a = rounded(first);

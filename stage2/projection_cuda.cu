@@ -10,7 +10,6 @@ namespace dimred::stage2::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr int max_components = 128;
 
 void check_call(cudaError_t code, const char* call) {
   if (code != cudaSuccess) {

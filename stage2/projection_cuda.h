@@ -8,6 +8,9 @@
 // device, `stream` is a cudaStream_t.
 namespace dimred::stage2::cuda {
 
+/// k at most: the kernels keep a column's coefficients in shared memory.
+constexpr int max_components = 128;
+
 std::vector<double> project(
     const float* basis, std::int64_t k, std::int64_t columns, const float* vector, void* stream);
 

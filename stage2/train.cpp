@@ -3,6 +3,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
+#include "stage2/projection_cuda.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
 #include "support/errors.h"
@@ -173,11 +174,17 @@ EpochEnd train(training::Setup& setup,
                Console& console) {
   validate(options.step);
   const auto k = basis.components;
+  require(setup.device.is_cpu() || k <= cuda::max_components,
+          "stage2",
+          "needs at most ",
+          cuda::max_components,
+          " components on a CUDA device, received ",
+          k);
   // On the CPU the tensor borrows the basis's memory; on a device the host copy is not kept.
   auto matrix = torch::from_blob(basis.values.data(), {k, basis.columns}, torch::kFloat32);
   if (!setup.device.is_cpu()) {
     matrix = matrix.to(setup.device);
-    basis.values = {};
+    basis.values = std::vector<float>();
   }
   const auto own = setup.own_columns(setup.flat.gradient);
   Run run{.setup = setup,

@@ -276,10 +276,11 @@ std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& fi
       apply(entry);
       continue;
     }
+    const auto own = *row;
     const auto here = row->show();
-    row->assign(entry.text);
+    apply(*row, entry.text, concat(entry.place, ": ", entry.name), OptionOrigin::file);
     const auto there = row->show();
-    row->assign(row->text);
+    apply(*row, own.text, own.name, own.origin);
     if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
   }
   return overridden;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "checkpoints/atomic_file.h"
+#include "checkpoints/state.h"
 #include "support/errors.h"
 #include "support/version.h"
 
@@ -88,29 +89,42 @@ RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std:
           "training::run_folder",
           path_.string(),
           " is not a folder");
-  new_run_ = !fs::exists(path_ / "config.toml");
-  if (new_run_) {
-    require(holds_nothing(path_),
-            "training::run_folder",
-            path_.string(),
-            " holds files that are not a run of ours; choose another --output");
-  } else {
-    earlier_config_ = read_text(path_ / "config.toml");
-    refuse_other_configuration(path_, earlier_config_, config_toml);
-  }
+  const auto config = path_ / "config.toml";
+  require(fs::exists(config) || holds_nothing(path_),
+          "training::run_folder",
+          path_.string(),
+          " holds files that are not a run of ours; choose another --output");
   created_ = fs::create_directories(path_);
   lock_ = std::make_unique<dimred::checkpoints::FolderLock>(path_);
-  checkpoints::write_file_atomically(path_ / "config.toml", config_toml);
+  new_run_ = !fs::exists(config);
+  if (!new_run_) {
+    earlier_config_ = read_text(config);
+    refuse_other_configuration(path_, earlier_config_, config_toml);
+    if (fs::exists(manifest())) earlier_manifest_ = read_text(manifest());
+  }
+  earlier_work_ = work();
+  dimred::checkpoints::write_file_atomically(config, config_toml);
+}
+
+std::string RunFolder::work() const {
+  std::string text;
+  if (fs::exists(curve())) text += std::to_string(fs::file_size(curve()));
+  if (fs::exists(path_ / "pca_mat.npy")) text += " basis";
+  for (const auto& state : dimred::checkpoints::StateStore(checkpoints(), 1).list())
+    text += ' ' + state.filename().string();
+  return text;
 }
 
 void RunFolder::abandon() const {
-  const auto has = [&](const fs::path& path) { return fs::exists(path); };
+  if (work() != earlier_work_) return;
   if (!new_run_) {
     dimred::checkpoints::write_file_atomically(path_ / "config.toml", earlier_config_);
+    if (!earlier_manifest_.empty())
+      dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  if (has(checkpoints()) || has(curve()) || has(path_ / "pca_mat.npy")) return;
-  for (const auto* name : {"config.toml", "manifest.json", kLockFile}) fs::remove(path_ / name);
+  for (const auto& file : {path_ / "config.toml", manifest(), path_ / kLockFile})
+    fs::remove(file);
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 

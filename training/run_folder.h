@@ -31,15 +31,19 @@ class RunFolder {
                       const std::string& outcome,
                       const nlohmann::json& details = nlohmann::json::object()) const;
 
-  /// After a failure: takes back what this object made if it holds no work yet, and an older run's
-  /// config.toml as it was.
+  /// After a failure before any work (a curve row, a state, a basis): leaves things as they were
+  /// found, so that what was refused leaves no trace.
   void abandon() const;
 
  private:
+  std::filesystem::path manifest() const { return path_ / "manifest.json"; }
+  std::string work() const;  // a text that changes when training leaves something behind
+
   std::filesystem::path path_;
   bool created_ = false;  // the folder
   bool new_run_ = false;  // its config.toml
-  std::string earlier_config_;
+  std::string earlier_config_, earlier_manifest_;
+  std::string earlier_work_;
   std::unique_ptr<dimred::checkpoints::FolderLock> lock_;
 };
 

@@ -63,21 +63,6 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, one_gigabyte);
 }
 
-torch::Device parse_device(const std::string& text) {
-  try {
-    const torch::Device device(text);
-    if (device.is_cpu()) return device;
-    require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
-    require_environment(torch::cuda::is_available(),
-                        "training::device",
-                        "no CUDA device was found for --device ",
-                        text);
-    return device;
-  } catch (const c10::Error&) {
-    throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
-  }
-}
-
 models::Precision choose(PrecisionChoice choice, torch::Device device) {
   const bool native = models::has_native_bfloat16(device);
   require(choice != PrecisionChoice::bfloat16 || native,
@@ -121,6 +106,21 @@ std::int64_t Setup::steps_per_epoch() const {
 
 const layout::Shard& Setup::own_shard() const {
   return shards[static_cast<std::size_t>(communicator->rank())];
+}
+
+torch::Device parse_device(const std::string& text) {
+  try {
+    const torch::Device device(text);
+    if (device.is_cpu()) return device;
+    require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
+    require_environment(torch::cuda::is_available(),
+                        "training::device",
+                        "no CUDA device was found for --device ",
+                        text);
+    return device;
+  } catch (const c10::Error&) {
+    throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
+  }
 }
 
 void resolve(CommonOptions& options) {

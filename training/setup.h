@@ -31,6 +31,10 @@ struct Setup {
   torch::Tensor own_columns(const torch::Tensor& full) const;
 };
 
+/// cpu, cuda or cuda:N. Throws std::invalid_argument for another text, std::runtime_error where no
+/// such device is.
+torch::Device parse_device(const std::string& text);
+
 /// Sets torch's threads, loads the data, builds the network with weights drawn from the seed.
 /// Throws std::invalid_argument for options that contradict each other or the data, a missing
 /// device, bfloat16 where it is not native ("auto" falls back), batch sizes that disagree.

@@ -15,7 +15,10 @@ extern "C" void remember(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) std::signal(signal, remember);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+    // What nohup or a script's background job ignores stays ignored.
+    if (std::signal(signal, remember) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
 }
 
 int stop_signal() { return received; }

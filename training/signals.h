@@ -3,7 +3,7 @@
 namespace dimred::training {
 
 /// From now on SIGTERM, SIGUSR1, SIGHUP and the first SIGINT only set a flag; a second SIGINT ends
-/// the process.
+/// the process. A signal that was ignored before (nohup) stays ignored.
 void catch_stop_signals();
 
 /// The signal received, or 0.

@@ -163,8 +163,10 @@ def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
     assert "total_epochs = 1" in fails(2, "stage1", *short, "--epochs=2")
     execute("dimred", "stage1", *short, "--epochs=2", "--total_epochs=1")
     config = (tmp_path / "run" / "config.toml").read_text()
+    manifest = (tmp_path / "run" / "manifest.json").read_text()
     assert "epochs needs at least" in fails(2, "stage1", *short, "--epochs=1", "--total_epochs=1")
     assert (tmp_path / "run" / "config.toml").read_text() == config
+    assert (tmp_path / "run" / "manifest.json").read_text() == manifest
 
 
 def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
@@ -194,6 +196,18 @@ def test_a_stopped_run_says_so(stage1: Path, tmp_path: Path, binaries) -> None:
         assert process.wait(timeout=60) == 143
     assert '"outcome": "interrupted"' in (run / "manifest.json").read_text()
     assert newest_state(run)
+
+
+def test_nohup_keeps_a_run_going(stage1: Path, tmp_path: Path, binaries) -> None:
+    run = tmp_path / "run"
+    command = ["nohup", str(binaries / "dimred"), "stage1", *STAGE1, f"--output={run}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not (run / "curve.csv").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=60) == 0
+    assert rows(run) == rows(stage1)
 
 
 def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: Path, execute) -> None:
