@@ -1,5 +1,6 @@
 #include "training/run_folder.h"
 
+#include <torch/utils.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -123,8 +124,7 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto& file : {path_ / "config.toml", manifest(), path_ / kLockFile})
-    fs::remove(file);
+  for (const auto& file : {path_ / "config.toml", manifest(), path_ / kLockFile}) fs::remove(file);
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 

@@ -1,6 +1,8 @@
 #include "training/setup.h"
 
 #include <malloc.h>
+#include <torch/cuda.h>
+#include <torch/utils.h>
 
 #include <numeric>
 

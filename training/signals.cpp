@@ -1,6 +1,7 @@
 #include "training/signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace dimred::training {
 namespace {

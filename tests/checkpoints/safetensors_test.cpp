@@ -85,17 +85,17 @@ TEST(Safetensors, RefusesValuesThatAreNotFiniteAsFloat) {
   };
   using Doubles = std::vector<double>;
   EXPECT_EQ(read("F64", raw(Doubles{0.1, -3e38})), (std::vector<float>{0.1F, -3e38F}));
-  for (const auto& [type, data] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& bad : std::vector<std::pair<std::string, std::string>>{
            {"F64", raw(Doubles{1, 1e39})},
            {"F64", raw(Doubles{1, -INFINITY})},
            {"F32", raw(std::vector<float>{1, NAN})},
            {"F16", raw(std::vector<std::uint16_t>{0, 0x7C00})},
            {"BF16", raw(std::vector<std::uint16_t>{0, 0x7F80})}}) {
-    EXPECT_NE(thrown<std::runtime_error>([&] { read(type, data); })
+    EXPECT_NE(thrown<std::runtime_error>([&] { read(bad.first, bad.second); })
                   .find("\"d\" needs values that are finite as float32, received another at "
                         "element 1"),
               std::string::npos)
-        << type;
+        << bad.first;
   }
 }
 
