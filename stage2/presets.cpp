@@ -22,7 +22,7 @@ const std::vector<Preset>& presets() {
        .summary = "one searched direction for both parts, guarded updates, no step on failure",
        .step = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},
                 .bfgs = {.curvature_floor = 1e-20, .relative_curvature_floor = 0.1},
-                .residual = {.gamma = 0.9, .alpha = 0.02, .joint = true},
+                .residual = {.gamma = 0.9, .alpha = 0.005, .joint = true},
                 .on_failure = OnFailure::no_step}},
       // MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no
       // step in the subspace but still the residual one, and restores H, s and g_k.

@@ -49,7 +49,8 @@ TEST(Step, ResidualMomentumMovesWhatLiesOutside) {
 TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
   Quadratic problem;
   auto state = initial_state(2, problem.weights);
-  const auto options = preset("robust").step;
+  auto options = preset("robust").step;
+  options.residual.alpha = 0.02;
   const auto report = problem.take(state, options);
   // g = (-4, -1, -2, -3), d = (4, 1), m = (0, 0, -2, -3): slope = -17 - .02 * 13.
   EXPECT_NEAR(report.slope, -17.26, 1e-5);
