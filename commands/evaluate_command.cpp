@@ -1,6 +1,7 @@
 #include <iomanip>
 
 #include "checkpoints/state.h"
+#include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -43,6 +44,19 @@ std::string line(const char* what, const training::Score& score) {
   return out.str();
 }
 
+int score(const Options& options, const distributed::Ranks& ranks) {
+  auto setup = training::make_setup(options.common, ranks);
+  const auto weights = load(setup, options.weights);
+  training::apply(setup, weights);
+  const bool recalibrate =
+      weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
+  if (recalibrate) training::recalibrate_batchnorm(setup);
+  print(weights.source + (recalibrate ? ", BatchNorm recalibrated\n" : "\n"));
+  if (setup.validation) print(line("validation", training::evaluate(setup, *setup.validation)));
+  print(line("test      ", training::evaluate(setup, *setup.test)));
+  return exit_success;
+}
+
 }  // namespace
 
 int evaluate_command(const std::vector<std::string>& arguments) {
@@ -65,22 +79,18 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             at_least(0));
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
+  launch::add_options(table, options.common.ranks);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
   }
   adopt(table, options);
-  training::resolve(options.common);
-  auto setup = training::make_setup(options.common);
-  const auto weights = load(setup, options.weights);
-  training::apply(setup, weights);
-  const bool recalibrate =
-      weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
-  if (recalibrate) training::recalibrate_batchnorm(setup);
-  print(weights.source + (recalibrate ? ", BatchNorm recalibrated\n" : "\n"));
-  if (setup.validation) print(line("validation", training::evaluate(setup, *setup.validation)));
-  print(line("test      ", training::evaluate(setup, *setup.test)));
-  return exit_success;
+  const auto place = launch::discover();
+  training::resolve(options.common, place.size);
+  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
+  return with_ranks("dimred evaluate", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
+    return score(options, ranks);
+  });
 }
 
 }  // namespace dimred::commands

@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "launch/place.h"
 #include "support/errors.h"
 
 namespace dimred::commands {
@@ -26,16 +27,26 @@ std::string first_line(std::string text) {
   return text;
 }
 
-int report(const std::string& name, const std::string& text, int code) {
-  std::fflush(stdout);
-  std::fputs(concat(name, ": error: ", first_line(text), '\n').c_str(), stderr);
-  return code;
-}
-
 std::string describe(const std::filesystem::filesystem_error& error) {
   auto text = concat("cannot use ", error.path1().string());
   if (!error.path2().empty()) text += concat(" and ", error.path2().string());
   return concat(text, ": ", error.code().message());
+}
+
+/// Also where the environment is nonsense: somebody has to say so.
+bool is_rank_0() {
+  try {
+    return launch::discover().rank == 0;
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+}
+
+void silence_output() {
+  require_environment(std::freopen("/dev/null", "w", stdout) != nullptr,
+                      "output",
+                      "cannot open /dev/null: ",
+                      std::strerror(errno));
 }
 
 void flush_output() {
@@ -47,12 +58,21 @@ void flush_output() {
 
 }  // namespace
 
+int report(const std::string& name, const std::string& text, int code) {
+  std::fflush(stdout);
+  std::fputs(concat(name, ": error: ", first_line(text), '\n').c_str(), stderr);
+  return code;
+}
+
 int run(const std::string& name, const std::function<int()>& command) {
+  const bool speaks = is_rank_0();
   try {
+    if (!speaks) silence_output();
     const int code = command();
     flush_output();
     return code;
   } catch (const std::invalid_argument& error) {
+    if (!speaks) return exit_caller;
     return report(name, error.what(), exit_caller);
   } catch (const std::filesystem::filesystem_error& error) {
     return report(name, describe(error), exit_environment);

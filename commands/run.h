@@ -13,8 +13,12 @@ constexpr int exit_caller = 2;       // bad input; nothing was written
 
 /// Runs `command` and returns its exit code; an exception becomes the one line
 /// "NAME: error: TEXT" on standard error and 2 for std::invalid_argument, else 1. Standard output
-/// that cannot be written (a full disk behind a pipe) is an error too.
+/// that cannot be written (a full disk behind a pipe) is an error too. Ranks other than 0 print
+/// nothing, and do not repeat what is wrong with their arguments.
 int run(const std::string& name, const std::function<int()>& command);
+
+/// Says "NAME: error: TEXT" (its first line, made printable) on standard error; returns `code`.
+int report(const std::string& name, const std::string& text, int code);
 
 /// argv[first..] as strings.
 std::vector<std::string> arguments_after(int count, char** values, int first);

@@ -1,3 +1,4 @@
+#include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -76,6 +77,19 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "continue another run (its folder or a state) in this run's folder");
 }
 
+void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
+  table.group("Gradient");
+  table.add("bucket_mb",
+            &options.bucket_mb,
+            "MiB of gradient summed over ranks at a time, while the backward pass goes on",
+            positive());
+  table.add("first_bucket_mb", &options.first_bucket_mb, "the same of the first", positive());
+  table.add("allreduce_split",
+            &options.split,
+            "or the buckets' ends as numbers of parameters, ascending: 85,160",
+            at_least(1));
+}
+
 /// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
 /// length when the run is later continued to more epochs.
 std::string resolve(const training::CommonOptions& common,
@@ -105,6 +119,8 @@ int stage1_command(const std::vector<std::string>& arguments) {
   add_schedule_options(table, options.schedule);
   add_sgd_options(table, options.sgd);
   add_save_options(table, options);
+  add_bucket_options(table, options.buckets);
+  launch::add_options(table, common.ranks);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
@@ -112,17 +128,22 @@ int stage1_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);
-  training::resolve(common);
+  const auto place = launch::discover();
+  training::resolve(common, place.size);
   const auto config = resolve(common, options, table);
   stage1::validate(options);
 
-  auto setup = training::make_setup(common);
-  const training::RunFolder folder(common.run.output, config);
-  Console console(common.run.quiet);
-  for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
-  return train_run(setup, folder, "stage1", console, [&] {
-    training::catch_stop_signals();
-    return stage1::train(setup, folder, options, console);
+  const bool on_gpu = training::parse_device(common.run.device).is_cuda();
+  return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
+    require_same_options(ranks, table);
+    auto setup = training::make_setup(common, ranks);
+    const training::RunFolder folder(common.run.output, config, *ranks.communicator);
+    auto console = console_of(ranks, common.run.quiet);
+    for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
+    return train_run(ranks, setup, folder, "stage1", console, [&] {
+      training::catch_stop_signals();
+      return stage1::train(setup, folder, options, console);
+    });
   });
 }
 

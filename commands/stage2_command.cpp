@@ -1,5 +1,6 @@
 #include "checkpoints/list_files.h"
 #include "checkpoints/state.h"
+#include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -84,13 +85,16 @@ fs::path basis_file(const Plan& plan,
   return file;
 }
 
-int descend(Plan& plan, const std::string& config, const std::vector<std::string>& overridden) {
-  auto setup = training::make_setup(plan.common);
+int descend(const Plan& plan,
+            const distributed::Ranks& ranks,
+            const std::string& config,
+            const std::vector<std::string>& overridden) {
+  auto setup = training::make_setup(plan.common, ranks);
   const auto start = start_weights(setup, plan);
-  const training::RunFolder folder(plan.common.run.output, config);
-  Console console(plan.common.run.quiet);
+  const training::RunFolder folder(plan.common.run.output, config, *ranks.communicator);
+  auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
-  return train_run(setup, folder, "stage2", console, [&] {
+  return train_run(ranks, setup, folder, "stage2", console, [&] {
     const auto file = basis_file(plan, setup, folder, console);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis =
@@ -122,6 +126,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common.loss);
+  launch::add_options(table, plan.common.ranks);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
@@ -130,8 +135,14 @@ int stage2_command(const std::vector<std::string>& arguments) {
   if (!plan.options.pca_mat.empty() && !plan.options.n_component)
     plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
   plan.resolved = stage2::resolve(plan.options);
-  training::resolve(plan.common);
-  return descend(plan, table.to_toml(), overridden);
+  const auto place = launch::discover();
+  training::resolve(plan.common, place.size);
+  const auto config = table.to_toml();
+  const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
+  return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
+    require_same_options(ranks, table);
+    return descend(plan, ranks, config, overridden);
+  });
 }
 
 }  // namespace dimred::commands

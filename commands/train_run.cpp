@@ -1,6 +1,8 @@
 #include "commands/train_run.h"
 
+#include "checkpoints/atomic_file.h"
 #include "commands/run.h"
+#include "distributed/agreement.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -32,17 +34,60 @@ std::vector<std::string> adopt_run(OptionTable& table,
   return overridden;
 }
 
-int train_run(const training::Setup& setup,
+namespace {
+
+fs::path mark_of(const training::RunFolder& folder) { return folder.path() / ".stopped"; }
+
+void mark_stopped(const distributed::Ranks& ranks, const training::RunFolder& folder) {
+  if (ranks.place.rank == 0 && ranks.place.launcher == "torchrun")
+    checkpoints::write_file_atomically(mark_of(folder), ranks.place.run_id + "\n");
+}
+
+/// True on every rank when torchrun starts anew what a signal stopped. Its first start takes an
+/// earlier mark away, so that a mark is always of the same torchrun.
+bool stopped_before(const distributed::Ranks& ranks, const training::RunFolder& folder) {
+  const auto answer = distributed::on_rank_0(*ranks.communicator, [&]() -> std::string {
+    if (ranks.place.restarts > 0) return fs::exists(mark_of(folder)) ? "yes" : "no";
+    fs::remove(mark_of(folder));
+    return "no";
+  });
+  return answer == "yes";
+}
+
+/// Calls, bytes and seconds of each kind of collective, of rank 0.
+nlohmann::json traffic(const distributed::Communicator& communicator) {
+  nlohmann::json list = nlohmann::json::object();
+  for (std::size_t i = 0; i < distributed::collective_count; ++i) {
+    const auto kind = static_cast<distributed::Collective>(i);
+    const auto& one = communicator.traffic(kind);
+    if (one.calls == 0) continue;
+    list[distributed::name(kind)] = {
+        {"calls", one.calls}, {"bytes_sent", one.bytes_sent}, {"seconds", one.seconds}};
+  }
+  return list;
+}
+
+}  // namespace
+
+int train_run(const distributed::Ranks& ranks,
+              const training::Setup& setup,
               const training::RunFolder& folder,
               const std::string& command,
               Console& console,
               const std::function<training::EpochEnd()>& train) {
+  constexpr int stopped = 143;
+  if (stopped_before(ranks, folder)) {
+    console.line("stopped by a signal before this restart; a new start goes on from here");
+    return stopped;
+  }
   folder.write_manifest(setup, command, "running");
   try {
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
-    folder.write_manifest(setup, command, finished ? "finished" : "interrupted");
+    const nlohmann::json details{{"traffic", traffic(*setup.communicator)}};
+    folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
+    mark_stopped(ranks, folder);
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {

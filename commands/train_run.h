@@ -23,8 +23,10 @@ std::vector<std::string> adopt_run(OptionTable& table,
                                    training::CommonOptions& common);
 
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
-/// failed. Returns the exit code.
-int train_run(const training::Setup& setup,
+/// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then
+/// starts the ranks anew, which it does for any code but 0, they end at once with 143.
+int train_run(const distributed::Ranks& ranks,
+              const training::Setup& setup,
               const training::RunFolder& folder,
               const std::string& command,
               Console& console,

@@ -2,49 +2,90 @@
 
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "layout/shard.h"
 
 namespace dimred::distributed {
 
+enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
+constexpr std::size_t collective_count = 5;
+const char* name(Collective collective);
+
+/// What one kind of collective has cost this rank so far.
+struct Traffic {
+  std::int64_t calls = 0;
+  std::int64_t bytes_sent = 0;
+  double seconds = 0;  // from start to end, also where other work went on meanwhile
+};
+
+/// A collective that another rank, or the network, has let down; names rank and collective.
+class CollectiveFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A sum over ranks under way.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual void wait() = 0;  // until it is done; throws CollectiveFailed
+};
+
 /// What every reduction point of the trainers calls. With one rank each call is a true no-op: no
 /// copy, no allocation. Vectors of M columns are in memory order; `shards` lists every rank's
-/// share.
+/// share. Collectives are called by one thread of each rank, in the same order everywhere; every
+/// rank gets the same bits. All throw CollectiveFailed.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Sum over ranks, in place; small host values (loss sums, counts, g_k, flags).
+  /// Sum over ranks, in place; small host values (loss sums, counts, g_k, flags, a Gram matrix).
   virtual void all_reduce(std::span<double> values) = 0;
-  /// Sum over ranks of a full vector [memory_size], in place.
-  virtual void all_reduce(torch::Tensor& values) = 0;
-  /// Sum over ranks; returns this rank's columns [own]. May return (a view of) `full` itself.
+  /// Sum over ranks of a contiguous vector, in place.
+  void all_reduce(torch::Tensor& values) { start_all_reduce(values)->wait(); }
+  /// The same in the background: `values` must be left alone until wait() returns.
+  virtual std::unique_ptr<Pending> start_all_reduce(torch::Tensor values) = 0;
+  /// Sum over ranks, added in rank order; returns this rank's columns [own]. May return (a view of)
+  /// `full` itself. Sends full - own.
   virtual torch::Tensor reduce_scatter(const torch::Tensor& full,
                                        const std::vector<layout::Shard>& shards) = 0;
-  /// Every rank's columns [memory_size] from own [own]. May return `own` itself.
+  /// Every rank's columns [memory_size] from own [own]. May return `own` itself. Sends own x.
   virtual torch::Tensor all_gather(const torch::Tensor& own,
                                    const std::vector<layout::Shard>& shards) = 0;
   virtual void broadcast(torch::Tensor& values, int root) = 0;
+  /// Every rank's text, in rank order; a barrier too.
+  virtual std::vector<std::string> gather(const std::string& text) = 0;
   virtual void barrier() = 0;
 
+  const Traffic& traffic(Collective collective) const {
+    return traffic_[static_cast<std::size_t>(collective)];
+  }
   /// Bytes this rank has sent since the start.
-  std::int64_t bytes_sent() const { return bytes_sent_; }
+  std::int64_t bytes_sent() const;
 
  protected:
-  std::int64_t bytes_sent_ = 0;
+  Traffic& traffic(Collective collective) { return traffic_[static_cast<std::size_t>(collective)]; }
+
+ private:
+  std::array<Traffic, collective_count> traffic_{};
 };
 
-/// Finds rank and size in the environment of torchrun, srun or mpirun; alone it is rank 0 of 1.
-/// Throws std::invalid_argument for more than one rank: this version runs one.
-std::unique_ptr<Communicator> connect();
+/// Rank 0 of 1.
+std::unique_ptr<Communicator> single_rank();
 
 /// True if any rank's flag is set.
 bool any_rank(Communicator& communicator, bool flag);
+
+/// `text` of rank `root`, on every rank.
+std::string broadcast_text(Communicator& communicator, const std::string& text, int root = 0);
 
 }  // namespace dimred::distributed

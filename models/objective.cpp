@@ -71,6 +71,12 @@ class Classifier final : public Objective {
     return layers;
   }
 
+  void synchronize_batchnorm(const SumOverRanks& sum) override {
+    for (auto& module : network_->modules(/*include_self=*/false)) {
+      if (auto* norm = module->as<BatchNorm2d>()) norm->sum_over_ranks = sum;
+    }
+  }
+
  private:
   std::shared_ptr<Network> network_;
   ObjectiveOptions options_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/batch_norm.h"
 #include "models/loss.h"
 
 namespace dimred::models {
@@ -47,6 +48,8 @@ class Objective {
   /// How running statistics move in train mode; nullopt is the cumulative mean since they were
   /// reset. Returns the number of BatchNorm layers.
   virtual int set_batchnorm_momentum(std::optional<double> momentum) = 0;
+  /// From now on BatchNorm normalises by the statistics of the global batch.
+  virtual void synchronize_batchnorm(const SumOverRanks& sum) = 0;
 };
 
 struct ObjectiveOptions {

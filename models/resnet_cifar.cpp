@@ -1,9 +1,9 @@
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include "models/batch_norm.h"
 #include "models/network.h"
 #include "support/errors.h"
 
@@ -23,9 +23,9 @@ struct BasicBlock final : nn::Module {
       : stride_(stride),
         new_channels_(out - in),
         conv1(register_module("conv1", conv3x3(in, out, stride))),
-        bn1(register_module("bn1", nn::BatchNorm2d(out))),
+        bn1(register_module("bn1", BatchNorm2d(out))),
         conv2(register_module("conv2", conv3x3(out, out, 1))),
-        bn2(register_module("bn2", nn::BatchNorm2d(out))) {}
+        bn2(register_module("bn2", BatchNorm2d(out))) {}
 
   torch::Tensor shortcut(const torch::Tensor& x) const {
     if (stride_ == 1 && new_channels_ == 0) return x;
@@ -45,9 +45,9 @@ struct BasicBlock final : nn::Module {
 
   std::int64_t stride_, new_channels_;
   nn::Conv2d conv1;
-  nn::BatchNorm2d bn1;
+  BatchNorm2d bn1;
   nn::Conv2d conv2;
-  nn::BatchNorm2d bn2;
+  BatchNorm2d bn2;
 };
 
 nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std::int64_t stride) {
@@ -64,7 +64,7 @@ nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std
 struct ResNetCifar final : Network {
   ResNetCifar(std::int64_t depth, const InputShape& input, std::int64_t classes)
       : conv1(register_module("conv1", conv3x3(input.channels, 16, 1))),
-        bn1(register_module("bn1", nn::BatchNorm2d(16))),
+        bn1(register_module("bn1", BatchNorm2d(16))),
         layer1(register_module("layer1", stage((depth - 2) / 6, 16, 16, 1))),
         layer2(register_module("layer2", stage((depth - 2) / 6, 16, 32, 2))),
         layer3(register_module("layer3", stage((depth - 2) / 6, 32, 64, 2))),
@@ -82,7 +82,7 @@ struct ResNetCifar final : Network {
   }
 
   nn::Conv2d conv1;
-  nn::BatchNorm2d bn1;
+  BatchNorm2d bn1;
   nn::Sequential layer1, layer2, layer3;
   nn::Linear fc;
 };

@@ -21,6 +21,7 @@ struct Run {
   checkpoints::SnapshotStore snapshots;
   checkpoints::StateStore states;
   std::vector<optimizers::DecayRange> ranges;
+  training::GradientBuckets buckets;
   checkpoints::BackgroundWriter writer;
 };
 
@@ -34,8 +35,8 @@ double learning_rate(const Run& run) {
 training::BatchResult train_step(Run& run, const training::Step& step) {
   auto& flat = run.setup.flat;
   const auto result =
-      training::loss_and_gradient(run.setup, step.batch, step.global_count, step.key);
-  run.setup.communicator->all_reduce(flat.gradient);
+      training::loss_and_gradient(run.setup, step.batch, step.global_count, step.key, &run.buckets);
+  run.buckets.finish();
   optimizers::sgd_step(flat.weights,
                        flat.gradient,
                        run.state.momentum,
@@ -94,10 +95,14 @@ training::CurveRow evaluate(Run& run, double train_loss, double rate) {
 
 /// The newest valid state of this folder, else of another run, else a fresh start.
 void start_or_resume(Run& run) {
-  auto saved = training::newest_state(run.states, run.console);
+  auto& communicator = *run.setup.communicator;
+  auto saved = training::newest_state(run.states, communicator, run.console);
   const bool own = saved.has_value();
-  if (!own && !run.options.resume_from.empty())
-    saved = training::read_run_state(run.options.resume_from);
+  if (!own && !run.options.resume_from.empty()) {
+    saved = training::shared_state(communicator, [&run] {
+      return std::optional(training::read_run_state(run.options.resume_from));
+    });
+  }
   if (!saved) return;
   from_checkpoint(*saved, run.setup, run.state);
   if (!own) {
@@ -140,6 +145,8 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   curve.append(row);
   run.state.curve_bytes = curve.length();
   run.console.line(training::describe(row, train_accuracy));
+  if (run.setup.communicator->size() > 1)
+    run.console.line(training::describe(run.buckets.overlap(), run.buckets.count()));
   if (position.epoch % run.options.saves.checkpoint_every == 0 ||
       position.epoch == run.options.epochs)
     save_state(run);
@@ -187,6 +194,7 @@ training::EpochEnd train(training::Setup& setup,
           .snapshots = {folder.snapshots(), options.saves.keep_snapshots},
           .states = {folder.checkpoints(), options.saves.keep_checkpoints},
           .ranges = optimizers::decay_ranges(setup.flat.layout),
+          .buckets = {*setup.objective, setup.flat, *setup.communicator, options.buckets},
           .writer = checkpoints::BackgroundWriter()};
   start_or_resume(run);
   training::CurveWriter curve(folder.curve(), run.state.curve_bytes);

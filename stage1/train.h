@@ -26,6 +26,7 @@ struct Options {
   schedules::ScheduleOptions schedule;
   optimizers::SgdOptions sgd;
   SaveOptions saves;
+  training::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
 };
 

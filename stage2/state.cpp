@@ -84,8 +84,9 @@ void from_checkpoint(const checkpoints::State& saved,
   restore(scalars, "last_gradient", step.last_gradient);
   step.has_last = scalars.at("has_last");
   require_same_basis(scalars, setup, basis);
-  models::from_file(
-      setup.flat.layout, saved.vectors.at("residual_momentum"), step.residual_momentum);
+  auto whole = torch::zeros_like(setup.flat.weights);
+  models::from_file(setup.flat.layout, saved.vectors.at("residual_momentum"), whole);
+  step.residual_momentum.copy_(setup.own_columns(whole));
 }
 
 }  // namespace dimred::stage2

@@ -21,8 +21,9 @@ checkpoints::State to_checkpoint(const training::Setup& setup,
                                  const TrainState& state,
                                  const torch::Tensor& basis);
 
-/// Throws std::invalid_argument when it is another stage's, another model's, of another k, or was
-/// made with another basis.
+/// Each rank keeps its own columns of m, whatever the number of ranks that saved it. Throws
+/// std::invalid_argument when it is another stage's, another model's, of another k, or was made
+/// with another basis.
 void from_checkpoint(const checkpoints::State& saved,
                      training::Setup& setup,
                      const torch::Tensor& basis,

@@ -20,6 +20,7 @@ StepLog::StepLog(std::filesystem::path path, std::int64_t length)
 }
 
 void StepLog::append(const training::Position& position, const StepReport& report) {
+  if (path_.empty()) return;
   out_ << position.epoch + 1 << ',' << position.step + 1 << ',' << report.loss << ','
        << report.slope << ',' << report.search.trials << ',' << report.step_size << ','
        << report.curvature << ',' << name(report.update) << ',' << report.reset << ','
@@ -28,6 +29,7 @@ void StepLog::append(const training::Position& position, const StepReport& repor
 }
 
 std::int64_t StepLog::length() {
+  if (path_.empty()) return 0;
   out_.flush();
   require_environment(
       out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");

@@ -12,7 +12,7 @@ namespace dimred::stage2 {
 /// steps.csv: one row a step. Flushed when its length is asked for, i.e. with each saved state.
 class StepLog {
  public:
-  /// Takes the file up again at `length` bytes; 0 starts it.
+  /// Takes the file up again at `length` bytes; 0 starts it. An empty path writes nothing.
   StepLog(std::filesystem::path path, std::int64_t length);
   void append(const training::Position& position, const StepReport& report);
   std::int64_t length();

@@ -16,10 +16,6 @@ namespace {
 
 using training::EpochEnd;
 
-std::filesystem::path steps_file(const training::RunFolder& folder) {
-  return folder.path() / "steps.csv";
-}
-
 struct Run {
   training::Setup& setup;
   const training::RunFolder& folder;
@@ -104,7 +100,7 @@ void save_state(Run& run, StepLog& log) {
   if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
     checkpoints::sync_file(folder.curve());
-    checkpoints::sync_file(steps_file(folder));
+    checkpoints::sync_file(folder.steps());
     store.save(saved);
   });
 }
@@ -149,7 +145,7 @@ void finish(Run& run, training::CurveWriter& curve) {
 
 /// True when a state of this folder was taken up.
 bool resumed(Run& run) {
-  const auto saved = training::newest_state(run.states, run.console);
+  const auto saved = training::newest_state(run.states, *run.setup.communicator, run.console);
   if (!saved) return false;
   from_checkpoint(*saved, run.setup, run.basis, run.state);
   training::require_epochs_left(run.state.position, run.options.epochs);
@@ -199,7 +195,7 @@ EpochEnd train(training::Setup& setup,
   const bool fresh = !resumed(run);
   if (fresh) start_fresh(run, start);
   training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
-  StepLog log(steps_file(folder), run.state.steps_bytes);
+  StepLog log(folder.steps(), run.state.steps_bytes);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
   auto end = EpochEnd::finished;
   while (run.state.position.epoch < options.epochs && end == EpochEnd::finished)

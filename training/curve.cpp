@@ -46,6 +46,7 @@ Totals totals_from_json(const nlohmann::json& json) {
 std::ofstream open_csv(const std::filesystem::path& path,
                        const std::string& header_line,
                        std::int64_t length) {
+  if (path.empty()) return {};
   if (length > 0) {
     const auto size = std::filesystem::exists(path)
                           ? static_cast<std::int64_t>(std::filesystem::file_size(path))
@@ -69,6 +70,7 @@ CurveWriter::CurveWriter(const std::filesystem::path& path, std::int64_t length)
     : path_(path), out_(open_csv(path, header, length)) {}
 
 void CurveWriter::append(const CurveRow& row) {
+  if (path_.empty()) return;
   const auto& t = row.totals;
   out_ << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ','
        << row.step << ',' << t.images << ',' << std::fixed << std::setprecision(3) << t.seconds
@@ -83,6 +85,7 @@ void CurveWriter::append(const CurveRow& row) {
 }
 
 std::int64_t CurveWriter::length() {
+  if (path_.empty()) return 0;
   return static_cast<std::int64_t>(std::filesystem::file_size(path_));
 }
 

@@ -39,7 +39,8 @@ struct CurveRow {
 class CurveWriter {
  public:
   /// Opens for appending at `length` bytes; what lies behind is cut off (a resume's repeated rows).
-  /// length 0 starts the file with its header. Throws std::runtime_error when the file is shorter.
+  /// length 0 starts the file with its header; an empty path writes nothing (ranks other than 0).
+  /// Throws std::runtime_error when the file is shorter.
   CurveWriter(const std::filesystem::path& path, std::int64_t length);
   void append(const CurveRow& row);
   std::int64_t length();  // bytes so far, part of the resume state

@@ -151,7 +151,7 @@ EpochEnd run_epoch(Setup& setup,
                                  clock.seconds(),
                                  loader.seconds_waited(),
                                  totals.images - before.images));
-    stopping = distributed::any_rank(*setup.communicator, stop_signal() != 0);
+    stopping = stop_agreed(*setup.communicator);
   }
   console.clear();
   return stopping ? EpochEnd::stopped : EpochEnd::finished;

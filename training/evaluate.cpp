@@ -7,7 +7,7 @@ namespace dimred::training {
 namespace {
 
 constexpr std::int64_t evaluation_batch =
-    1000;  // large enough to be fast, small enough for any memory
+    1000;  // of a rank; large enough to be fast, small enough for any memory
 constexpr double torch_default_momentum = 0.1;  // of torch::nn::BatchNorm
 
 }  // namespace
@@ -17,11 +17,12 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
-  options.batch_size = evaluation_batch;
+  options.batch_size = evaluation_batch * setup.communicator->size();
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 3> sums{};  // loss, correct, samples
   while (auto batch = loader.next()) {
+    if (batch->count() == 0) continue;  // the last batch may have fewer samples than ranks
     const auto result =
         setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
     sums[0] += result.loss_sum.item<double>();
@@ -41,7 +42,9 @@ void recalibrate_batchnorm(Setup& setup) {
   setup.objective->set_batchnorm_momentum(std::nullopt);
   const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
+  const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   while (auto batch = loader.next()) {
+    if (batch->count() == 0 && !synchronized) continue;
     setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);
     loader.recycle(std::move(*batch));
   }

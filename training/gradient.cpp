@@ -7,20 +7,64 @@
 namespace dimred::training {
 namespace {
 
-void seed_forward(const Setup& setup, ForwardKey key) {
+/// One draw per rank and pass of the step's own stream.
+void seed_forward(const Setup& setup, ForwardKey key, std::int64_t pass) {
   RandomStream stream(setup.seed,
                       RandomPurpose::forward,
                       static_cast<std::uint64_t>(key.epoch),
                       static_cast<std::uint64_t>(key.step));
+  const auto before = setup.communicator->rank() * setup.gradient_accumulation + pass;
+  for (std::int64_t i = 0; i < before; ++i) stream.next();
   torch::manual_seed(stream.next());
 }
 
-BatchResult reduced(Setup& setup, const models::Evaluation& evaluation) {
-  std::array<double, 3> sums{evaluation.loss_sum.item<double>(),
-                             static_cast<double>(evaluation.correct_count.item<std::int64_t>()),
-                             static_cast<double>(evaluation.sample_count)};
-  setup.communicator->all_reduce(sums);
-  return {sums[0], sums[1], sums[2]};
+/// The batch in `passes` even parts. Parts without samples are left out, unless BatchNorm's
+/// statistics over ranks need everybody at every pass.
+std::vector<models::Minibatch> parts_of(const Setup& setup, const models::Minibatch& batch) {
+  const auto passes = setup.gradient_accumulation;
+  const auto count = batch.labels.size(0);
+  const bool all = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
+  std::vector<models::Minibatch> parts;
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const auto begin = pass * count / passes;
+    const auto size = (pass + 1) * count / passes - begin;
+    if (size > 0 || all)
+      parts.push_back({batch.images.narrow(0, begin, size), batch.labels.narrow(0, begin, size)});
+  }
+  return parts;
+}
+
+/// Sums of one rank over its passes.
+struct Sums {
+  std::array<double, 3> values{};  // loss, correct, samples
+
+  void add(const models::Evaluation& evaluation) {
+    values[0] += evaluation.loss_sum.item<double>();
+    values[1] += static_cast<double>(evaluation.correct_count.item<std::int64_t>());
+    values[2] += static_cast<double>(evaluation.sample_count);
+  }
+  BatchResult reduced(Setup& setup) {
+    setup.communicator->all_reduce(values);
+    return {values[0], values[1], values[2]};
+  }
+};
+
+/// After every step, so that a state saved in the middle of an epoch changes nothing.
+void share_running_statistics(Setup& setup) {
+  auto& communicator = *setup.communicator;
+  if (communicator.size() == 1 || setup.flat.buffers.numel() == 0) return;
+  const torch::NoGradGuard no_grad;
+  switch (setup.batchnorm_statistics) {
+    case BatchNormPolicy::averaged:
+      communicator.all_reduce(setup.flat.buffers);
+      setup.flat.buffers.div_(communicator.size());
+      break;
+    case BatchNormPolicy::rank0:
+      communicator.broadcast(setup.flat.buffers, 0);
+      break;
+    case BatchNormPolicy::synchronized:
+      break;
+  }
 }
 
 }  // namespace
@@ -28,18 +72,32 @@ BatchResult reduced(Setup& setup, const models::Evaluation& evaluation) {
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,
-                              ForwardKey key) {
-  seed_forward(setup, key);
+                              ForwardKey key,
+                              GradientBuckets* buckets) {
   setup.flat.gradient.zero_();
-  const auto evaluation = setup.objective->evaluate(batch, models::Mode::train);
-  (evaluation.loss_sum / static_cast<double>(global_count)).backward();
-  return reduced(setup, evaluation);
+  const auto parts = parts_of(setup, batch);
+  Sums sums;
+  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
+    seed_forward(setup, key, static_cast<std::int64_t>(pass));
+    const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
+    if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
+    (evaluation.loss_sum / static_cast<double>(global_count)).backward();
+    sums.add(evaluation);
+  }
+  if (buckets != nullptr) buckets->start_rest();
+  share_running_statistics(setup);
+  return sums.reduced(setup);
 }
 
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
-  seed_forward(setup, key);
-  return reduced(setup, setup.objective->evaluate(batch, models::Mode::train));
+  const auto parts = parts_of(setup, batch);
+  Sums sums;
+  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
+    seed_forward(setup, key, static_cast<std::int64_t>(pass));
+    sums.add(setup.objective->evaluate(parts[pass], models::Mode::train));
+  }
+  return sums.reduced(setup);
 }
 
 }  // namespace dimred::training

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
+#include "training/buckets.h"
 #include "training/setup.h"
 
 namespace dimred::training {
 
-/// Which random draws (dropout) a forward pass makes: a pure function of these, so that a
-/// line-search trial sees the same masks as the gradient, and a resumed run the same as an
-/// uninterrupted one.
+/// Which random draws (dropout) a forward pass makes: a pure function of these, of the rank and of
+/// the pass within the step, so that a line-search trial sees the same masks as the gradient, and a
+/// resumed run the same as an uninterrupted one.
 struct ForwardKey {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
@@ -23,12 +24,13 @@ struct BatchResult {
 };
 
 /// Loss of the global batch, and its mean gradient into setup.flat.gradient (each rank's part; the
-/// caller reduces it). Running statistics move. `global_count` is the step's samples over all
-/// ranks.
+/// caller reduces it, or `buckets` has started to). Running statistics move, by the setup's policy
+/// over ranks. `global_count` is the step's samples over all ranks; this rank's part may be empty.
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,
-                              ForwardKey key);
+                              ForwardKey key,
+                              GradientBuckets* buckets = nullptr);
 
 /// The same function without gradient: at the same weights it returns the same loss bit for bit.
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);

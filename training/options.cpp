@@ -53,6 +53,15 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
                    "of images and convolution weights in memory",
                    {{"contiguous", layout::MemoryFormat::contiguous},
                     {"channels_last", layout::MemoryFormat::channels_last}});
+  table.add_choice(
+      "batchnorm_statistics",
+      &options.batchnorm_statistics,
+      "over ranks; averaged, rank0: normalise by the rank's own batch and average "
+      "running statistics at every step, or keep rank 0's; synchronized: by the global "
+      "batch",
+      {{"averaged", BatchNormPolicy::averaged},
+       {"rank0", BatchNormPolicy::rank0},
+       {"synchronized", BatchNormPolicy::synchronized}});
 }
 
 void add_loss_options(OptionTable& table, models::LossOptions& options) {
@@ -70,7 +79,14 @@ void add_loss_options(OptionTable& table, models::LossOptions& options) {
 
 void add_compute_options(OptionTable& table, RunOptions& options) {
   table.group("Run");
-  table.add("batch_size", &options.batch_size, "samples per rank and step", at_least(1));
+  table.add("batch_size",
+            &options.batch_size,
+            "samples per rank and step (default: 64, or global_batch_size / ranks)",
+            at_least(1));
+  table.add("gradient_accumulation",
+            &options.gradient_accumulation,
+            "passes that a rank's batch of a step is split into, to save memory",
+            at_least(1));
   table.add("threads",
             &options.threads,
             "processor threads, 0: all this process may use",
@@ -87,7 +103,8 @@ void add_run_options(OptionTable& table, RunOptions& options) {
   add_compute_options(table, options);
   table.add("global_batch_size",
             &options.global_batch_size,
-            "samples per step over all ranks; must agree with batch_size where both are given",
+            "samples per step over all ranks (default: batch_size x ranks, with which it must "
+            "agree)",
             at_least(1));
   table.add("seed",
             &options.seed,
@@ -95,5 +112,4 @@ void add_run_options(OptionTable& table, RunOptions& options) {
             at_least(0));
   table.add("quiet", &options.quiet, "print errors only");
 }
-
 }  // namespace dimred::training

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "launch/options.h"
 #include "layout/layout.h"
 #include "models/objective.h"
 #include "support/options.h"
@@ -23,18 +24,25 @@ struct DataOptions {
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
 
+/// Whose batch statistics BatchNorm normalises by in train mode, and whose running statistics stay.
+/// averaged: each rank's own part of the batch; running statistics are averaged over ranks at every
+/// step. rank0: each its own; rank 0's stay. synchronized: the global batch's.
+enum class BatchNormPolicy { averaged, rank0, synchronized };
+
 struct ModelOptions {
   std::string model = "convnet";
   PrecisionChoice precision = PrecisionChoice::float32;
   layout::MemoryFormat memory_format =
       layout::MemoryFormat::channels_last;  // faster on CPU and GPU
+  BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
 };
 
 struct RunOptions {
   std::filesystem::path output;  // the run folder
   std::int64_t epochs = 1;
-  std::int64_t batch_size = 64;  // samples per rank and step
-  std::optional<std::int64_t> global_batch_size;
+  std::optional<std::int64_t> batch_size;         // samples per rank and step; unset: 64
+  std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
+  std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
   std::int64_t threads = 0;    // 0: all cores this process may use
   std::string device = "cpu";  // cpu, cuda, cuda:1
@@ -48,6 +56,7 @@ struct CommonOptions {
   ModelOptions model;
   models::LossOptions loss;
   RunOptions run;
+  launch::ConnectOptions ranks;
 };
 
 void add_data_options(OptionTable& table, DataOptions& options);
@@ -56,8 +65,10 @@ void add_loss_options(OptionTable& table, models::LossOptions& options);
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options);
 
-/// Settles what depends on the run's other options or on the machine, so that config.toml says it
-/// and a command that adopts the options means the same: split_seed, precision = auto.
-void resolve(CommonOptions& options);
+/// Settles what depends on the run's other options, on the machine or on the number of ranks, so
+/// that config.toml says it and a command that adopts the options means the same: split_seed,
+/// precision = auto, both batch sizes. Throws std::invalid_argument for batch sizes that the ranks
+/// do not fit.
+void resolve(CommonOptions& options, int ranks);
 
 }  // namespace dimred::training

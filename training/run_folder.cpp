@@ -10,6 +10,7 @@
 
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
+#include "distributed/agreement.h"
 #include "support/errors.h"
 #include "support/version.h"
 
@@ -20,7 +21,17 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a run is taken up again: they do not alter what was computed so
 /// far.
-constexpr std::array free_options{"epochs", "threads", "prefetch", "quiet", "output"};
+/// The batch of a rank follows from the global one and the ranks.
+constexpr std::array free_options{"epochs",
+                                  "threads",
+                                  "prefetch",
+                                  "quiet",
+                                  "output",
+                                  "batch_size",
+                                  "backend",
+                                  "rendezvous_timeout",
+                                  "collective_timeout",
+                                  "heartbeat_timeout"};
 
 constexpr auto kLockFile = checkpoints::FolderLock::file_name;
 
@@ -84,7 +95,17 @@ std::string processor() {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path, const std::string& config_toml) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path,
+                     const std::string& config_toml,
+                     distributed::Communicator& communicator)
+    : path_(std::move(path)), writes_(communicator.rank() == 0) {
+  distributed::on_rank_0(communicator, [&] {
+    take(config_toml);
+    return std::string();
+  });
+}
+
+void RunFolder::take(const std::string& config_toml) {
   require(!path_.empty(), "training::run_folder", "needs --output FOLDER");
   require(!fs::exists(path_) || fs::is_directory(path_),
           "training::run_folder",
@@ -117,7 +138,7 @@ std::string RunFolder::work() const {
 }
 
 void RunFolder::abandon() const {
-  if (work() != earlier_work_) return;
+  if (!writes_ || work() != earlier_work_) return;
   if (!new_run_) {
     dimred::checkpoints::write_file_atomically(path_ / "config.toml", earlier_config_);
     if (!earlier_manifest_.empty())
@@ -132,6 +153,7 @@ void RunFolder::write_manifest(const Setup& setup,
                                const std::string& command,
                                const std::string& outcome,
                                const nlohmann::json& details) const {
+  if (!writes_) return;
   nlohmann::ordered_json manifest;
   manifest["command"] = command;
   manifest["outcome"] = outcome;

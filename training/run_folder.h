@@ -16,13 +16,18 @@ class RunFolder {
   /// Creates the folder, or takes it up again when its config.toml says the same (how far the run
   /// goes and how it is shown aside: epochs, threads, prefetch, quiet). Throws
   /// std::invalid_argument naming the first option that differs, or when the folder holds something
-  /// that is not a run of ours; std::runtime_error while another process trains in it.
-  RunFolder(std::filesystem::path path, const std::string& config_toml);
+  /// that is not a run of ours; std::runtime_error while another process trains in it. Of several
+  /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
+  RunFolder(std::filesystem::path path,
+            const std::string& config_toml,
+            distributed::Communicator& communicator);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path snapshots() const { return path_ / "snapshots"; }
-  std::filesystem::path curve() const { return path_ / "curve.csv"; }
+  /// Files that rank 0 writes a line at a time; empty on the other ranks.
+  std::filesystem::path curve() const { return line_file("curve.csv"); }
+  std::filesystem::path steps() const { return line_file("steps.csv"); }
 
   /// Writes manifest.json: seed, revision, library versions, device, ranks, data, layout hash, and
   /// `outcome` (running | finished | interrupted | failed) with `details`.
@@ -36,10 +41,13 @@ class RunFolder {
   void abandon() const;
 
  private:
+  void take(const std::string& config_toml);
+  std::filesystem::path line_file(const char* name) const { return writes_ ? path_ / name : ""; }
   std::filesystem::path manifest() const { return path_ / "manifest.json"; }
   std::string work() const;  // a text that changes when training leaves something behind
 
   std::filesystem::path path_;
+  bool writes_ = true;    // rank 0
   bool created_ = false;  // the folder
   bool new_run_ = false;  // its config.toml
   std::string earlier_config_, earlier_manifest_;

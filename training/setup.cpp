@@ -8,6 +8,7 @@
 
 #include "data/idx.h"
 #include "data/statistics.h"
+#include "distributed/agreement.h"
 #include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
@@ -75,17 +76,33 @@ models::Precision choose(PrecisionChoice choice, torch::Device device) {
   return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
 }
 
-std::int64_t global_batch(const RunOptions& options, int ranks) {
-  const auto total = options.batch_size * ranks;
-  if (options.global_batch_size) {
-    require(*options.global_batch_size == total,
-            "training::batch_size",
-            "global_batch_size needs batch_size x ranks = ",
-            total,
-            ", received ",
+void resolve_batch_sizes(RunOptions& options, int ranks) {
+  constexpr auto place = "training::batch_size";
+  constexpr std::int64_t usual = 64;
+  if (options.global_batch_size && !options.batch_size) {
+    require(*options.global_batch_size % ranks == 0,
+            place,
+            "global_batch_size needs a multiple of the ",
+            ranks,
+            " ranks, received ",
             *options.global_batch_size);
+    options.batch_size = *options.global_batch_size / ranks;
   }
-  return total;
+  if (!options.batch_size) options.batch_size = usual;
+  const auto total = *options.batch_size * ranks;
+  require(!options.global_batch_size || *options.global_batch_size == total,
+          place,
+          "global_batch_size needs batch_size x ranks = ",
+          total,
+          ", received ",
+          options.global_batch_size.value_or(0));
+  options.global_batch_size = total;
+  require(options.gradient_accumulation <= *options.batch_size,
+          place,
+          "gradient_accumulation needs at most batch_size = ",
+          *options.batch_size,
+          " passes, received ",
+          options.gradient_accumulation);
 }
 
 void build_network(Setup& setup, const CommonOptions& options) {
@@ -98,6 +115,14 @@ void build_network(Setup& setup, const CommonOptions& options) {
   setup.memory_format = options.model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
   setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.batchnorm_statistics = options.model.batchnorm_statistics;
+  if (setup.batchnorm_statistics == BatchNormPolicy::synchronized &&
+      setup.communicator->size() > 1) {
+    setup.objective->synchronize_batchnorm(
+        [communicator = setup.communicator](torch::Tensor& sums) {
+          communicator->all_reduce(sums);
+        });
+  }
 }
 
 }  // namespace
@@ -110,22 +135,25 @@ const layout::Shard& Setup::own_shard() const {
   return shards[static_cast<std::size_t>(communicator->rank())];
 }
 
-torch::Device parse_device(const std::string& text) {
+torch::Device parse_device(const std::string& text, int local_rank) {
   try {
-    const torch::Device device(text);
+    torch::Device device(text);
     if (device.is_cpu()) return device;
     require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
     require_environment(torch::cuda::is_available(),
                         "training::device",
                         "no CUDA device was found for --device ",
                         text);
+    const auto count = static_cast<int>(torch::cuda::device_count());
+    if (!device.has_index()) device.set_index(static_cast<torch::DeviceIndex>(local_rank % count));
     return device;
   } catch (const c10::Error&) {
     throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
   }
 }
 
-void resolve(CommonOptions& options) {
+void resolve(CommonOptions& options, int ranks) {
+  resolve_batch_sizes(options.run, ranks);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   const auto precision = choose(options.model.precision, parse_device(options.run.device));
   options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
@@ -140,22 +168,27 @@ torch::Tensor Setup::own_columns(const torch::Tensor& full) const {
   return parts.size() == 1 ? parts.front() : torch::cat(parts);
 }
 
-Setup make_setup(const CommonOptions& options) {
+Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
   Setup setup;
-  setup.communicator = distributed::connect();
-  const auto threads = options.run.threads > 0 ? options.run.threads : available_threads();
-  torch::set_num_threads(static_cast<int>(threads));
-  setup.device = parse_device(options.run.device);
+  setup.communicator = ranks.communicator;
+  const auto share = std::max<std::int64_t>(1, available_threads() / ranks.place.local_size);
+  torch::set_num_threads(static_cast<int>(options.run.threads > 0 ? options.run.threads : share));
+  setup.device = parse_device(options.run.device, ranks.place.local_rank);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
   if (setup.device.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
   setup.prefetch = options.run.prefetch;
-  setup.global_batch_size = global_batch(options.run, setup.communicator->size());
+  setup.global_batch_size = options.run.global_batch_size.value();
+  setup.gradient_accumulation = options.run.gradient_accumulation;
   load_data(setup, options.data);
   build_network(setup, options);
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
   }
+  distributed::require_agreement(*setup.communicator,
+                                 {{"the training data", setup.train->description()},
+                                  {"the test data", setup.test->description()},
+                                  {"the layout", setup.flat.layout.hash}});
   return setup;
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "data/loader.h"
-#include "distributed/communicator.h"
+#include "distributed/connect.h"
 #include "models/flat.h"
 #include "training/options.h"
 
@@ -11,7 +11,7 @@ namespace dimred::training {
 
 /// Everything a stage trains with, made from the options alone.
 struct Setup {
-  std::unique_ptr<distributed::Communicator> communicator;
+  std::shared_ptr<distributed::Communicator> communicator;
   std::shared_ptr<const data::Dataset> train, validation, test;  // validation may be null
   data::Preprocessing preprocessing;                             // mean and deviation of `train`
   std::unique_ptr<models::Objective> objective;
@@ -21,6 +21,8 @@ struct Setup {
   layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
   models::Precision precision = models::Precision::float32;
   std::int64_t global_batch_size = 0;
+  BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
+  std::int64_t gradient_accumulation = 1;
   std::int64_t prefetch = 4;
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
@@ -31,14 +33,16 @@ struct Setup {
   torch::Tensor own_columns(const torch::Tensor& full) const;
 };
 
-/// cpu, cuda or cuda:N. Throws std::invalid_argument for another text, std::runtime_error where no
-/// such device is.
-torch::Device parse_device(const std::string& text);
+/// cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of its
+/// machine. Throws std::invalid_argument for another text, std::runtime_error where no such device
+/// is.
+torch::Device parse_device(const std::string& text, int local_rank = 0);
 
-/// Sets torch's threads, loads the data, builds the network with weights drawn from the seed.
-/// Throws std::invalid_argument for options that contradict each other or the data, a missing
-/// device, bfloat16 where it is not native ("auto" falls back), batch sizes that disagree.
-Setup make_setup(const CommonOptions& options);
+/// Sets torch's threads (the machine's cores shared by its ranks), loads the data, builds the
+/// network with weights drawn from the seed. Options must be resolved. Throws std::invalid_argument
+/// for options that contradict each other or the data, a missing device, bfloat16 where it is not
+/// native ("auto" falls back), and on every rank when they disagree in data or layout.
+Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
 /// view into `batch`, which must outlive them.

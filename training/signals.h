@@ -1,15 +1,18 @@
 #pragma once
 
+#include "distributed/communicator.h"
+
 namespace dimred::training {
 
 /// From now on SIGTERM, SIGUSR1, SIGHUP and the first SIGINT only set a flag; a second SIGINT ends
-/// the process. A signal that was ignored before (nohup) stays ignored.
+/// the process at once. (One within half a second of the first is the same: the terminal and
+/// torchrun both pass a Ctrl-C on.) A signal that was ignored before (nohup) stays ignored.
 void catch_stop_signals();
 
-/// The signal received, or 0.
-int stop_signal();
+/// True on every rank when any has received one: to be asked at the same step by all.
+bool stop_agreed(distributed::Communicator& communicator);
 
-/// Exit code of a run that was asked to stop: 130 for SIGINT, 143 for the others.
+/// Exit code of a run that agreed to stop: 130 when SIGINT alone was received, 143 else.
 int stop_exit_code();
 
 }  // namespace dimred::training

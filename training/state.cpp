@@ -1,5 +1,8 @@
 #include "training/state.h"
 
+#include <type_traits>
+
+#include "distributed/agreement.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -14,6 +17,23 @@ void require_finite(const Setup& setup, const Position& position) {
                       "the weights are not finite after step ",
                       position.step,
                       "; earlier files are kept; a lower learning rate may help");
+}
+
+/// What the other ranks must know of a state before its vectors come.
+nlohmann::json header_of(const checkpoints::State& state) {
+  nlohmann::json vectors = nlohmann::json::object(), counters = nlohmann::json::object();
+  for (const auto& [name, values] : state.vectors) vectors[name] = values.size();
+  for (const auto& [name, values] : state.counters) counters[name] = values.size();
+  return {{"scalars", state.scalars}, {"vectors", vectors}, {"counters", counters}};
+}
+
+template <class T>
+void share(distributed::Communicator& communicator, std::vector<T>& values, std::size_t size) {
+  values.resize(size);
+  if (size == 0) return;
+  constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
+  auto tensor = torch::from_blob(values.data(), {static_cast<std::int64_t>(size)}, type);
+  communicator.broadcast(tensor, 0);
 }
 
 }  // namespace
@@ -69,18 +89,38 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) 
           .layout_hash = setup.flat.layout.hash};
 }
 
-std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
-                                               Console& console) {
-  std::vector<std::string> skipped;
-  auto state = states.newest_valid(&skipped);
-  // Starting over would cut the curve and, save by save, delete what may still be rescued.
-  require_environment(state.has_value() || skipped.empty(),
-                      "training::state",
-                      "no resume state of this run can be read (",
-                      skipped.empty() ? "" : skipped.front(),
-                      "); mend it, or choose another --output");
-  for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
+std::optional<checkpoints::State> shared_state(
+    distributed::Communicator& communicator,
+    const std::function<std::optional<checkpoints::State>()>& read) {
+  std::optional<checkpoints::State> state;
+  const auto header = nlohmann::json::parse(distributed::on_rank_0(communicator, [&] {
+    state = read();
+    return state ? header_of(*state).dump() : std::string("null");
+  }));
+  if (header.is_null() || communicator.size() == 1) return state;
+  if (!state) state = checkpoints::State{.scalars = header.at("scalars")};
+  for (const auto& [name, size] : header.at("vectors").items())
+    share(communicator, state->vectors[name], size);
+  for (const auto& [name, size] : header.at("counters").items())
+    share(communicator, state->counters[name], size);
   return state;
+}
+
+std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
+                                               distributed::Communicator& communicator,
+                                               Console& console) {
+  return shared_state(communicator, [&] {
+    std::vector<std::string> skipped;
+    auto state = states.newest_valid(&skipped);
+    // Starting over would cut the curve and, save by save, delete what may still be rescued.
+    require_environment(state.has_value() || skipped.empty(),
+                        "training::state",
+                        "no resume state of this run can be read (",
+                        skipped.empty() ? "" : skipped.front(),
+                        "); mend it, or choose another --output");
+    for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
+    return state;
+  });
 }
 
 checkpoints::State read_run_state(const std::filesystem::path& path) {

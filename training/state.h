@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,13 +27,20 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
 /// network_state() does.
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
 
-/// The newest valid state of a store; nullopt when it has none. Damaged ones are named on the
-/// console; throws std::runtime_error when all are.
+/// The newest valid state of a store, read by rank 0 and given to all; nullopt when it has none.
+/// Damaged ones are named on the console; throws std::runtime_error, on every rank, when all are.
 std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
+                                               distributed::Communicator& communicator,
                                                Console& console);
 
 /// State of a run folder (its newest valid one) or a state folder. Throws std::invalid_argument
 /// when there is none, std::runtime_error when the newest is damaged.
 checkpoints::State read_run_state(const std::filesystem::path& path);
+
+/// `read` on rank 0, its state on every rank; an error of it likewise. Cost: a broadcast of the
+/// state's vectors.
+std::optional<checkpoints::State> shared_state(
+    distributed::Communicator& communicator,
+    const std::function<std::optional<checkpoints::State>()>& read);
 
 }  // namespace dimred::training

@@ -3,13 +3,40 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
+#include <mutex>
+#include <numeric>
+
+#include "distributed/volume.h"
+#include "tests/tools/thread_ranks.h"
 
 namespace dimred::distributed {
 namespace {
 
+/// Shares of `sizes[r]` columns one after another.
+std::vector<layout::Shard> shards_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<layout::Shard> shards;
+  std::int64_t begin = 0;
+  for (const auto size : sizes) {
+    shards.push_back({});
+    if (size > 0) shards.back().memory.push_back({begin, begin + size});
+    begin += size;
+  }
+  return shards;
+}
+
+torch::Tensor own_of(const torch::Tensor& full, const layout::Shard& shard) {
+  if (shard.memory.empty()) return full.narrow(0, 0, 0);
+  return full.narrow(0, shard.memory[0].begin, shard.memory[0].size());
+}
+
+/// A vector that differs on every rank and whose sum over ranks shows the order of additions.
+torch::Tensor vector_of(int rank, std::int64_t size) {
+  const auto places = torch::arange(size, torch::kFloat64);
+  return (places * (rank + 1) * 0.1 + 1e4 * rank).sin().mul(1e3).to(torch::kFloat32);
+}
+
 TEST(SingleRank, IsATrueNoOp) {
-  const auto communicator = connect();
+  const auto communicator = single_rank();
   EXPECT_EQ(communicator->rank(), 0);
   EXPECT_EQ(communicator->size(), 1);
   const auto full = torch::arange(8, torch::kFloat32);
@@ -18,15 +45,106 @@ TEST(SingleRank, IsATrueNoOp) {
   std::array<double, 2> values{1, 2};
   communicator->all_reduce(values);
   EXPECT_EQ(values, (std::array<double, 2>{1, 2}));
+  EXPECT_EQ(communicator->gather("a"), std::vector<std::string>{"a"});
   EXPECT_EQ(communicator->bytes_sent(), 0);
   EXPECT_TRUE(any_rank(*communicator, true));
   EXPECT_FALSE(any_rank(*communicator, false));
 }
 
-TEST(Connect, RefusesMoreRanksThanThisVersionRuns) {
-  ::setenv("WORLD_SIZE", "2", 1);
-  EXPECT_THROW(connect(), std::invalid_argument);
-  ::unsetenv("WORLD_SIZE");
+class Ranks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Ranks, testing::Values(2, 3, 4, 5));
+
+TEST_P(Ranks, AllReduceSumsAndCounts) {
+  const int ranks = GetParam();
+  on_thread_ranks(ranks, [&](Communicator& communicator) {
+    std::vector<double> values{1.0, communicator.rank() + 0.5};
+    communicator.all_reduce(values);
+    EXPECT_EQ(values[0], ranks);
+    EXPECT_EQ(values[1], ranks * (ranks - 1) / 2.0 + ranks * 0.5);
+    auto vector = torch::full({1000}, communicator.rank() + 1.0F);
+    communicator.all_reduce(vector);
+    EXPECT_TRUE(torch::all(vector == ranks * (ranks + 1) / 2).item<bool>());
+    const auto& traffic = std::as_const(communicator).traffic(Collective::all_reduce);
+    EXPECT_EQ(traffic.calls, 2);
+    EXPECT_EQ(traffic.bytes_sent, all_reduce_bytes(16, ranks) + all_reduce_bytes(4000, ranks));
+    EXPECT_GT(traffic.seconds, 0);
+  });
+}
+
+TEST_P(Ranks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
+  const int ranks = GetParam();
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 7);
+  sizes[1] = 0;  // a rank without columns
+  sizes[0] = 100;
+  const auto shards = shards_of(sizes);
+  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  auto expected = vector_of(0, size);
+  for (int rank = 1; rank < ranks; ++rank) expected = expected + vector_of(rank, size);
+  on_thread_ranks(ranks, [&](Communicator& communicator) {
+    const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
+    const auto full = vector_of(communicator.rank(), size);
+    const auto own = communicator.reduce_scatter(full, shards);
+    EXPECT_TRUE(torch::equal(own, own_of(expected, shard)));
+    EXPECT_TRUE(torch::equal(full, vector_of(communicator.rank(), size)));
+    EXPECT_EQ(communicator.bytes_sent(), 4 * (size - own.numel()));
+    const auto all = communicator.all_gather(own, shards);
+    EXPECT_TRUE(torch::equal(all, expected));
+    EXPECT_EQ(communicator.bytes_sent(), 4 * (size - own.numel()) + 4 * own.numel() * (ranks - 1));
+  });
+}
+
+TEST_P(Ranks, BroadcastReachesEverybodyFromAnyRoot) {
+  const int ranks = GetParam();
+  std::mutex mutex;
+  std::int64_t sent = 0;
+  on_thread_ranks(ranks, [&](Communicator& communicator) {
+    for (int root = 0; root < ranks; ++root) {
+      auto values = torch::full({50}, communicator.rank() + 1.0F);
+      communicator.broadcast(values, root);
+      EXPECT_TRUE(torch::all(values == root + 1).item<bool>());
+    }
+    const std::lock_guard lock(mutex);
+    sent += communicator.bytes_sent();
+  });
+  // Every rank but the root receives the vector once.
+  EXPECT_EQ(sent, std::int64_t{200} * ranks * (ranks - 1));
+}
+
+TEST_P(Ranks, TextsAreGatheredInRankOrder) {
+  on_thread_ranks(GetParam(), [&](Communicator& communicator) {
+    const auto text = std::string(static_cast<std::size_t>(communicator.rank()), 'x');
+    const auto all = communicator.gather(text);
+    ASSERT_EQ(static_cast<int>(all.size()), communicator.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) EXPECT_EQ(all[rank].size(), rank);
+    EXPECT_EQ(broadcast_text(communicator, communicator.rank() == 1 ? "one" : ""), "");
+    EXPECT_EQ(broadcast_text(communicator, communicator.rank() == 1 ? "one" : "", 1), "one");
+  });
+}
+
+TEST_P(Ranks, AFlagOfOneIsEverybodys) {
+  on_thread_ranks(GetParam(), [](Communicator& communicator) {
+    EXPECT_TRUE(any_rank(communicator, communicator.rank() == 1));
+    EXPECT_FALSE(any_rank(communicator, false));
+  });
+}
+
+TEST(Gloo, ADeadRankIsAFailureThatNamesRankAndCollective) {
+  std::string text;
+  const auto run = [&] {
+    on_thread_ranks(2, [&](Communicator& communicator) {
+      communicator.barrier();
+      if (communicator.rank() == 1) throw std::invalid_argument("gone");
+      std::array<double, 1> value{1};
+      communicator.all_reduce(value);
+    });
+  };
+  EXPECT_THROW(run(), CollectiveFailed);
+  try {
+    run();
+  } catch (const CollectiveFailed& failure) {
+    text = failure.what();
+  }
+  EXPECT_TRUE(text.starts_with("[distributed] all_reduce failed on rank 0 of 2: ")) << text;
 }
 
 }  // namespace

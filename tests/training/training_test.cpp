@@ -61,7 +61,7 @@ struct DropoutNet final : models::Network {
 Setup toy_setup(models::Precision precision, std::shared_ptr<models::Network> network = nullptr) {
   torch::manual_seed(3);
   Setup setup;
-  setup.communicator = distributed::connect();
+  setup.communicator = distributed::single_rank();
   setup.train = std::make_shared<ToyData>(96);
   setup.test = setup.train;
   setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
@@ -194,6 +194,7 @@ class Files : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path folder_;
+  std::unique_ptr<distributed::Communicator> ranks_ = distributed::single_rank();
 };
 
 /// libtorch.so brings a std::filesystem of its own that crashes here; see cmake/DimredTorch.cmake.
@@ -221,10 +222,10 @@ TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
 }
 
 TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
-  RunFolder(folder_, "seed = 1\nepochs = 2\nmodel = \"convnet\"\n");
-  RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n");  // longer: taken up again
+  RunFolder(folder_, "seed = 1\nepochs = 2\nmodel = \"convnet\"\n", *ranks_);
+  RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n", *ranks_);  // longer: taken up again
   try {
-    RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n");
+    RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n", *ranks_);
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""),
@@ -236,7 +237,7 @@ TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
 TEST_F(Files, RunFolderRefusesForeignFiles) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "thesis.txt") << "precious";
-  EXPECT_THROW(RunFolder(folder_, "seed = 1\n"), std::invalid_argument);
+  EXPECT_THROW(RunFolder(folder_, "seed = 1\n", *ranks_), std::invalid_argument);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "config.toml"));
 }
 

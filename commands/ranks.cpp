@@ -1,0 +1,99 @@
+#include "commands/ranks.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "commands/run.h"
+#include "distributed/agreement.h"
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+using distributed::Failure;
+
+/// Ends this process with the others, once, whichever thread learns of the failure first. Threads
+/// of a collective that will never end, or a request to a store that hangs, are not waited for:
+/// every file that has its name is complete.
+class End {
+ public:
+  End(std::string name, int rank) : name_(std::move(name)), rank_(rank) {}
+
+  [[noreturn]] void with(const Failure& failure) {
+    if (ending_.exchange(true)) {
+      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+    if (rank_ == failure.speaker) {
+      const auto whose = failure.rank == rank_ ? "" : concat("rank ", failure.rank, " ");
+      report(name_, whose + failure.text, failure.exit_code);
+      // Who serves the store stays until the others have read it.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    }
+    std::fflush(nullptr);
+    std::_Exit(failure.exit_code);
+  }
+
+ private:
+  std::string name_;
+  int rank_;
+  std::atomic<bool> ending_ = false;
+};
+
+Failure failure_of(int rank, const std::exception& error) {
+  const bool callers = dynamic_cast<const std::invalid_argument*>(&error) != nullptr;
+  return {
+      .rank = rank, .text = error.what(), .exit_code = callers ? exit_caller : exit_environment};
+}
+
+/// A collective fails because of somebody else: who that is, the watch will know.
+Failure cause_of(distributed::Ranks& ranks, double patience, const std::exception& error) {
+  auto failure = failure_of(ranks.place.rank, error);
+  if (dynamic_cast<const distributed::CollectiveFailed*>(&error) != nullptr) {
+    ranks.watch->suspect();
+    if (const auto cause = ranks.watch->failure(patience)) return *cause;
+  }
+  return ranks.watch->report(failure);
+}
+
+}  // namespace
+
+int with_ranks(const std::string& name,
+               const launch::Place& place,
+               const launch::ConnectOptions& options,
+               bool on_gpu,
+               const std::function<int(const distributed::Ranks&)>& work) {
+  if (place.size == 1) return work(distributed::alone());
+  End end(name, place.rank);
+  auto ranks = distributed::connect(
+      place, options, on_gpu, [&end](const Failure& failure) { end.with(failure); });
+  try {
+    const int code = work(ranks);
+    ranks.leave();
+    return code;
+  } catch (const std::exception& error) {
+    constexpr double rounds = 3;  // of the watch, after the timeout
+    end.with(cause_of(ranks, options.heartbeat_timeout + rounds, error));
+  }
+}
+
+void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
+  const std::set<std::string> own{"threads", "prefetch", "quiet"};
+  distributed::Facts facts;
+  for (const auto& row : table.rows()) {
+    if (!own.contains(row.name)) facts.emplace_back(row.name, row.show());
+  }
+  distributed::require_agreement(*ranks.communicator, facts);
+}
+
+Console console_of(const distributed::Ranks& ranks, bool quiet) {
+  if (ranks.place.rank == 0) return Console(quiet);
+  static std::FILE* const nowhere = std::fopen("/dev/null", "w");
+  return Console(/*quiet=*/true, nowhere, nowhere);
+}
+
+}  // namespace dimred::commands

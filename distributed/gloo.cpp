@@ -1,0 +1,19 @@
+#include <cstdlib>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "distributed/process_group.h"
+
+namespace dimred::distributed {
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place) {
+  using c10d::ProcessGroupGloo;
+  const std::chrono::milliseconds timeout(static_cast<std::int64_t>(place.timeout * 1000));
+  auto options = ProcessGroupGloo::Options::create(timeout);
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
+  options->devices.push_back(interface != nullptr
+                                 ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                 : ProcessGroupGloo::createDeviceForHostname(place.address));
+  return c10::make_intrusive<ProcessGroupGloo>(place.store, place.rank, place.size, options);
+}
+
+}  // namespace dimred::distributed

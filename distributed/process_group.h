@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "distributed/communicator.h"
+
+namespace dimred::distributed {
+
+/// The c10d backends of a group. Tensors go to the backend of their device; where there is none
+/// (vectors on a GPU, Gloo alone) they pass through host memory.
+struct Backends {
+  c10::intrusive_ptr<c10d::Backend> host;    // Gloo
+  c10::intrusive_ptr<c10d::Backend> device;  // NCCL; null without
+};
+
+std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size);
+
+/// What the two hardware-dependent files below need to make a backend.
+struct GroupPlace {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank = 0, size = 1;
+  double timeout = 0;   // seconds, of a collective
+  std::string address;  // of this machine, as the others reach it; empty: let Gloo find it
+};
+
+/// gloo.cpp, or gloo_unavailable.cpp where its headers are missing: throws std::runtime_error.
+c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place);
+/// nccl.cpp, or nccl_unavailable.cpp where torch was built without: nullptr.
+c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupPlace& place);
+
+}  // namespace dimred::distributed

@@ -1,0 +1,168 @@
+#include "distributed/watch.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "support/errors.h"
+
+namespace dimred::distributed {
+namespace {
+
+constexpr auto period = std::chrono::seconds(1);
+constexpr auto failure_key = "failure";
+constexpr std::int64_t gone = std::int64_t{1} << 60;  // beats of a rank that has left
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string beat_key(int rank) { return "beat" + std::to_string(rank); }
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::vector<std::uint8_t> encode(const Failure& failure) {
+  const nlohmann::json json{{"rank", failure.rank},
+                            {"text", failure.text},
+                            {"exit_code", failure.exit_code},
+                            {"speaker", failure.speaker}};
+  return bytes_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+Failure decode(const std::vector<std::uint8_t>& bytes) {
+  const auto json = nlohmann::json::parse(bytes);
+  return {json.at("rank"), json.at("text"), json.at("exit_code"), json.at("speaker")};
+}
+
+}  // namespace
+
+Watch::Watch(c10::intrusive_ptr<c10d::Store> store,
+             int rank,
+             int size,
+             double timeout,
+             std::function<void(const Failure&)> on_failure)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      timeout_(timeout),
+      on_failure_(std::move(on_failure)),
+      pulses_(static_cast<std::size_t>(size), Pulse{.beats = -1, .since = now()}),
+      last_round_(now()) {
+  watcher_ = std::thread([this] { keep_watch(); });
+  if (timeout_ > 0) timer_ = std::thread([this] { look_after_the_store(); });
+}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (auto* thread : {&watcher_, &timer_}) {
+    if (thread->joinable()) thread->join();
+  }
+}
+
+void Watch::keep_watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !failure_) {
+    lock.unlock();
+    try {
+      beat();
+    } catch (const std::exception&) {
+      notice({.rank = 0, .text = "is gone, and with it the store", .speaker = 1});
+    }
+    last_round_ = now();
+    lock.lock();
+    changed_.wait_for(lock, period, [this] { return stopping_ || failure_.has_value(); });
+  }
+}
+
+/// The watcher may hang in a request to a store whose process was stopped: somebody else must see.
+void Watch::look_after_the_store() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !failure_) {
+    changed_.wait_for(lock, period, [this] { return stopping_ || failure_.has_value(); });
+    if (stopping_ || failure_ || now() - last_round_ < timeout_ + 1) continue;
+    lock.unlock();
+    notice({.rank = 0,
+            .text = concat("has not answered for ", timeout_.load(), " s (it keeps the store)"),
+            .speaker = 1});
+    lock.lock();
+  }
+}
+
+void Watch::beat() {
+  std::optional<Failure> failure;
+  std::vector<std::pair<int, std::int64_t>> beats;
+  {
+    const std::lock_guard lock(store_mutex_);
+    store_->add(beat_key(rank_), 1);
+    failure = published();
+    const int first = rank_ == 0 ? 1 : 0;
+    const int last = rank_ == 0 ? size_ : 1;
+    for (int other = first; other < last; ++other)
+      beats.emplace_back(other, store_->add(beat_key(other), 0));
+  }
+  if (failure) notice(*failure);
+  for (const auto& [other, count] : beats) look_after(other, count);
+}
+
+void Watch::look_after(int other, std::int64_t beats) {
+  auto& pulse = pulses_[static_cast<std::size_t>(other)];
+  if (beats != pulse.beats) pulse = {.beats = beats, .since = now()};
+  if (timeout_ <= 0 || beats >= gone || now() - pulse.since < timeout_) return;
+  notice(report({.rank = other,
+                 .text = concat("has given no sign of life for ", timeout_.load(), " s"),
+                 .speaker = rank_}));
+}
+
+std::optional<Failure> Watch::published() {
+  if (!store_->check({failure_key})) return std::nullopt;
+  return decode(store_->get(failure_key));
+}
+
+void Watch::notice(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || stopping_) return;
+    failure_ = failure;
+  }
+  changed_.notify_all();
+  on_failure_(failure);
+}
+
+Failure Watch::report(const Failure& failure) {
+  try {
+    // The watcher may hang in a request to a store that does not answer any more.
+    const std::unique_lock lock(store_mutex_, period);
+    if (!lock.owns_lock()) return failure;
+    return decode(store_->compareSet(failure_key, {}, encode(failure)));
+  } catch (const std::exception&) {
+    return failure;
+  }
+}
+
+void Watch::suspect() {
+  constexpr double enough = 3;
+  if (timeout_ > enough) timeout_ = enough;
+}
+
+std::optional<Failure> Watch::failure(double seconds) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(
+      lock, std::chrono::duration<double>(seconds), [this] { return failure_.has_value(); });
+  return failure_;
+}
+
+void Watch::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  const std::lock_guard lock(store_mutex_);
+  store_->add(beat_key(rank_), gone);
+}
+
+}  // namespace dimred::distributed

@@ -1,0 +1,155 @@
+#include "launch/place.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "support/errors.h"
+
+namespace dimred::launch {
+namespace {
+
+constexpr auto where = "launch";
+constexpr int largest_port = 65535;
+
+std::optional<std::string> text_of(const Lookup& variable, const char* name) {
+  const char* value = variable(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+int number_of(const Lookup& variable, const char* name) {
+  const auto text = text_of(variable, name);
+  require(text.has_value(), where, "needs the environment variable ", name, ", which is not set");
+  int number = 0;
+  const auto* end = text->data() + text->size();
+  const auto parsed = std::from_chars(text->data(), end, number);
+  require(parsed.ec == std::errc() && parsed.ptr == end && number >= 0,
+          where,
+          "needs a whole number in ",
+          name,
+          ", received ",
+          *text);
+  return number;
+}
+
+int number_or(const Lookup& variable, const char* name, int otherwise) {
+  return text_of(variable, name) ? number_of(variable, name) : otherwise;
+}
+
+/// MASTER_PORT, else one of 20000 ports by the job, so that two jobs on a machine rarely meet.
+int port_of(const Lookup& variable, const std::string& job) {
+  constexpr int first = 20000;
+  constexpr std::size_t count = 20000;
+  const int other = first + static_cast<int>(std::hash<std::string>{}(job) % count);
+  return number_or(variable, "MASTER_PORT", other);
+}
+
+Place of_torchrun(const Lookup& variable) {
+  Place found{.rank = number_of(variable, "RANK"),
+              .size = number_of(variable, "WORLD_SIZE"),
+              .launcher = "torchrun"};
+  found.local_rank = number_or(variable, "LOCAL_RANK", 0);
+  found.local_size = number_or(variable, "LOCAL_WORLD_SIZE", 1);
+  found.address = text_of(variable, "MASTER_ADDR").value_or("");
+  found.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
+  found.run_id = text_of(variable, "TORCHELASTIC_RUN_ID").value_or("");
+  found.restarts = number_or(variable, "TORCHELASTIC_RESTART_COUNT", 0);
+  if (found.size > 1) {
+    require(!found.address.empty(), where, "needs MASTER_ADDR beside WORLD_SIZE, which is not set");
+    found.port = number_of(variable, "MASTER_PORT");
+  }
+  return found;
+}
+
+Place of_srun(const Lookup& variable, int size) {
+  Place found{.rank = number_of(variable, "SLURM_PROCID"),
+              .size = size,
+              .local_rank = number_or(variable, "SLURM_LOCALID", 0),
+              .launcher = "srun"};
+  // "4(x2),3": this machine's count would need its place in the list; a rank's own is what counts.
+  const auto tasks = text_of(variable, "SLURM_STEP_TASKS_PER_NODE");
+  found.local_size = tasks ? std::max(1, std::atoi(tasks->c_str())) : 1;
+  const auto nodes = text_of(variable, "SLURM_STEP_NODELIST");
+  const auto master = text_of(variable, "MASTER_ADDR");
+  found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
+  found.port = port_of(variable,
+                       text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
+                           text_of(variable, "SLURM_STEP_ID").value_or(""));
+  return found;
+}
+
+Place of_mpirun(const Lookup& variable) {
+  Place found{.rank = number_of(variable, "OMPI_COMM_WORLD_RANK"),
+              .size = number_of(variable, "OMPI_COMM_WORLD_SIZE"),
+              .local_rank = number_or(variable, "OMPI_COMM_WORLD_LOCAL_RANK", 0),
+              .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+              .launcher = "mpirun"};
+  const auto master = text_of(variable, "MASTER_ADDR");
+  require(
+      master || found.local_size == found.size,
+      where,
+      "needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several machines");
+  found.address = master.value_or("127.0.0.1");
+  const auto job = text_of(variable, "PMIX_NAMESPACE");
+  found.port = port_of(variable, job.value_or(""));
+  return found;
+}
+
+/// Tasks of srun's step. Without SLURM_STEP_NUM_TASKS the process may be sbatch's own, which is one
+/// whatever the job's SLURM_NTASKS; a meeting point in the environment says that it is not.
+std::optional<int> srun_tasks(const Lookup& variable) {
+  if (!text_of(variable, "SLURM_PROCID")) return std::nullopt;
+  if (text_of(variable, "SLURM_STEP_NUM_TASKS")) return number_of(variable, "SLURM_STEP_NUM_TASKS");
+  if (text_of(variable, "SLURM_NTASKS") && text_of(variable, "MASTER_ADDR"))
+    return number_of(variable, "SLURM_NTASKS");
+  return std::nullopt;
+}
+
+Place found_in(const Lookup& variable) {
+  if (text_of(variable, "RANK") || text_of(variable, "WORLD_SIZE")) return of_torchrun(variable);
+  if (const auto tasks = srun_tasks(variable)) return of_srun(variable, *tasks);
+  if (text_of(variable, "OMPI_COMM_WORLD_SIZE")) return of_mpirun(variable);
+  return {};
+}
+
+}  // namespace
+
+std::string first_host(const std::string& slurm_list) {
+  const auto open = slurm_list.find('[');
+  const auto comma = slurm_list.find(',');
+  if (open == std::string::npos || comma < open) return slurm_list.substr(0, comma);
+  const auto end = slurm_list.find_first_of(",-]", open);
+  const auto close = slurm_list.find(']', open);
+  require(end != std::string::npos && close != std::string::npos,
+          where,
+          "needs a list of hosts, received ",
+          slurm_list);
+  const auto after = slurm_list.find(',', close);
+  const auto tail = slurm_list.substr(close + 1, after - close - 1);
+  return slurm_list.substr(0, open) + slurm_list.substr(open + 1, end - open - 1) + tail;
+}
+
+Place discover(const Lookup& variable) {
+  auto found = found_in(variable);
+  require(found.size >= 1 && found.rank < found.size,
+          where,
+          "needs 0 <= rank < size, received rank = ",
+          found.rank,
+          ", size = ",
+          found.size);
+  require(found.port <= largest_port, where, "needs a port <= 65535, received ", found.port);
+  found.local_size = std::clamp(found.local_size, 1, found.size);
+  return found;
+}
+
+Place discover() {
+  return discover([](const char* name) {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+  });
+}
+
+}  // namespace dimred::launch

@@ -1,0 +1,67 @@
+"""Several ranks of one command on this machine, started as a launcher would."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE = 90  # seconds after which a test's ranks hang
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the ranks of a command ended, by rank."""
+
+    codes: list[int]
+    output: list[str]
+    errors: list[str]
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def environment_of(rank: int, size: int, port: int) -> dict[str, str]:
+    """torchrun's variables, without its agent."""
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
+
+
+@contextmanager
+def started(program: Path, arguments: Sequence[object], ranks: int, port: int | None = None, **variables: str):
+    """The ranks' processes; killed if they are still there at the end. A list for `arguments` of lists
+    gives each rank its own."""
+    port = port or free_port()
+    processes = []
+    for rank in range(ranks):
+        own = arguments[rank] if isinstance(arguments[0], list) else arguments
+        processes.append(subprocess.Popen(
+            [str(program), *map(str, own)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, **environment_of(rank, ranks, port), **variables}))  # fmt: skip
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def ended(processes: Sequence[subprocess.Popen]) -> Ended:
+    """Waits for all."""
+    texts = [process.communicate(timeout=PATIENCE) for process in processes]
+    return Ended([process.returncode for process in processes], [out for out, _ in texts], [err for _, err in texts])
+
+
+def run_ranks(program: Path, arguments: Sequence[object], ranks: int, **variables: str) -> Ended:
+    """Starts and waits."""
+    with started(program, arguments, ranks, **variables) as processes:
+        return ended(processes)
