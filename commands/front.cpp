@@ -73,7 +73,7 @@ void execute_trainer(const std::vector<std::string>& arguments) {
   for (auto& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   // Its libraries would add pages of stack traces to our one line when a rank is gone.
-  ::setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   execv(program.c_str(), pointers.data());
   throw std::runtime_error(concat(
       "cannot run ", name, ": ", std::strerror(errno), "; it is built with -DDIMRED_TRAINERS=ON"));

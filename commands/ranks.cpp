@@ -69,8 +69,15 @@ int with_ranks(const std::string& name,
                const std::function<int(const distributed::Ranks&)>& work) {
   if (place.size == 1) return work(distributed::alone());
   End end(name, place.rank);
-  auto ranks = distributed::connect(
-      place, options, on_gpu, [&end](const Failure& failure) { end.with(failure); });
+  distributed::Ranks ranks;
+  try {
+    ranks = distributed::connect(
+        place, options, on_gpu, [&end](const Failure& failure) { end.with(failure); });
+  } catch (const distributed::SaidByRank0&) {
+    std::_Exit(exit_environment);
+  } catch (const std::exception& error) {
+    std::_Exit(report(name, error.what(), exit_environment));
+  }
   try {
     const int code = work(ranks);
     ranks.leave();

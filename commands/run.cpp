@@ -64,7 +64,7 @@ int report(const std::string& name, const std::string& text, int code) {
   return code;
 }
 
-int run(const std::string& name, const std::function<int()>& command) {
+int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse) {
   const bool speaks = is_rank_0();
   try {
     if (!speaks) silence_output();
@@ -72,7 +72,10 @@ int run(const std::string& name, const std::function<int()>& command) {
     flush_output();
     return code;
   } catch (const std::invalid_argument& error) {
-    if (!speaks) return exit_caller;
+    if (!speaks) {
+      if (refuse) refuse(error.what());
+      return exit_caller;
+    }
     return report(name, error.what(), exit_caller);
   } catch (const std::filesystem::filesystem_error& error) {
     return report(name, describe(error), exit_environment);

@@ -1,5 +1,6 @@
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
+#include "distributed/connect.h"
 #include "support/errors.h"
 
 // `dimred-train`: what `dimred` executes for the subcommands that need LibTorch.
@@ -23,5 +24,10 @@ int dispatch(const std::vector<std::string>& arguments) {
 int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
   const auto name = arguments.empty() ? "dimred" : "dimred " + arguments.front();
-  return run(name, [&] { return dispatch(arguments); });
+  return run(
+      name,
+      [&] { return dispatch(arguments); },
+      [](const std::string& text) {
+        dimred::distributed::refuse(dimred::launch::discover(), text);
+      });
 }

@@ -1,18 +1,23 @@
 #include "distributed/connect.h"
 
 #include <arpa/inet.h>
+#include <c10/util/Logging.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <future>
 #include <memory>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
 #include "distributed/process_group.h"
 #include "support/errors.h"
+#include "support/stopwatch.h"
 
 namespace dimred::distributed {
 namespace {
@@ -21,7 +26,8 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using std::chrono::milliseconds;
 
 constexpr auto where = "distributed";
-constexpr auto start_key = "start";
+constexpr auto word_key = "word";        // of rank 0: start, or why not
+constexpr auto refusal_key = "refusal";  // of a rank that cannot start
 
 milliseconds in_milliseconds(double seconds) {
   return milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -59,79 +65,118 @@ std::string own_address(const launch::Place& place) {
   return address;
 }
 
-Store open_store(const launch::Place& place, double timeout, bool serve) {
+Store make_store(const launch::Place& place, double timeout, bool serve) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(place.port);
   options.isServer = serve;
   options.waitWorkers = false;
   options.timeout = in_milliseconds(timeout);
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(place.address, options);
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    require_environment(text.find("EADDRINUSE") == std::string::npos,
-                        where,
-                        "rank 0 cannot serve ",
-                        meeting_point(place),
-                        ": the port is in use; choose another MASTER_PORT");
-    throw std::runtime_error(concat("[",
-                                    where,
-                                    "] rank ",
-                                    place.rank,
-                                    " cannot reach ",
-                                    meeting_point(place),
-                                    " within ",
-                                    timeout,
-                                    " s: ",
-                                    text.substr(0, text.find('\n'))));
-  }
+  return c10::make_intrusive<c10d::TCPStore>(place.address, options);
 }
 
-std::string arrival_key(int rank) { return "here" + std::to_string(rank); }
+/// In a thread of its own, left behind when it hangs: the store's client waits for ever for the
+/// answer of a stranger who listens on the port.
+Store open_store(const launch::Place& place, double timeout, bool serve) {
+  auto result = std::make_shared<std::promise<Store>>();
+  auto ready = result->get_future();
+  std::thread([=] {
+    try {
+      result->set_value(make_store(place, timeout, serve));
+    } catch (...) {
+      result->set_exception(std::current_exception());
+    }
+  }).detach();
+  constexpr double patience = 2;
+  std::string why = "nobody answers";
+  try {
+    if (ready.wait_for(in_milliseconds(timeout + patience)) == std::future_status::ready)
+      return ready.get();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  require_environment(why.find("EADDRINUSE") == std::string::npos,
+                      where,
+                      "rank 0 cannot serve ",
+                      meeting_point(place),
+                      ": the port is in use; choose another MASTER_PORT");
+  throw std::runtime_error(concat("[",
+                                  where,
+                                  "] rank ",
+                                  place.rank,
+                                  " cannot reach rank 0 at ",
+                                  meeting_point(place),
+                                  " within ",
+                                  timeout,
+                                  " s: ",
+                                  why.substr(0, why.find('\n'))));
+}
+
+/// Torchrun's store outlives its ranks: each start of them has its own keys.
+Store keys_of(const Store& store, const launch::Place& place, const char* part) {
+  const auto prefix = concat("dimred/", place.run_id, "/", place.restarts, "/", part);
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+}
+
+std::string arrival_key(int rank) { return concat("here", rank); }
 
 /// Names the ranks that have not come; empty when all have.
 std::string missing_ranks(c10d::Store& store, int size) {
+  constexpr int named = 8;
   std::string missing;
   int count = 0;
   for (int rank = 0; rank < size; ++rank) {
     if (store.check({arrival_key(rank)})) continue;
-    if (++count <= 8) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (++count <= named) missing += concat(missing.empty() ? "" : ", ", rank);
   }
-  return count > 8 ? concat(missing, " and ", count - 8, " more") : missing;
+  return count > named ? concat(missing, " and ", count - named, " more") : missing;
+}
+
+std::string text_at(c10d::Store& store, const char* key) {
+  const auto bytes = store.get(key);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Why not all ranks start together; empty when they do.
+std::string reason_not_to_start(c10d::Store& store, const launch::Place& place, double timeout) {
+  const Stopwatch waiting;
+  while (true) {
+    if (store.check({refusal_key})) return text_at(store, refusal_key);
+    const auto missing = missing_ranks(store, place.size);
+    if (missing.empty()) return {};
+    if (waiting.seconds() > timeout) {
+      return concat("[distributed] of ",
+                    place.size,
+                    " ranks these have not come to ",
+                    meeting_point(place),
+                    " within ",
+                    timeout,
+                    " s: ",
+                    missing);
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+  }
 }
 
 /// Rank 0 waits for all and tells them; the others wait for its word.
 void meet(c10d::Store& store, const launch::Place& place, double timeout) {
+  constexpr auto start = "start";
   store.set(arrival_key(place.rank), bytes_of("1"));
-  if (place.rank != 0) {
-    constexpr double patience = 5;  // the word comes after rank 0's own time is up
-    try {
-      store.wait({start_key}, in_milliseconds(timeout + patience));
-    } catch (const std::exception&) {
-      throw std::runtime_error(
-          concat("[", where, "] rank 0 at ", meeting_point(place), " gave no word in time"));
-    }
-    const auto word = store.get(start_key);
-    require_environment(word.size() == 1, where, std::string(word.begin(), word.end()));
-    return;
+  if (place.rank == 0) {
+    const auto reason = reason_not_to_start(store, place, timeout);
+    store.set(word_key, bytes_of(reason.empty() ? start : reason));
+    if (reason.empty()) return;
+    std::this_thread::sleep_for(milliseconds(500));  // its store must live until all have read
+    throw std::runtime_error(reason);
   }
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < place.size; ++rank) keys.push_back(arrival_key(rank));
+  constexpr double patience = 5;  // the word comes after rank 0's own time is up
   try {
-    store.wait(keys, in_milliseconds(timeout));
+    store.wait({word_key}, in_milliseconds(timeout + patience));
   } catch (const std::exception&) {
-    const auto text = concat("of ",
-                             place.size,
-                             " ranks these have not come to ",
-                             meeting_point(place),
-                             " within ",
-                             timeout,
-                             " s: ",
-                             missing_ranks(store, place.size));
-    store.set(start_key, bytes_of(text));
-    throw std::runtime_error(concat("[", where, "] ", text));
+    throw std::runtime_error(
+        concat("[", where, "] rank 0 at ", meeting_point(place), " gave no word in time"));
   }
-  store.set(start_key, bytes_of("1"));
+  const auto word = text_at(store, word_key);
+  if (word != start) throw SaidByRank0(word);
 }
 
 }  // namespace
@@ -147,15 +192,11 @@ Ranks connect(const launch::Place& place,
   if (place.size == 1) return ranks;
   const auto timeout = options.rendezvous_timeout;
   const bool serve = place.rank == 0 && !place.agent_store;
-  // Torchrun's store outlives its ranks: each start of them has its own keys.
-  const auto prefix = concat("dimred/", place.run_id, "/", place.restarts);
-  const auto prefixed = [&](const Store& store, const char* part) {
-    return c10::make_intrusive<c10d::PrefixStore>(prefix + part, store);
-  };
+  c10::initLogging();  // takes TORCH_CPP_LOG_LEVEL up
   const auto store = open_store(place, timeout, serve);
-  meet(*prefixed(store, "/meet"), place, timeout);
+  meet(*keys_of(store, place, "meet"), place, timeout);
 
-  const GroupPlace group{.store = prefixed(store, "/gloo"),
+  const GroupPlace group{.store = keys_of(store, place, "gloo"),
                          .rank = place.rank,
                          .size = place.size,
                          .timeout = options.collective_timeout,
@@ -163,7 +204,7 @@ Ranks connect(const launch::Place& place,
   Backends backends{.host = make_gloo(group)};
   if (on_gpu && options.backend != launch::Backend::gloo) {
     auto device_group = group;
-    device_group.store = prefixed(store, "/nccl");
+    device_group.store = keys_of(store, place, "nccl");
     backends.device = make_nccl(device_group);
   }
   require_environment(options.backend != launch::Backend::nccl || backends.device,
@@ -171,12 +212,22 @@ Ranks connect(const launch::Place& place,
                       "backend = nccl needs a GPU and a build with NCCL");
   ranks.communicator = process_group(std::move(backends), place.rank, place.size);
   // Its own connection: a request that waits must not hold up a sign of life.
-  ranks.watch = std::make_unique<Watch>(prefixed(open_store(place, timeout, false), "/watch"),
+  ranks.watch = std::make_unique<Watch>(keys_of(open_store(place, timeout, false), place, "watch"),
                                         place.rank,
                                         place.size,
                                         options.heartbeat_timeout,
                                         on_failure);
   return ranks;
+}
+
+void refuse(const launch::Place& place, const std::string& reason) {
+  constexpr double patience = 3;
+  c10::initLogging();
+  try {
+    const auto keys = keys_of(open_store(place, patience, false), place, "meet");
+    keys->set(refusal_key, bytes_of(concat("rank ", place.rank, ": ", reason)));
+  } catch (const std::exception&) {  // rank 0 is not there: it has the same to say
+  }
 }
 
 void Ranks::leave() {

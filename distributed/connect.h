@@ -24,6 +24,15 @@ struct Ranks {
 /// One rank, whatever the environment says.
 Ranks alone();
 
+/// Rank 0 has said it already.
+class SaidByRank0 : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Tells rank 0, where it waits for this rank to come, that it cannot.
+void refuse(const launch::Place& place, const std::string& reason);
+
 /// Meets the other ranks. `on_failure` is called from another thread, once, when a rank has died,
 /// stopped or reported a failure. Throws std::runtime_error when the port is in use or ranks are
 /// missing after rendezvous_timeout (names them).

@@ -152,8 +152,11 @@ def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp
     assert done.codes == [code] * 3, done.errors
     assert "stopped by a signal" in done.output[0]
     step = sorted((run / "checkpoints").iterdir())[-1].name
-    done = run_ranks(dimred, ["stage1", *SMALL, "--epochs=1000", "--output", run, "--quiet"], 3) if False else None
-    assert step.startswith("state_")
+    before = rows(run)
+    done = run_ranks(dimred, ["stage1", *SMALL, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], 2)
+    assert done.codes == [0, 0], done.errors
+    assert f"step {int(step.split('_')[1])} of" in done.output[0]
+    assert rows(run)[: len(before)] == before
 
 
 @pytest.mark.parametrize("dead", [0, 2])
@@ -223,16 +226,23 @@ def test_a_world_that_does_not_fit_the_batch(tmp_path: Path, dimred: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("option", "expected"), [
-    ("--seed=2", "ranks disagree in seed: rank 0 has 1, rank 1 has 2"),
-    ("--model=resnet20", "ranks disagree in model"),
-    ("--train_samples=790", "ranks disagree in train_samples"),
-])  # fmt: skip
-def test_ranks_that_disagree(option: str, expected: str, tmp_path: Path, dimred: Path) -> None:
+@pytest.mark.parametrize(("first", "second"), [("seed=1", "seed=2"), ("model=convnet", "model=resnet20"),
+                                               ("momentum=0.9", "momentum=0.8")])  # fmt: skip
+def test_ranks_that_disagree(first: str, second: str, tmp_path: Path, dimred: Path) -> None:
     common = ["stage1", *SMALL, "--output", tmp_path / "run"]
-    done = run_ranks(dimred, [[*common, "--seed=1"], [*common, option, "--seed=1"] if "seed" not in option else [*common, option]], 2)
-    refused(done, 2, expected)
+    done = run_ranks(dimred, [[*common, f"--{first}"], [*common, f"--{second}"]], 2)
+    key, value = first.split("=")
+    refused(done, 2, f"ranks disagree in {key}: rank 0 has ", "rank 1 has ", value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_alone_with_bad_arguments_is_heard(tmp_path: Path, dimred: Path) -> None:
+    common = ["stage1", *SMALL, "--output", tmp_path / "run"]
+    done = run_ranks(dimred, [common, [*common, "--momentom=0.8"]], 2)
+    assert done.codes == [1, 2]
+    assert "rank 1: " in done.errors[0]
+    assert "did you mean --momentum?" in done.errors[0]
+    assert done.errors[1] == ""
 
 
 def test_a_port_in_use(tmp_path: Path, dimred: Path) -> None:
