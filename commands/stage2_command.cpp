@@ -104,7 +104,7 @@ int descend(Plan& plan, const std::string& config, const std::vector<std::string
                                  setup.flat.layout,
                                  setup.own_shard(),
                                  plan.resolved.components,
-                                 1e-3,
+                                 pca::kBasisTolerance,
                                  ranks_of(*setup.communicator));
     console.line(concat(
         "basis ", basis.components, " x ", setup.flat.layout.file_size, ", start: ", start.source));

@@ -11,6 +11,9 @@
 
 namespace dimred::pca {
 
+/// How far P P' may be from I before load_basis refuses a matrix.
+inline constexpr double kBasisTolerance = 1e-3;
+
 /// A rank's columns of P, in memory order.
 struct Basis {
   std::int64_t components = 0;      // k
@@ -46,7 +49,7 @@ Basis load_basis(const std::filesystem::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
                  std::int64_t components = 0,
-                 double tolerance = 1e-3,
+                 double tolerance = kBasisTolerance,
                  const Ranks& ranks = {});
 
 }  // namespace dimred::pca

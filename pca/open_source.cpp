@@ -40,7 +40,7 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
           path.string(),
           "' does not exist");
   if (std::filesystem::is_directory(path)) {
-    const auto files = checkpoints::list_files(path, {".h5", ".safetensors"});
+    auto files = checkpoints::list_files(path, {".h5", ".safetensors"});
     require(!files.empty(),
             "pca::open_source",
             "needs .h5 or .safetensors files, the folder '",

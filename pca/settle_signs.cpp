@@ -41,8 +41,10 @@ std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks)
       range.high = std::max(range.high, static_cast<float>(all[i + 1]));
     }
   }
-  std::vector<bool> flip;
-  for (const RowRange& range : ranges) flip.push_back(range.negative());
+  std::vector<bool> flip(ranges.size());
+  std::transform(ranges.begin(), ranges.end(), flip.begin(), [](const RowRange& range) {
+    return range.negative();
+  });
   return flip;
 }
 

@@ -25,7 +25,7 @@ using testing::WatchedSource;
 template <class SourceOf>
 std::string refusal(const TemporaryFolder& folder, SourceOf source) {
   const auto before = testing::names_in(folder);
-  const std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
+  std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
     fit(*source(ranks.rank), options_of(kComponents), folder / "p.npy", ranks);
   }));
   EXPECT_EQ(testing::names_in(folder), before);
