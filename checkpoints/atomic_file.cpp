@@ -95,9 +95,17 @@ AtomicFile::AtomicFile(std::filesystem::path final_path)
   }
 }
 
+AtomicFile::AtomicFile(std::filesystem::path final_path, Join)
+    : final_path_(std::move(final_path)),
+      temporary_path_(final_path_.string() + ".tmp"),
+      descriptor_(open_retrying(temporary_path_, O_RDWR)),
+      joined_(true) {
+  fail_if(descriptor_ < 0, "open", temporary_path_);
+}
+
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
-  ::unlink(temporary_path_.c_str());
+  if (!joined_) ::unlink(temporary_path_.c_str());
   ::close(descriptor_);
 }
 
@@ -128,9 +136,12 @@ void AtomicFile::reserve(std::int64_t bytes) {
   fail_if(result != 0, "fallocate", final_path_);
 }
 
+double AtomicFile::sync() { return timed_sync(descriptor_, final_path_); }
+
 double AtomicFile::commit() {
+  check(!joined_, "AtomicFile::commit called by a process that only joined");
   check(descriptor_ >= 0, "AtomicFile::commit called twice");
-  const double seconds = timed_sync(descriptor_, final_path_);
+  const double seconds = sync();
   fail_if(::rename(temporary_path_.c_str(), final_path_.c_str()) != 0, "rename", final_path_);
   // The lock is held until here, so that no other writer can take the renamed file for its own.
   const int closed = ::close(std::exchange(descriptor_, -1));

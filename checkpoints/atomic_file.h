@@ -12,10 +12,18 @@ namespace dimred::checkpoints {
 /// the same folder, then fsync, rename, fsync of the folder. Destroyed without commit(), it leaves
 /// nothing behind; what a killed process left is overwritten by the next writer of the same name.
 /// The temporary file is locked (flock), so two writers of one name at once are refused, not mixed.
+/// Several processes may write one file: one creates it, the others Join it.
 /// Every failed call throws std::runtime_error with call, path and errno.
 class AtomicFile {
  public:
+  /// Asks for a part in a file that another process creates, keeps and commits.
+  struct Join {};
+
   explicit AtomicFile(std::filesystem::path final_path);
+  /// Opens the temporary file that its creator has now: without lock or truncation, and destroyed
+  /// without a trace. The file system needs to keep writes of two hosts to one page apart, as local
+  /// ones, Lustre and GPFS do (NFS does not; one host's processes may share any).
+  AtomicFile(std::filesystem::path final_path, Join);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -29,13 +37,17 @@ class AtomicFile {
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& temporary_path() const { return temporary_path_; }
 
-  /// Makes the file durable under its final name. Returns seconds spent in fsync.
+  /// Makes durable what this process has written; whoever joined does so before the creator's
+  /// commit(). Returns seconds spent in fsync.
+  double sync();
+  /// The creator makes the file durable under its final name. Returns seconds spent in fsync.
   double commit();
 
  private:
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
   int descriptor_ = -1;
+  bool joined_ = false;
   std::int64_t position_ = 0;  // of append()
 };
 

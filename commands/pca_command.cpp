@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "commands/run.h"
 #include "pca/fit.h"
@@ -93,21 +94,27 @@ std::string peak_memory() {
 
 }  // namespace
 
-int pca_command(const std::vector<std::string>& arguments) {
+int pca_command(const std::vector<std::string>& arguments, const pca::Ranks& ranks) {
   PcaOptions options;
   auto table = table_of(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
+  const bool first = ranks.rank == 0;
+  std::optional<std::string> help;
+  pca::agree(ranks, [&] {
+    help = table.parse(arguments);
+    if (!help && first) check_paths(options);
+  });
+  if (help) {
+    if (first) print(*help);
     return exit_success;
   }
-  check_paths(options);
-  const auto source = pca::open_source(options.snapshots);
+  const auto source = pca::open_source(options.snapshots, ranks);
   pca::FitOptions fit;
   fit.components = options.components;
   fit.threads = options.threads;
   fit.tile_bytes = options.tile_mb << 20;
-  auto report = pca::fit(*source, fit, options.output);
+  auto report = pca::fit(*source, fit, options.output, ranks);
   report.peak_memory = peak_memory();
+  if (!first) return exit_success;
   Console console(options.quiet);
   console.line(pca::describe(report));
   console.line("wrote " + options.output.string());

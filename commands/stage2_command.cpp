@@ -60,6 +60,13 @@ training::Weights start_weights(const training::Setup& setup, const Plan& plan) 
   }
 }
 
+pca::Ranks ranks_of(distributed::Communicator& communicator) {
+  return {.rank = communicator.rank(),
+          .size = communicator.size(),
+          .sum = [&](std::span<double> values) { communicator.all_reduce(values); },
+          .gather = [&](const std::string& text) { return communicator.gather(text); }};
+}
+
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
 fs::path basis_file(const Plan& plan,
                     const training::Setup& setup,
@@ -74,13 +81,13 @@ fs::path basis_file(const Plan& plan,
     console.line("reusing " + file.string());
     return file;
   }
-  const auto source = pca::open_source(plan.options.snapshots);
-  const auto reduce = [&](std::span<double> values) { setup.communicator->all_reduce(values); };
+  const auto ranks = ranks_of(*setup.communicator);
+  const auto source = pca::open_source(plan.options.snapshots, ranks);
   const auto report =
       pca::fit(*source,
                {.components = plan.resolved.components, .threads = plan.common.run.threads},
                file,
-               reduce);
+               ranks);
   console.line(pca::describe(report));
   return file;
 }
@@ -97,8 +104,12 @@ int descend(const Plan& plan,
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const auto file = basis_file(plan, setup, folder, console);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
-    auto basis =
-        pca::load_basis(file, setup.flat.layout, setup.own_shard(), plan.resolved.components);
+    auto basis = pca::load_basis(file,
+                                 setup.flat.layout,
+                                 setup.own_shard(),
+                                 plan.resolved.components,
+                                 pca::kBasisTolerance,
+                                 ranks_of(*setup.communicator));
     console.line(concat(
         "basis ", basis.components, " x ", setup.flat.layout.file_size, ", start: ", start.source));
     console.line(

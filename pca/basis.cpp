@@ -9,6 +9,7 @@
 #include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
+#include "pca/exchange.h"
 #include "pca/lines.h"
 #include "pca/npy_matrix.h"
 #include "pca/ordered_sum.h"
@@ -148,7 +149,7 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 }
 
 /// max |P P' - I| over all ranks; every thread takes whole panels of columns.
-double measure_orthonormality(const Basis& basis, std::int64_t threads, const Reduce& reduce) {
+double measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
   const Kernels& kernels = select_kernels(KernelSet::automatic);
   const std::int64_t k = basis.components;
   const std::int64_t rows = padded(k, kernels.row_unit);
@@ -163,7 +164,7 @@ double measure_orthonormality(const Basis& basis, std::int64_t threads, const Re
           kernels.gram(panel.data(), rows, width, partial.data());
         };
       });
-  if (reduce) reduce(gram);
+  sum_lower(ranks, gram, k, rows);
   return identity_error(gram, k, rows);
 }
 
@@ -175,6 +176,33 @@ void load_values(const Load& load, std::int64_t threads) {
     load_tile(
         load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
   });
+}
+
+/// Fills `basis` but for its error; true when the shard is all columns.
+bool load_columns(const std::filesystem::path& npy,
+                  const layout::Layout& layout,
+                  const layout::Shard& shard,
+                  std::int64_t components,
+                  std::int64_t threads,
+                  Basis& basis) {
+  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
+  const std::optional<Sidecar> sidecar = read_sidecar(npy);
+  if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
+  const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
+  require(components >= 0 && components <= matrix->rows(),
+          kPlace,
+          "'",
+          npy.string(),
+          "' has ",
+          matrix->rows(),
+          " components, n_component needs at most that many, received ",
+          components);
+  const ShardTarget target(columns, shard);
+  basis.components = components > 0 ? components : matrix->rows();
+  basis.columns = target.columns();
+  basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
+  load_values({npy, *matrix, sidecar, target, basis}, threads);
+  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
 }
 
 }  // namespace
@@ -207,41 +235,23 @@ Basis load_basis(const std::filesystem::path& npy,
                  const layout::Shard& shard,
                  std::int64_t components,
                  double tolerance,
-                 const Reduce& reduce) {
-  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
-  const std::optional<Sidecar> sidecar = read_sidecar(npy);
-  if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
-  const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
-  require(components >= 0 && components <= matrix->rows(),
-          kPlace,
-          "'",
-          npy.string(),
-          "' has ",
-          matrix->rows(),
-          " components, n_component needs at most that many, received ",
-          components);
-  const ShardTarget target(columns, shard);
-  Basis basis;
-  basis.components = components > 0 ? components : matrix->rows();
-  basis.columns = target.columns();
-  basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
-  const Load load{npy, *matrix, sidecar, target, basis};
+                 const Ranks& ranks) {
   const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
-  load_values(load, threads);
+  Basis basis;
+  bool complete = ranks.size > 1;
+  agree(ranks, [&] { complete |= load_columns(npy, layout, shard, components, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
-  const bool whole = target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
-  if (tolerance > 0 && (reduce || whole)) {
-    basis.orthonormality_error = measure_orthonormality(basis, threads, reduce);
-    require(basis.orthonormality_error <= tolerance,
-            kPlace,
-            "needs orthonormal rows, |P P' - I| <= ",
-            tolerance,
-            ", received ",
-            basis.orthonormality_error,
-            " in '",
-            npy.string(),
-            "'");
-  }
+  if (tolerance <= 0 || !complete) return basis;
+  basis.orthonormality_error = measure_orthonormality(basis, threads, ranks);
+  require(basis.orthonormality_error <= tolerance,
+          kPlace,
+          "needs orthonormal rows, |P P' - I| <= ",
+          tolerance,
+          ", received ",
+          basis.orthonormality_error,
+          " in '",
+          npy.string(),
+          "'");
   return basis;
 }
 

@@ -7,9 +7,12 @@
 
 #include "layout/layout.h"
 #include "layout/shard.h"
-#include "pca/fit.h"
+#include "pca/ranks.h"
 
 namespace dimred::pca {
+
+/// How far P P' may be from I before load_basis refuses a matrix.
+inline constexpr double kBasisTolerance = 1e-3;
 
 /// A rank's columns of P, in memory order.
 struct Basis {
@@ -35,8 +38,9 @@ BasisFile read_basis_header(const std::filesystem::path& npy);
 /// layout may hold the same parameters in another order (safetensors files are sorted by type and
 /// name), and each is found by its name. Checked: shape against the layout, the sidecar's names and
 /// shapes, block digests where the sidecar has them, finiteness, orthonormality (|P P' - I| <=
-/// tolerance; pass 0 to skip; `reduce` sums P P' over the ranks, and without it only a shard of all
-/// columns is checked). `components` > 0 takes the first so many rows.
+/// tolerance; pass 0 to skip; P P' is summed over the ranks, whose shards together are all columns;
+/// one rank alone checks only a shard of all columns). `components` > 0 takes the first so many
+/// rows. What one rank throws, all throw.
 /// Throws std::invalid_argument for another model's matrix or rows that are not orthonormal (says
 /// the error measured), std::runtime_error for a damaged file.
 /// Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
@@ -45,7 +49,7 @@ Basis load_basis(const std::filesystem::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
                  std::int64_t components = 0,
-                 double tolerance = 1e-3,
-                 const Reduce& reduce = {});
+                 double tolerance = kBasisTolerance,
+                 const Ranks& ranks = {});
 
 }  // namespace dimred::pca

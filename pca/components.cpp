@@ -64,8 +64,8 @@ class ComponentsWork {
     ranges_ = guess_;
     streams_.clear();
     streams_.resize(guess_.size());
-    const std::int64_t end = std::min((block + 1) * kDigestColumns, plan_.source->columns());
-    for (std::int64_t begin = block * kDigestColumns; begin < end; begin += plan_.write_width) {
+    const auto [first, end] = plan_.block(block, kDigestColumns);
+    for (std::int64_t begin = first; begin < end; begin += plan_.write_width) {
       const std::int64_t width = std::min(plan_.write_width, end - begin);
       for (std::int64_t c = 0; c < width; c += plan_.tile_width) {
         combine_tile(begin + c, c, std::min(plan_.tile_width, width - c), partial);
@@ -138,7 +138,7 @@ Components write_components(const PassPlan& plan,
                             const std::vector<double>& combinations,
                             std::int64_t header_bytes,
                             checkpoints::AtomicFile& file) {
-  const std::int64_t blocks = padded(plan.source->columns(), kDigestColumns) / kDigestColumns;
+  const std::int64_t blocks = plan.blocks(kDigestColumns);
   const std::int64_t rows = padded(plan.components, plan.kernels->row_unit);
   SharedRanges ranges(plan.components);
   std::vector<Piece> pieces(static_cast<std::size_t>(blocks * plan.components));

@@ -1,7 +1,6 @@
 #include "pca/fit.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -9,7 +8,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
-#include "pca/ordered_sum.h"
+#include "pca/exchange.h"
 #include "pca/output.h"
 #include "pca/passes.h"
 #include "support/errors.h"
@@ -34,8 +33,27 @@ void check_options(const SnapshotSource& source, const FitOptions& options) {
           options.tile_bytes);
 }
 
-void reduce_if(const Reduce& reduce, std::vector<double>& values) {
-  if (reduce) reduce(values);
+/// What can be refused before anything is read.
+PassPlan plan_fit(const SnapshotSource& source,
+                  const FitOptions& options,
+                  const std::filesystem::path& output,
+                  const Ranks& ranks) {
+  PassPlan plan;
+  agree(ranks, [&] {
+    check_options(source, options);
+    if (ranks.rank == 0) check_output(output, source);
+    plan = plan_passes(source,
+                       select_kernels(options.kernels),
+                       options.components,
+                       options.threads > 0 ? options.threads : available_threads(),
+                       options.tile_bytes,
+                       own_columns(ranks, source.columns()));
+  });
+  require_same(
+      ranks,
+      "pca::fit",
+      concat(source.rows(), " x ", source.columns(), " snapshots, k = ", options.components));
+  return plan;
 }
 
 /// C [n x k'']: column j = v_j / s_j, so that P = C' W. Columns are made to sum to exactly what
@@ -71,26 +89,6 @@ void check_rank(const Eigenpairs& pairs, std::int64_t n, std::int64_t k) {
           " (are some equal?)");
 }
 
-/// Rows whose entry of largest magnitude, over all ranks, is negative. The maximum of keys
-/// (magnitude, then sign) is found bit by bit, because ranks can only sum: 32 sums of k numbers.
-std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Reduce& reduce) {
-  std::vector<std::uint32_t> keys;
-  for (const RowRange& range : ranges) {
-    const float magnitude = range.negative() ? -range.low : range.high;
-    keys.push_back(std::bit_cast<std::uint32_t>(magnitude) * 2 + (range.negative() ? 0 : 1));
-  }
-  std::vector<std::uint32_t> best(keys.size());
-  for (std::uint32_t bit = 1U << 31; bit != 0; bit /= 2) {
-    std::vector<double> reached(keys.size());
-    for (std::size_t j = 0; j < keys.size(); ++j) reached[j] = keys[j] >= (best[j] | bit) ? 1 : 0;
-    reduce_if(reduce, reached);
-    for (std::size_t j = 0; j < keys.size(); ++j) best[j] |= reached[j] > 0 ? bit : 0;
-  }
-  std::vector<bool> flip(best.size());
-  for (std::size_t j = 0; j < best.size(); ++j) flip[j] = best[j] % 2 == 0;
-  return flip;
-}
-
 void record_spectrum(const Eigenpairs& pairs, FitReport& report) {
   double total = 0;
   for (const double value : pairs.values) total += std::max(0.0, value);
@@ -102,23 +100,37 @@ void record_spectrum(const Eigenpairs& pairs, FitReport& report) {
   report.random_walk_ratio = random_walk_ratio(report.rows, report.components);
 }
 
+/// One pass that writes P, measured.
+Components write_measured(const PassPlan& plan,
+                          const std::vector<double>& combinations,
+                          std::int64_t header_bytes,
+                          const Ranks& ranks,
+                          checkpoints::AtomicFile& file,
+                          FitReport& report) {
+  Components components;
+  agree(ranks, [&] { components = write_components(plan, combinations, header_bytes, file); });
+  const std::int64_t stride = padded(report.components, plan.kernels->row_unit);
+  sum_lower(ranks, components.gram, report.components, stride);
+  report.orthonormality_error = identity_error(components.gram, report.components, stride);
+  return components;
+}
+
 /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
 Components write_orthonormal(const PassPlan& plan,
                              std::vector<double> combinations,
                              std::int64_t header_bytes,
-                             const Reduce& reduce,
+                             const Ranks& ranks,
                              checkpoints::AtomicFile& file,
                              FitReport& report) {
   const std::int64_t k = report.components;
-  const std::int64_t stride = padded(k, plan.kernels->row_unit);
-  Components components = write_components(plan, combinations, header_bytes, file);
-  reduce_if(reduce, components.gram);
-  report.orthonormality_error = identity_error(components.gram, k, stride);
+  Components components = write_measured(plan, combinations, header_bytes, ranks, file, report);
   if (report.orthonormality_error <= kOrthonormal) return components;
-  orthonormalize(components.gram, k, stride, combinations, padded(k, kComponentUnit));
-  components = write_components(plan, combinations, header_bytes, file);
-  reduce_if(reduce, components.gram);
-  report.orthonormality_error = identity_error(components.gram, k, stride);
+  on_first_rank(ranks, [&] {
+    const std::int64_t stride = padded(k, plan.kernels->row_unit);
+    orthonormalize(components.gram, k, stride, combinations, padded(k, kComponentUnit));
+  });
+  share_first(ranks, combinations);
+  components = write_measured(plan, combinations, header_bytes, ranks, file, report);
   report.reorthonormalized = true;
   require_environment(report.orthonormality_error <= 1e-6,
                       "pca::fit",
@@ -128,31 +140,43 @@ Components write_orthonormal(const PassPlan& plan,
 }
 
 /// First pass: the spectrum of the centred snapshots.
-Eigenpairs measure_spectrum(const PassPlan& plan, const Reduce& reduce, FitReport& report) {
+Eigenpairs measure_spectrum(const PassPlan& plan, const Ranks& ranks, FitReport& report) {
   const Stopwatch watch;
-  std::vector<double> gram = gram_matrix(plan);
-  reduce_if(reduce, gram);
-  Eigenpairs pairs = eigenpairs(gram, report.rows, padded(report.rows, plan.kernels->row_unit));
-  check_rank(pairs, report.rows, report.components);
+  const std::int64_t n = report.rows;
+  const std::int64_t stride = padded(n, plan.kernels->row_unit);
+  std::vector<double> gram;
+  agree(ranks, [&] { gram = gram_matrix(plan); });
+  sum_lower(ranks, gram, n, stride);
+  Eigenpairs pairs{std::vector<double>(static_cast<std::size_t>(n)),
+                   std::vector<double>(static_cast<std::size_t>(n * n))};
+  on_first_rank(ranks, [&] { pairs = eigenpairs(gram, n, stride); });
+  share_first(ranks, pairs.values);
+  share_first(ranks, pairs.vectors);
+  check_rank(pairs, n, report.components);
   record_spectrum(pairs, report);
   report.seconds_gram = watch.seconds();
   return pairs;
 }
 
-/// Second pass: P in `file`, signs settled. Returns its digests.
+/// Second pass: P in `file`, signs settled. Returns its digests, all ranks'.
 std::vector<std::string> write_basis(const PassPlan& plan,
                                      const Eigenpairs& pairs,
-                                     const Reduce& reduce,
+                                     std::int64_t header_bytes,
+                                     const Ranks& ranks,
                                      checkpoints::AtomicFile& file,
                                      FitReport& report) {
   const Stopwatch watch;
-  const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
-  file.append(std::as_bytes(std::span(header)));
-  const std::int64_t offset = std::ssize(header);
-  Components components = write_orthonormal(
-      plan, combinations_of(pairs, report.rows, report.components), offset, reduce, file, report);
-  const std::vector<bool> flip = rows_to_flip(components.ranges, reduce);
-  auto digests = settle_signs(plan, flip, offset, std::move(components), file);
+  Components components = write_orthonormal(plan,
+                                            combinations_of(pairs, report.rows, report.components),
+                                            header_bytes,
+                                            ranks,
+                                            file,
+                                            report);
+  const std::vector<bool> flip = rows_to_flip(components.ranges, ranks);
+  std::vector<std::string> digests;
+  agree(ranks,
+        [&] { digests = settle_signs(plan, flip, header_bytes, std::move(components), file); });
+  digests = join_lines(ranks, digests);
   report.seconds_components = watch.seconds();
   return digests;
 }
@@ -162,29 +186,27 @@ std::vector<std::string> write_basis(const PassPlan& plan,
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,
-              const Reduce& reduce) {
+              const Ranks& ranks) {
   const Stopwatch total;
-  check_options(source, options);
-  check_output(output, source);
-  const std::int64_t threads = options.threads > 0 ? options.threads : available_threads();
-  const PassPlan plan = plan_passes(
-      source, select_kernels(options.kernels), options.components, threads, options.tile_bytes);
+  const PassPlan plan = plan_fit(source, options, output, ranks);
   FitReport report;
   report.rows = source.rows();
   report.columns = source.columns();
   report.components = options.components;
   report.kernels = plan.kernels->name;
 
-  checkpoints::AtomicFile file(output);
-  file.reserve(report.components * report.columns * 4);
-  const Eigenpairs pairs = measure_spectrum(plan, reduce, report);
-  const std::vector<std::string> digests = write_basis(plan, pairs, reduce, file, report);
+  const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
+  const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
+  const Eigenpairs pairs = measure_spectrum(plan, ranks, report);
+  const std::vector<std::string> digests =
+      write_basis(plan, pairs, std::ssize(header), ranks, *file, report);
+  report.seconds_fsync = commit_output(
+      *file, output, sidecar_of(source, plan, report, digests, options.tile_bytes), ranks);
   const std::int64_t passes = report.reorthonormalized ? 3 : 2;
   report.bytes_read =
-      source.bytes_verified() + passes * report.rows * report.columns * source.item_bytes();
-  report.seconds_fsync =
-      commit_output(file, output, sidecar_of(source, plan, report, digests, options.tile_bytes));
+      source.bytes_verified() + passes * report.rows * plan.own.size() * source.item_bytes();
   report.seconds_total = total.seconds();
+  settle_report(report, ranks);
   return report;
 }
 

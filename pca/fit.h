@@ -2,12 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "pca/kernels.h"
+#include "pca/ranks.h"
 #include "pca/source.h"
 
 namespace dimred::pca {
@@ -20,9 +19,7 @@ struct FitOptions {
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
 };
 
-/// Sums a span over ranks, in place; the identity on one rank.
-using Reduce = std::function<void(std::span<double>)>;
-
+/// The same on every rank.
 struct FitReport {
   std::int64_t rows = 0, columns = 0, components = 0;  // n, M, k
   std::vector<double> singular_values;                 // [k] of the centred W
@@ -30,10 +27,10 @@ struct FitReport {
   std::vector<double> random_walk_ratio;               // [k], the null at the same n
   double orthonormality_error = 0;                     // max |P P' - I|, measured in float64
   bool reorthonormalized = false;                      // a second pass was needed (steep spectrum)
-  std::int64_t bytes_read = 0;                         // of W, digest verification included
+  std::int64_t bytes_read = 0;                         // of W, by all ranks, digests included
   double seconds_gram = 0, seconds_components = 0;     // first pass; second pass, signs and digests
-  double seconds_fsync = 0, seconds_total = 0;         // total includes fsync
-  std::string kernels;                                 // "avx512", "avx2" or "baseline"
+  double seconds_fsync = 0, seconds_total = 0;         // rank 0's, as those above; with fsync
+  std::string kernels;                                 // "avx512", "avx2" or "baseline"; rank 0's
   std::string peak_memory;                             // filled by the caller that wants it
 };
 
@@ -48,6 +45,16 @@ struct FitReport {
 /// An existing output is replaced only when the new one is complete and durable; its old sidecar
 /// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
+/// With R ranks each reads and writes its own columns only, whole digest blocks, into the one file
+/// (see AtomicFile::Join for the file systems that allow it); rank 0 solves the eigenproblem and
+/// commits, and nobody returns before. The same bits for the same R on the same processors. Another
+/// R adds the same B = ceil(M / 4096) partial Grams in another order. Two orders differ by at most
+/// 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x = rows of Wc; LAPACK's own error is some n u |G|:
+/// together d = 2 (B + n) u trace(G) in norm. So an eigenvalue s_j^2 differs by at most d, a row of
+/// P by 2 d s_1 / (s_j gap_j), where gap_j is the distance of s_j^2 from the nearest eigenvalue,
+/// and an entry by one rounding to float32 (2^-23 of it) more; unless |P P' - I| is so close to
+/// 2.5e-7 that only one of the two needs the second pass, which moves a row by k 2.5e-7 at most.
+/// What one rank throws, all throw.
 /// Throws std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
 /// snapshots span fewer than k directions (equal snapshots; says how many; a direction counts when
 /// its eigenvalue is above n 2.2e-16 of the largest), hold a value that is not finite (names the
@@ -57,7 +64,7 @@ struct FitReport {
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,
-              const Reduce& reduce = {});
+              const Ranks& ranks = {});
 
 /// Explained variance ratio [count] of an n-step random walk in many dimensions:
 /// lambda_i ~ 1 / (2 (1 - cos(pi i / n))), i = 1..n-1.

@@ -54,8 +54,8 @@ class GramWork {
         panel_(static_cast<std::size_t>(padded(rows_, plan.kernels->row_unit) * kPanelStride)) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    const std::int64_t end = std::min((block + 1) * kBlockColumns, plan_.source->columns());
-    for (std::int64_t begin = block * kBlockColumns; begin < end; begin += plan_.tile_width) {
+    const auto [first, end] = plan_.block(block, kBlockColumns);
+    for (std::int64_t begin = first; begin < end; begin += plan_.tile_width) {
       const std::int64_t width = std::min(plan_.tile_width, end - begin);
       plan_.source->read_tile(begin, width, tile_.data(), stride_);
       for (std::int64_t c = 0; c < width; c += kPanelColumns) {
@@ -86,11 +86,23 @@ class GramWork {
 
 }  // namespace
 
+layout::ColumnRange own_columns(const Ranks& ranks, std::int64_t columns) {
+  check(ranks.size >= 1 && 0 <= ranks.rank && ranks.rank < ranks.size, "a rank needs 0 <= r < R");
+  const std::int64_t blocks = padded(columns, kDigestColumns) / kDigestColumns;
+  // The first blocks % R ranks have one block more than the others.
+  const auto start = [&](std::int64_t rank) {
+    const std::int64_t block = rank * (blocks / ranks.size) + std::min(rank, blocks % ranks.size);
+    return std::min(block * kDigestColumns, columns);
+  };
+  return {start(ranks.rank), start(ranks.rank + 1)};
+}
+
 PassPlan plan_passes(const SnapshotSource& source,
                      const Kernels& kernels,
                      std::int64_t components,
                      std::int64_t threads,
-                     std::int64_t tile_bytes) {
+                     std::int64_t tile_bytes,
+                     const layout::ColumnRange& own) {
   const std::int64_t n = source.rows();
   std::int64_t write_width = kDigestColumns;
   std::int64_t tile_width = kBlockColumns;
@@ -100,15 +112,15 @@ PassPlan plan_passes(const SnapshotSource& source,
     tile_width = std::min(tile_width, write_width);
   }
   threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
-  return {&source, &kernels, components, threads, tile_width, write_width};
+  return {&source, &kernels, components, threads, tile_width, write_width, own};
 }
 
 std::vector<double> gram_matrix(const PassPlan& plan) {
-  const std::int64_t blocks = padded(plan.source->columns(), kBlockColumns) / kBlockColumns;
   const std::int64_t rows = padded(plan.source->rows(), plan.kernels->row_unit);
-  return ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&plan] {
-    return BlockWork(GramWork(plan));
-  });
+  return ordered_sum(
+      plan.blocks(kBlockColumns), plan.threads, static_cast<std::size_t>(rows * rows), [&plan] {
+        return BlockWork(GramWork(plan));
+      });
 }
 
 }  // namespace dimred::pca

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "pca/exchange.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -12,6 +13,30 @@ namespace {
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+/// What rank 0 does in commit_output.
+double commit(checkpoints::AtomicFile& matrix,
+              const std::filesystem::path& output,
+              const Sidecar& sidecar) {
+  const std::filesystem::path path = sidecar_path(output);
+  const std::string text = to_json(sidecar);
+  checkpoints::AtomicFile description(path);
+  description.append(std::as_bytes(std::span(text)));
+  double seconds = 0;
+  if (std::filesystem::remove(path)) {
+    const ScopedSeconds waiting(seconds);
+    checkpoints::sync_folder(folder_of(path));
+  }
+  seconds += matrix.commit();
+  try {
+    seconds += description.commit();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(output, ignored);
+    throw;
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -41,6 +66,23 @@ void check_output(const std::filesystem::path& output, const SnapshotSource& sou
   require_replaceable(output);
 }
 
+std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path& output,
+                                                     const std::string& header,
+                                                     std::int64_t bytes,
+                                                     const Ranks& ranks) {
+  std::unique_ptr<checkpoints::AtomicFile> file;
+  on_first_rank(ranks, [&] {
+    file = std::make_unique<checkpoints::AtomicFile>(output);
+    file->reserve(std::ssize(header) + bytes);
+    file->append(std::as_bytes(std::span(header)));
+  });
+  agree(ranks, [&] {
+    if (file) return;
+    file = std::make_unique<checkpoints::AtomicFile>(output, checkpoints::AtomicFile::Join{});
+  });
+  return file;
+}
+
 Sidecar sidecar_of(const SnapshotSource& source,
                    const PassPlan& plan,
                    const FitReport& report,
@@ -66,24 +108,16 @@ Sidecar sidecar_of(const SnapshotSource& source,
 
 double commit_output(checkpoints::AtomicFile& matrix,
                      const std::filesystem::path& output,
-                     const Sidecar& sidecar) {
-  const std::filesystem::path path = sidecar_path(output);
-  const std::string text = to_json(sidecar);
-  checkpoints::AtomicFile description(path);
-  description.append(std::as_bytes(std::span(text)));
+                     const Sidecar& sidecar,
+                     const Ranks& ranks) {
   double seconds = 0;
-  if (std::filesystem::remove(path)) {
+  {
     const ScopedSeconds waiting(seconds);
-    checkpoints::sync_folder(folder_of(path));
+    agree(ranks, [&] {
+      if (ranks.rank != 0) matrix.sync();
+    });
   }
-  seconds += matrix.commit();
-  try {
-    seconds += description.commit();
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(output, ignored);
-    throw;
-  }
+  on_first_rank(ranks, [&] { seconds += commit(matrix, output, sidecar); });
   return seconds;
 }
 

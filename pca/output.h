@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,31 @@ namespace dimred::pca {
 /// in its sidecar's place.
 void check_output(const std::filesystem::path& output, const SnapshotSource& source);
 
+/// The temporary file that all ranks write P to, of `bytes` behind `header`: created, locked and
+/// reserved by rank 0, then joined by the others.
+std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path& output,
+                                                     const std::string& header,
+                                                     std::int64_t bytes,
+                                                     const Ranks& ranks);
+
+/// Makes the report the same on every rank: bytes_read the sum of theirs, times and kernels rank
+/// 0's.
+void settle_report(FitReport& report, const Ranks& ranks);
+
 Sidecar sidecar_of(const SnapshotSource& source,
                    const PassPlan& plan,
                    const FitReport& report,
                    std::vector<std::string> digests,
                    std::int64_t tile_bytes);
 
-/// Makes the matrix and its sidecar durable under their final names: old sidecar deleted, matrix
-/// renamed, new sidecar renamed, so that a sidecar never stands beside another matrix. When the
-/// sidecar cannot be written, the matrix is taken away again. Returns seconds spent in fsync.
+/// Makes the matrix and its sidecar durable under their final names, by rank 0 once the others'
+/// parts are durable; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so
+/// that a sidecar never stands beside another matrix. When the sidecar cannot be written, the
+/// matrix is taken away again. Returns seconds spent in fsync, on rank 0 with the wait for the
+/// others'.
 double commit_output(checkpoints::AtomicFile& matrix,
                      const std::filesystem::path& output,
-                     const Sidecar& sidecar);
+                     const Sidecar& sidecar,
+                     const Ranks& ranks);
 
 }  // namespace dimred::pca

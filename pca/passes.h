@@ -1,17 +1,23 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoints/atomic_file.h"
+#include "layout/shard.h"
 #include "pca/kernels.h"
+#include "pca/ranks.h"
 #include "pca/source.h"
 
-// The passes over the columns that a fit consists of. All work in blocks of kBlockColumns columns,
-// each by one thread, and read a block tile by tile.
+// The passes over a rank's own columns that a fit consists of. All work in blocks of columns, each
+// by one thread, and read a block tile by tile.
 namespace dimred::pca {
+
+/// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
+inline constexpr std::int64_t kDigestColumns = 16384;
 
 /// What the passes share.
 struct PassPlan {
@@ -21,6 +27,15 @@ struct PassPlan {
   std::int64_t threads = 0;
   std::int64_t tile_width = 0;   // columns read at a time: kPanelColumns 2^i, up to kBlockColumns
   std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
+  layout::ColumnRange own;       // this rank's columns: whole digest blocks, maybe none
+
+  /// Blocks of `width` columns, kBlockColumns or kDigestColumns, in the own columns.
+  std::int64_t blocks(std::int64_t width) const { return (own.size() + width - 1) / width; }
+  /// Columns of the own block `index`.
+  layout::ColumnRange block(std::int64_t index, std::int64_t width) const {
+    const std::int64_t begin = own.begin + index * width;
+    return {begin, std::min(begin + width, own.end)};
+  }
 };
 
 /// `size` rounded up to a multiple of `unit`.
@@ -28,20 +43,23 @@ inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
   return (size + unit - 1) / unit * unit;
 }
 
+/// A rank's share of M columns: contiguous, in whole digest blocks, even to within one block; the
+/// ranks beyond the number of blocks have none.
+layout::ColumnRange own_columns(const Ranks& ranks, std::int64_t columns);
+
 /// Widest tiles, then most threads (at most `threads`), whose buffers together fit tile_bytes; at
 /// least one tile of kPanelColumns columns.
 PassPlan plan_passes(const SnapshotSource& source,
                      const Kernels& kernels,
                      std::int64_t components,
                      std::int64_t threads,
-                     std::int64_t tile_bytes);
+                     std::int64_t tile_bytes,
+                     const layout::ColumnRange& own);
 
-/// G = Wc Wc' [n' x n'], n' = n padded to kernels.row_unit; the lower triangle is valid.
+/// The own columns' part of G = Wc Wc' [n' x n'], n' = n padded to kernels.row_unit; the lower
+/// triangle is valid.
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const PassPlan& plan);
-
-/// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
-inline constexpr std::int64_t kDigestColumns = 16384;
 
 /// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
 std::string block_digest(std::span<const std::string> rows);
@@ -62,19 +80,23 @@ struct Piece {
 struct Components {
   std::vector<double> gram;      // P P' [k' x k'] of what was written, lower triangle
   std::vector<RowRange> ranges;  // [k]
-  std::vector<Piece> pieces;     // [digest blocks x k]
+  std::vector<Piece> pieces;     // [own digest blocks x k]
 };
 
-/// Writes P = C' W behind `header_bytes` of file. combinations: C [n x k''], k'' = k padded to
-/// kComponentUnit; its columns sum to 0, so that W needs no centring. A piece is negated when the
-/// entry of largest magnitude that any thread has met in its row so far is negative: a guess at the
-/// final sign, which settle_signs corrects where it was wrong (about a quarter of the file).
+/// Writes the own columns of P = C' W behind `header_bytes` of file. combinations: C [n x k''], k''
+/// = k padded to kComponentUnit; its columns sum to 0, so that W needs no centring. A piece is
+/// negated when the entry of largest magnitude that any thread has met in its row so far is
+/// negative: a guess at the final sign, which settle_signs corrects where it was wrong (about a
+/// quarter of the file).
 Components write_components(const PassPlan& plan,
                             const std::vector<double>& combinations,
                             std::int64_t header_bytes,
                             checkpoints::AtomicFile& file);
 
-/// Makes every piece negated as `flip` [k] says; returns the digest of each block of
+/// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
+std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks);
+
+/// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
 /// kDigestColumns columns.
 std::vector<std::string> settle_signs(const PassPlan& plan,
                                       const std::vector<bool>& flip,

@@ -2,7 +2,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "pca/exchange.h"
 #include "pca/fit.h"
+#include "pca/output.h"
 #include "support/errors.h"
 #include "support/human.h"
 
@@ -20,6 +22,21 @@ std::string shape_text(std::int64_t rows, std::int64_t columns) {
 }
 
 }  // namespace
+
+void settle_report(FitReport& report, const Ranks& ranks) {
+  if (ranks.size == 1) return;
+  std::vector<double> bytes{static_cast<double>(report.bytes_read)};  // exact below 2^53
+  ranks.sum(bytes);
+  report.bytes_read = static_cast<std::int64_t>(bytes[0]);
+  std::vector<double> seconds{
+      report.seconds_gram, report.seconds_components, report.seconds_fsync, report.seconds_total};
+  share_first(ranks, seconds);
+  report.seconds_gram = seconds[0];
+  report.seconds_components = seconds[1];
+  report.seconds_fsync = seconds[2];
+  report.seconds_total = seconds[3];
+  report.kernels = ranks.gather(report.kernels).front();
+}
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
   require(snapshots >= 2 && count >= 1 && count <= snapshots - 1,

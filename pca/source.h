@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "pca/ranks.h"
+
 namespace dimred::pca {
 
 /// The snapshot matrix W [n x M], float32, rows in the order taken; read by columns, so that it may
@@ -35,8 +37,9 @@ class SnapshotSource {
   /// Empty when the rows carry none (a plain .npy).
   virtual std::string layout_hash() const { return {}; }
   virtual std::string layout_json() const { return {}; }
-  virtual std::int64_t bytes_verified() const { return 0; }  // read for digests before the fit
-  virtual int item_bytes() const { return 4; }               // of a value in the file
+  /// Read for digests before the fit, by this rank.
+  virtual std::int64_t bytes_verified() const { return 0; }
+  virtual int item_bytes() const { return 4; }  // of a value in the file
 };
 
 /// Rows given in memory, [n x M] row-major; for tests and small problems.
@@ -48,12 +51,15 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<float> values,
 /// file order, which Python sorts by type and name, without BatchNorm's running statistics; the
 /// sidecar says which order, and load_basis finds each by its name), a text file listing such
 /// files line by line (.txt; relative to its folder), or one n x M .npy (C or Fortran order,
-/// float32 or float64). All digests are verified here, in parallel.
+/// float32 or float64). All digests are verified here, in parallel; with several ranks, each
+/// verifies every R-th file of rank 0's list, and what one of them throws, all throw.
 /// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file
 /// and the first entry that differs), std::runtime_error when a file is damaged.
-std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path);
+std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
+                                            const Ranks& ranks = {});
 
-/// open_source of an explicit list of snapshot or safetensors files.
-std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files);
+/// open_source of an explicit list of snapshot or safetensors files, the same on every rank.
+std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
+                                           const Ranks& ranks = {});
 
 }  // namespace dimred::pca

@@ -80,6 +80,28 @@ TEST(AtomicFile, TakesPositionedWritesFromSeveralThreads) {
   EXPECT_EQ(text_of_file(folder / "file"), expected);
 }
 
+TEST(AtomicFile, IsWrittenByThoseWhoJoinAndCommittedByItsCreator) {
+  const TemporaryFolder folder;
+  const auto path = folder / "file";
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              AtomicFile(path, AtomicFile::Join{});
+            }).find("[file] open '" + path.string() + ".tmp'"),
+            std::string::npos);
+  AtomicFile file(path);
+  file.append(bytes("ab"));
+  file.reserve(6);
+  {
+    AtomicFile part(path, AtomicFile::Join{});  // the creator's lock does not keep it out
+    part.write_at(2, bytes("cdef"));
+    EXPECT_GE(part.sync(), 0);
+    EXPECT_THROW(part.commit(), std::logic_error);
+  }
+  EXPECT_EQ(text_of_file(folder / "file.tmp"), "abcdef");
+  file.commit();
+  EXPECT_EQ(text_of_file(path), "abcdef");
+  EXPECT_EQ(folder.count(), 1U);
+}
+
 TEST(AtomicFile, NamesCallPathAndErrorWhenItFails) {
   const TemporaryFolder folder;
   const std::string text =

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "distributed/volume.h"
-#include "tests/tools/thread_ranks.h"
+#include "tests/tools/gloo_ranks.h"
 
 namespace dimred::distributed {
 namespace {
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Ranks, testing::Values(2, 3, 4, 5));
 
 TEST_P(Ranks, AllReduceSumsAndCounts) {
   const int ranks = GetParam();
-  on_thread_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](Communicator& communicator) {
     std::vector<double> values{1.0, communicator.rank() + 0.5};
     communicator.all_reduce(values);
     EXPECT_EQ(values[0], ranks);
@@ -80,7 +80,7 @@ TEST_P(Ranks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   auto expected = vector_of(0, size);
   for (int rank = 1; rank < ranks; ++rank) expected = expected + vector_of(rank, size);
-  on_thread_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](Communicator& communicator) {
     const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
     const auto full = vector_of(communicator.rank(), size);
     const auto own = communicator.reduce_scatter(full, shards);
@@ -97,7 +97,7 @@ TEST_P(Ranks, BroadcastReachesEverybodyFromAnyRoot) {
   const int ranks = GetParam();
   std::mutex mutex;
   std::int64_t sent = 0;
-  on_thread_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](Communicator& communicator) {
     for (int root = 0; root < ranks; ++root) {
       auto values = torch::full({50}, communicator.rank() + 1.0F);
       communicator.broadcast(values, root);
@@ -111,7 +111,7 @@ TEST_P(Ranks, BroadcastReachesEverybodyFromAnyRoot) {
 }
 
 TEST_P(Ranks, TextsAreGatheredInRankOrder) {
-  on_thread_ranks(GetParam(), [&](Communicator& communicator) {
+  on_gloo_ranks(GetParam(), [&](Communicator& communicator) {
     const auto text = std::string(static_cast<std::size_t>(communicator.rank()), 'x');
     const auto all = communicator.gather(text);
     ASSERT_EQ(static_cast<int>(all.size()), communicator.size());
@@ -122,7 +122,7 @@ TEST_P(Ranks, TextsAreGatheredInRankOrder) {
 }
 
 TEST_P(Ranks, AFlagOfOneIsEverybodys) {
-  on_thread_ranks(GetParam(), [](Communicator& communicator) {
+  on_gloo_ranks(GetParam(), [](Communicator& communicator) {
     EXPECT_TRUE(any_rank(communicator, communicator.rank() == 1));
     EXPECT_FALSE(any_rank(communicator, false));
   });
@@ -131,7 +131,7 @@ TEST_P(Ranks, AFlagOfOneIsEverybodys) {
 TEST(Gloo, ADeadRankIsAFailureThatNamesRankAndCollective) {
   std::string text;
   const auto run = [&] {
-    on_thread_ranks(2, [&](Communicator& communicator) {
+    on_gloo_ranks(2, [&](Communicator& communicator) {
       communicator.barrier();
       if (communicator.rank() == 1) throw std::invalid_argument("gone");
       std::array<double, 1> value{1};

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <barrier>
 #include <cmath>
-#include <thread>
 
 #include "tests/pca/matrices.h"
 
@@ -147,36 +145,6 @@ TEST(Fit, TakesEqualSnapshotsWhereTheRankAllows) {
   EXPECT_LT(
       subspace_error(read_matrix(folder / "p.npy"), reference_svd(snapshots).rows.topRows(10)),
       1e-7);
-}
-
-TEST(Fit, SumsOverRanks) {
-  const TemporaryFolder folder;
-  const std::int64_t half = 4096 + 1500;
-  const Matrix snapshots = random_matrix(15, 2 * half, 7);
-  fit(*source_of(snapshots), options_of(6), folder / "whole.npy");
-  // Two ranks as two threads: a barrier, then the sum in rank order.
-  std::barrier meet(2);
-  std::vector<double> shared[2];
-  const auto run = [&](int rank) {
-    const Reduce reduce = [&, rank](std::span<double> values) {
-      shared[rank].assign(values.begin(), values.end());
-      meet.arrive_and_wait();
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = shared[0][i] + shared[1][i];
-      meet.arrive_and_wait();
-    };
-    fit(*source_of(snapshots.middleCols(rank * half, half)),
-        options_of(6),
-        folder / (rank == 0 ? "0.npy" : "1.npy"),
-        reduce);
-  };
-  std::thread other(run, 1);
-  run(0);
-  other.join();
-  const Matrix whole = read_matrix(folder / "whole.npy");
-  Matrix parts(6, 2 * half);
-  parts << read_matrix(folder / "0.npy"), read_matrix(folder / "1.npy");
-  // The sums differ in the order of float64 additions only; then both round to float32.
-  EXPECT_LT((whole - parts).cwiseAbs().maxCoeff(), 1e-8);
 }
 
 TEST(Fit, GivesTheSameBasisByEverySetOfKernels) {

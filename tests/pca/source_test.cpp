@@ -8,11 +8,15 @@
 #include "pca/basis.h"
 #include "support/errors.h"
 #include "tests/pca/matrices.h"
+#include "tests/pca/sources.h"
 
 namespace dimred::pca {
 namespace {
 
+using testing::all_of;
 using testing::Matrix;
+using testing::small_layout;
+using testing::snapshot_of;
 
 std::string npy(const std::string& type, const std::string& fortran, std::string_view values) {
   std::string header = checkpoints::npy_header_bytes({3, 4});
@@ -24,22 +28,6 @@ std::string npy(const std::string& type, const std::string& fortran, std::string
 template <class T>
 std::string bytes_of_values(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-/// All of W through read_tile, checked against read() of every part of every row.
-std::vector<float> all_of(const SnapshotSource& source) {
-  const std::int64_t n = source.rows();
-  const std::int64_t columns = source.columns();
-  std::vector<float> tile(static_cast<std::size_t>(n * columns));
-  source.read_tile(0, columns, tile.data(), columns);
-  for (std::int64_t row = 0; row < n; ++row) {
-    for (std::int64_t begin = 0; begin < columns; ++begin) {
-      std::vector<float> part(static_cast<std::size_t>(columns - begin));
-      source.read(row, begin, part);
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), tile.begin() + row * columns + begin));
-    }
-  }
-  return tile;
 }
 
 TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
@@ -79,23 +67,6 @@ TEST(OpenSource, ReadsLargeFortranAndFloat64Matrices) {
     open_source(folder / name)->read_tile(0, 40000, tile.data(), 40000);
     EXPECT_TRUE(tile == expected) << name;
   }
-}
-
-checkpoints::Snapshot snapshot_of(const layout::Layout& layout, const Eigen::RowVectorXd& row) {
-  checkpoints::Snapshot snapshot;
-  snapshot.weights = testing::to_float(row);
-  snapshot.layout_json = layout::to_json(layout);
-  snapshot.layout_hash = layout.hash;
-  return snapshot;
-}
-
-layout::Layout small_layout(std::int64_t width) {
-  std::vector<layout::Parameter> parameters(2);
-  parameters[0].name = "weight";
-  parameters[0].shape = {10, width};
-  parameters[1].name = "bias";
-  parameters[1].shape = {10};
-  return layout::make_layout(parameters);
 }
 
 TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {

@@ -1,43 +1,107 @@
 #pragma once
 
-#include <ATen/Parallel.h>
-
+#include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <functional>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "distributed/process_group.h"
+#include "pca/ranks.h"
 
 namespace dimred {
 
-/// Runs `work` on `ranks` threads, each with a communicator of the real Gloo over loopback.
-/// Rethrows the first failure when all have ended.
-inline void on_thread_ranks(int ranks,
-                            const std::function<void(distributed::Communicator&)>& work) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        at::set_num_threads(1);
-        const distributed::GroupPlace place{
-            .store = store, .rank = rank, .size = ranks, .timeout = 30, .address = "127.0.0.1"};
-        const auto communicator =
-            distributed::process_group({.host = distributed::make_gloo(place)}, rank, ranks);
-        work(*communicator);
-        communicator->barrier();
-      } catch (...) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
+/// Ranks as threads of one process. A rank that waits for one that has returned or thrown gets an
+/// exception instead of waiting for ever: the ranks did not call the same.
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int size) : texts_(static_cast<std::size_t>(size)) {}
+
+  /// Runs body(ranks) on every rank; what each threw, in rank order: "caller: ...", "bug: ...",
+  /// "environment: ...", or nothing.
+  std::vector<std::string> run(const std::function<void(const pca::Ranks&)>& body) {
+    std::vector<std::string> outcomes(texts_.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      threads.emplace_back([&, i] {
+        outcomes[i] = outcome_of([&] { body(ranks_of(static_cast<int>(i))); });
+        leave();
+      });
+    }
+    threads.clear();
+    return outcomes;
   }
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
+
+ private:
+  template <class Call>
+  static std::string outcome_of(Call call) {
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      return std::string("caller: ") + error.what();
+    } catch (const std::logic_error& error) {
+      return std::string("bug: ") + error.what();
+    } catch (const std::exception& error) {
+      return std::string("environment: ") + error.what();
+    }
+    return {};
   }
-}
+
+  pca::Ranks ranks_of(int rank) {
+    const auto gather = [this, rank](const std::string& text) { return exchange(rank, text); };
+    return {rank,
+            static_cast<int>(texts_.size()),
+            [gather](std::span<double> values) {
+              const std::string own(reinterpret_cast<const char*>(values.data()),
+                                    values.size_bytes());
+              std::vector<double> part(values.size());
+              std::fill(values.begin(), values.end(), 0.0);
+              for (const std::string& text : gather(own)) {  // in rank order: the same bits
+                if (text.size() != own.size()) throw std::logic_error("sums of different sizes");
+                std::memcpy(part.data(), text.data(), text.size());
+                for (std::size_t i = 0; i < part.size(); ++i) values[i] += part[i];
+              }
+            },
+            gather};
+  }
+
+  std::vector<std::string> exchange(int rank, const std::string& text) {
+    texts_[static_cast<std::size_t>(rank)] = text;
+    meet();
+    const std::vector<std::string> all = texts_;
+    meet();  // nobody writes the next text before all have read this one
+    return all;
+  }
+
+  void meet() {
+    std::unique_lock lock(mutex_);
+    const std::size_t meeting = meetings_;
+    if (++waiting_ == texts_.size()) {
+      waiting_ = 0;
+      ++meetings_;
+      changed_.notify_all();
+      return;
+    }
+    changed_.wait(lock, [&] { return meetings_ != meeting || left_; });
+    if (meetings_ == meeting) throw std::logic_error("another rank has left");
+  }
+
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;  // by rank
+  std::size_t waiting_ = 0;
+  std::size_t meetings_ = 0;
+  bool left_ = false;
+};
 
 }  // namespace dimred

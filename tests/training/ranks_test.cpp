@@ -8,7 +8,7 @@
 #include "models/batch_norm.h"
 #include "models/network.h"
 #include "support/errors.h"
-#include "tests/tools/thread_ranks.h"
+#include "tests/tools/gloo_ranks.h"
 #include "training/buckets.h"
 
 namespace dimred::training {
@@ -54,7 +54,7 @@ TEST_P(Parts, SynchronizedBatchNormIsThatOfTheWholeBatch) {
   const auto whole = normalise(batch, upstream, {});
   std::mutex mutex;
   auto weight_gradient = torch::zeros({5}), bias_gradient = torch::zeros({5});
-  on_thread_ranks(static_cast<int>(sizes.size()), [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(static_cast<int>(sizes.size()), [&](distributed::Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     std::int64_t begin = 0;
     for (std::size_t r = 0; r < rank; ++r) begin += sizes[r];
@@ -130,7 +130,7 @@ struct TwoLayers final : models::Network {
 TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
   std::mutex building;  // torch's generator belongs to all threads
   for (const bool some_rank_idle : {false, true}) {
-    on_thread_ranks(3, [&](distributed::Communicator& communicator) {
+    on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
       std::unique_ptr<models::Objective> objective;
       models::FlatVectors flat;
       torch::Tensor images;
@@ -168,7 +168,7 @@ TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
 
 TEST(Agreement, NamesTheFactAndTheRank) {
   std::atomic<int> named = 0;
-  on_thread_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto seed = communicator.rank() == 2 ? "7" : "1";
     distributed::require_agreement(communicator, {{"model", "convnet"}, {"epochs", "2"}});
     try {
@@ -184,7 +184,7 @@ TEST(Agreement, NamesTheFactAndTheRank) {
 
 TEST(OnRank0, GivesTheTextOrTheErrorToAll) {
   std::atomic<int> refused = 0;
-  on_thread_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto rank = communicator.rank();
     EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return concat("of ", rank); }),
               "of 0");

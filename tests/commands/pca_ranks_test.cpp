@@ -1,0 +1,52 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "commands/pca_command.h"
+#include "tests/commands/program.h"
+#include "tests/tools/thread_ranks.h"
+
+namespace dimred::commands {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+/// `dimred pca` by three ranks of this process: what each threw, and what they printed together.
+struct ByRanks {
+  std::vector<std::string> errors;
+  std::string output;
+
+  explicit ByRanks(const std::vector<std::string>& arguments) {
+    testing::internal::CaptureStdout();
+    errors = ThreadRanks(3).run(
+        [&](const pca::Ranks& ranks) { EXPECT_EQ(pca_command(arguments, ranks), 0); });
+    output = testing::internal::GetCapturedStdout();
+  }
+};
+
+TEST(PcaByRanks, WritesOneMatrixAndSaysSoOnce) {
+  const TemporaryFolder folder;
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  const auto output = folder / "p.npy";
+  const ByRanks fit({snapshots.string(), "--output", output.string(), "--components", "3"});
+  EXPECT_THAT(fit.errors, Each(""));
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape, (std::vector<std::int64_t>{3, 40}));
+  EXPECT_THAT(fit.output, HasSubstr("wrote " + output.string()));
+  EXPECT_EQ(fit.output.find("wrote"), fit.output.rfind("wrote"));
+  // All refuse what rank 0 finds in the way.
+  const ByRanks again({snapshots.string(), "--output", output.string()});
+  EXPECT_THAT(again.errors,
+              Each("caller: [pca] " + output.string() +
+                   " exists already; choose another --output or give --overwrite"));
+  EXPECT_EQ(again.output, "");
+}
+
+TEST(PcaByRanks, PrintsItsHelpOnce) {
+  const ByRanks help({"--help"});
+  EXPECT_THAT(help.errors, Each(""));
+  EXPECT_THAT(help.output, HasSubstr("--tile_mb"));
+  EXPECT_EQ(help.output.find("--tile_mb"), help.output.rfind("--tile_mb"));
+}
+
+}  // namespace
+}  // namespace dimred::commands

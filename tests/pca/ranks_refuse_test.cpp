@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "checkpoints/atomic_file.h"
+#include "pca/basis.h"
+#include "tests/pca/shared_problem.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::common_error;
+using testing::kColumns;
+using testing::kComponents;
+using testing::kRows;
+using testing::Matrix;
+using testing::one_vector;
+using testing::options_of;
+using testing::random_matrix;
+using testing::snapshots;
+using testing::source_of;
+using testing::WatchedSource;
+
+/// What three ranks throw where rank r fits source(r), and that nothing stays behind but p.npy.
+template <class SourceOf>
+std::string refusal(const TemporaryFolder& folder, SourceOf source) {
+  const auto before = testing::names_in(folder);
+  std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
+    fit(*source(ranks.rank), options_of(kComponents), folder / "p.npy", ranks);
+  }));
+  EXPECT_EQ(testing::names_in(folder), before);
+  return error;
+}
+
+TEST(RanksRefuse, AValueThatIsNotFinite) {
+  const TemporaryFolder folder;
+  Matrix matrix = random_matrix(7, kColumns, 4);
+  matrix(5, 80000) = std::numeric_limits<double>::quiet_NaN();  // rank 1 of 3 has 49152 to 81920
+  const auto source = source_of(matrix);
+  EXPECT_EQ(refusal(folder, [&](int) { return source.get(); }),
+            "caller: [pca::fit] needs finite snapshots, received nan in row 5 (memory[5]), column "
+            "80000");
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(RanksRefuse, AReadErrorAndKeepTheOldMatrix) {
+  const TemporaryFolder folder;
+  fit(snapshots(), options_of(2), folder / "p.npy");
+  const std::string matrix = text_of_file(folder / "p.npy");
+  const std::string sidecar = text_of_file(folder / "p.json");
+  for (int rank = 0; rank < 3; ++rank) {
+    // Own columns of rank 0, 1 and 2: that many times kRows values are the first pass.
+    const std::int64_t own[] = {3 * 16384, 2 * 16384, kColumns - 5 * 16384};
+    for (const std::int64_t allowed : {std::int64_t{0}, kRows * own[rank]}) {
+      WatchedSource good, failing;
+      failing.at_read = [&](std::int64_t, std::int64_t, std::int64_t) {
+        if (failing.values > allowed) throw std::runtime_error("disk on fire");
+      };
+      EXPECT_EQ(refusal(folder, [&](int i) { return i == rank ? &failing : &good; }),
+                "environment: disk on fire");
+    }
+  }
+  EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
+  EXPECT_EQ(text_of_file(folder / "p.json"), sidecar);
+}
+
+TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
+  const auto error = [&](const std::filesystem::path& output) {
+    return common_error(ThreadRanks(3).run(
+        [&](const Ranks& ranks) { fit(snapshots(), options_of(kComponents), output, ranks); }));
+  };
+  const TemporaryFolder folder;
+  EXPECT_EQ(error(folder / "none/p.npy"),
+            "caller: [pca::fit] needs the folder of its output to exist, received '" +
+                (folder / "none/p.npy").string() + "'");
+  {
+    const checkpoints::AtomicFile other(folder / "p.npy");
+    EXPECT_EQ(error(folder / "p.npy"),
+              "environment: [file] '" + (folder / "p.npy.tmp").string() +
+                  "' is being written by another writer");
+  }
+  {
+    const checkpoints::AtomicFile other(folder / "p.json");  // met at the commit only
+    EXPECT_NE(error(folder / "p.npy").find("p.json.tmp' is being written by another writer"),
+              std::string::npos);
+  }
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+TEST(RanksRefuse, DifferentProblems) {
+  const TemporaryFolder folder;
+  const auto other = source_of(random_matrix(kRows, 20000, 5));
+  EXPECT_EQ(
+      refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
+      "caller: [pca::fit] needs the same on every rank, received 13 x 103305 snapshots, k = 5 "
+      "on rank 0, 13 x 20000 snapshots, k = 5 on rank 2");
+}
+
+TEST(RanksRefuse, TooFewDirections) {
+  const TemporaryFolder folder;
+  Matrix matrix = random_matrix(kRows, 40000, 6);
+  matrix.rowwise() = matrix.row(0).eval();
+  const auto source = source_of(matrix);
+  EXPECT_NE(refusal(folder, [&](int) { return source.get(); }).find("13 that span 0"),
+            std::string::npos);
+}
+
+TEST(RanksRefuse, DamageOfABasisInOneShard) {
+  const TemporaryFolder folder;
+  fit(snapshots(), options_of(kComponents), folder / "p.npy");
+  std::string bytes = text_of_file(folder / "p.npy");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  put_file(folder / "p.npy", bytes);
+  const layout::Layout layout = one_vector(kColumns);
+  const std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
+    load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, 3), 0, 1e-3, ranks);
+  }));
+  EXPECT_NE(error.find("environment: [pca::load_basis]"), std::string::npos) << error;
+  EXPECT_NE(error.find("columns 98304 to 103305 differ from their digest"), std::string::npos)
+      << error;
+}
+
+}  // namespace
+}  // namespace dimred::pca

@@ -1,0 +1,87 @@
+#include <gtest/gtest.h>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "pca/source.h"
+#include "support/errors.h"
+#include "tests/pca/sources.h"
+#include "tests/tools/thread_ranks.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::all_of;
+using testing::Matrix;
+using testing::small_layout;
+using testing::snapshot_of;
+
+TEST(OpenSourceByRanks, VerifiesEveryFileOnceAndGivesAllTheSameMatrix) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(50);
+  const Matrix matrix = testing::random_matrix(7, layout.file_size, 3);
+  for (int i = 0; i < 7; ++i) {
+    checkpoints::write_snapshot(folder / concat(i, ".h5"), snapshot_of(layout, matrix.row(i)));
+  }
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "0.h5"));
+  for (const int size : {2, 3, 9}) {
+    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
+      const auto source = open_source(folder.path(), ranks);
+      EXPECT_EQ(source->bytes_verified(), (7 - ranks.rank + size - 1) / size * bytes);
+      EXPECT_EQ(all_of(*source), testing::to_float(matrix));
+      EXPECT_EQ(source->names()[5], (folder / "5.h5").string());
+      EXPECT_EQ(source->layout_hash(), layout.hash);
+      EXPECT_EQ(source->layout_json(), layout::to_json(layout));
+    });
+    EXPECT_EQ(outcomes, std::vector<std::string>(static_cast<std::size_t>(size)));
+  }
+}
+
+TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) {
+    const float value = static_cast<float>(i);
+    checkpoints::FloatTensor a{"a.\xC3\xA9", {2}, {value, 2}}, b{"b", {1, 1}, {value * value}};
+    checkpoints::write_safetensors(folder / concat(i, ".safetensors"), {a, b});
+  }
+  const std::vector<float> expected = all_of(*open_source(folder.path()));
+  const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) {
+    const auto source = open_source(folder.path(), ranks);
+    EXPECT_EQ(all_of(*source), expected);
+    EXPECT_NE(source->layout_json().find("a.\xC3\xA9"), std::string::npos);
+  });
+  EXPECT_EQ(outcomes, std::vector<std::string>(3));
+}
+
+/// What all of three ranks throw.
+std::string common_refusal(const std::filesystem::path& path) {
+  const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) { open_source(path, ranks); });
+  EXPECT_EQ(outcomes, std::vector<std::string>(3, outcomes.front()));
+  return outcomes.front();
+}
+
+TEST(OpenSourceByRanks, ThrowOnEveryRankWhatOneMeets) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(3);
+  for (int i = 0; i < 5; ++i) {
+    const Eigen::RowVectorXd row = Eigen::RowVectorXd::Constant(layout.file_size, i);
+    checkpoints::write_snapshot(folder / concat(i, ".h5"), snapshot_of(layout, row));
+  }
+  EXPECT_EQ(common_refusal(folder.path()), "");
+  const std::string whole = text_of_file(folder / "4.h5");
+  std::string bytes = whole;
+  bytes[bytes.size() - 20] = static_cast<char>(bytes[bytes.size() - 20] ^ 4);
+  put_file(folder / "4.h5", bytes);  // rank 1 of 3 verifies it
+  std::string text = common_refusal(folder.path());
+  EXPECT_TRUE(text.starts_with("environment: ")) << text;
+  EXPECT_NE(text.find("4.h5"), std::string::npos) << text;
+  const layout::Layout other = small_layout(4);
+  checkpoints::write_snapshot(folder / "4.h5",
+                              snapshot_of(other, Eigen::RowVectorXd::Zero(other.file_size)));
+  text = common_refusal(folder.path());
+  EXPECT_NE(text.find("4.h5' has another layout than"), std::string::npos) << text;
+  EXPECT_NE(common_refusal(folder / "none").find("caller: [pca::open_source] needs snapshots"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dimred::pca
