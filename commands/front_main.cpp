@@ -3,11 +3,12 @@
 #include "commands/inspect_command.h"
 #include "commands/pca_command.h"
 #include "commands/run.h"
+#include "launch/place.h"
 #include "support/errors.h"
 #include "support/version.h"
 
 // `dimred`: the torch-free front. What needs no network runs here; the rest is another program,
-// because loading LibTorch alone costs .3 s and 340 MB.
+// because loading LibTorch alone costs .3 s and 340 MB; so is a PCA of several ranks.
 namespace {
 
 using namespace dimred::commands;
@@ -20,7 +21,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(front_help());
   } else if (name == "--version") {
     print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
-  } else if (name == "pca") {
+  } else if (name == "pca" && dimred::launch::discover().size == 1) {
     return pca_command(rest);
   } else if (name == "inspect") {
     return inspect_command(rest);

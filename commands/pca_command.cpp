@@ -6,12 +6,14 @@
 #include <optional>
 
 #include "commands/run.h"
+#include "launch/place.h"
 #include "pca/fit.h"
 #include "pca/source.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "support/options.h"
+#include "support/threads.h"
 
 namespace dimred::commands {
 namespace {
@@ -26,6 +28,7 @@ struct PcaOptions {
   std::int64_t tile_mb = 32;
   bool overwrite = false;
   bool quiet = false;
+  launch::ConnectOptions ranks;
 };
 
 OptionTable table_of(PcaOptions& options) {
@@ -50,6 +53,7 @@ OptionTable table_of(PcaOptions& options) {
             "memory of all column tiles together, in MiB; the result does not depend on it",
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only");
+  launch::add_options(table, options.ranks);
   table.positional("snapshots");
   return table;
 }
@@ -92,25 +96,17 @@ std::string peak_memory() {
   return {};
 }
 
-}  // namespace
-
-int pca_command(const std::vector<std::string>& arguments, const pca::Ranks& ranks) {
-  PcaOptions options;
-  auto table = table_of(options);
+int fit(const PcaOptions& options, const pca::Ranks& ranks) {
   const bool first = ranks.rank == 0;
-  std::optional<std::string> help;
   pca::agree(ranks, [&] {
-    help = table.parse(arguments);
-    if (!help && first) check_paths(options);
+    if (first) check_paths(options);
   });
-  if (help) {
-    if (first) print(*help);
-    return exit_success;
-  }
   const auto source = pca::open_source(options.snapshots, ranks);
   pca::FitOptions fit;
   fit.components = options.components;
   fit.threads = options.threads;
+  if (fit.threads == 0 && ranks.size > 1)  // the machine's cores are shared by its ranks
+    fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
   fit.tile_bytes = options.tile_mb << 20;
   auto report = pca::fit(*source, fit, options.output, ranks);
   report.peak_memory = peak_memory();
@@ -119,6 +115,19 @@ int pca_command(const std::vector<std::string>& arguments, const pca::Ranks& ran
   console.line(pca::describe(report));
   console.line("wrote " + options.output.string());
   return exit_success;
+}
+
+}  // namespace
+
+int pca_command(const std::vector<std::string>& arguments, const AmongRanks& among) {
+  PcaOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  if (!among) return fit(options, {});
+  return among(table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
 }
 
 }  // namespace dimred::commands

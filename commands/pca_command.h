@@ -1,14 +1,21 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "launch/options.h"
 #include "pca/ranks.h"
 
 namespace dimred::commands {
 
+/// Gives `work` the ranks of this process, all with the options of `table`; returns its exit code.
+using AmongRanks = std::function<int(const OptionTable& table,
+                                     const launch::ConnectOptions& options,
+                                     const std::function<int(const pca::Ranks&)>& work)>;
+
 /// `dimred pca`: snapshots to pca_mat.npy and pca_mat.json. Returns the exit code. With several
-/// ranks, rank 0 prints, and what one throws, all throw.
-int pca_command(const std::vector<std::string>& arguments, const pca::Ranks& ranks = {});
+/// ranks, rank 0 prints, and what one throws, all throw. Without `among`, one rank.
+int pca_command(const std::vector<std::string>& arguments, const AmongRanks& among = {});
 
 }  // namespace dimred::commands

@@ -1,11 +1,15 @@
+#include "checkpoints/atomic_file.h"
 #include "checkpoints/list_files.h"
 #include "checkpoints/state.h"
+#include "commands/pca_ranks.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "distributed/agreement.h"
 #include "pca/fit.h"
 #include "stage2/train.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "training/signals.h"
 
@@ -60,11 +64,30 @@ training::Weights start_weights(const training::Setup& setup, const Plan& plan) 
   }
 }
 
-pca::Ranks ranks_of(distributed::Communicator& communicator) {
-  return {.rank = communicator.rank(),
-          .size = communicator.size(),
-          .sum = [&](std::span<double> values) { communicator.all_reduce(values); },
-          .gather = [&](const std::string& text) { return communicator.gather(text); }};
+/// Tells one file from another without reading all of it: its length and up to 256 pieces of it.
+std::string fingerprint(const fs::path& path) {
+  constexpr std::int64_t pieces = 256;
+  constexpr std::int64_t piece_bytes = 4096;
+  const checkpoints::InputFile file(path);
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, file.size())));
+  DigestStream stream;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    file.read((file.size() - std::ssize(piece)) / pieces * i, piece);
+    stream.update(piece);
+  }
+  return concat(file.size(), " bytes, digest ", stream.hex());
+}
+
+void require_same_start(const distributed::Ranks& ranks,
+                        const fs::path& basis,
+                        const training::Weights& start) {
+  if (ranks.place.size == 1) return;
+  const auto sidecar = fs::path(basis).replace_extension(".json");
+  distributed::require_agreement(
+      *ranks.communicator,
+      {{"the projection matrix", fingerprint(basis)},
+       {"the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none"},
+       {"the start weights", digest(std::as_bytes(std::span(start.values)))}});
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
@@ -77,15 +100,17 @@ fs::path basis_file(const Plan& plan,
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
-  if (fs::exists(file)) {
+  const auto there = distributed::on_rank_0(
+      *setup.communicator, [&]() -> std::string { return fs::exists(file) ? "yes" : "no"; });
+  if (there == "yes") {
     console.line("reusing " + file.string());
     return file;
   }
-  const auto ranks = ranks_of(*setup.communicator);
+  const auto ranks = pca_ranks(*setup.communicator);
   const auto source = pca::open_source(plan.options.snapshots, ranks);
   const auto report =
       pca::fit(*source,
-               {.components = plan.resolved.components, .threads = plan.common.run.threads},
+               {.components = plan.resolved.components, .threads = torch::get_num_threads()},
                file,
                ranks);
   console.line(pca::describe(report));
@@ -103,13 +128,14 @@ int descend(const Plan& plan,
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const auto file = basis_file(plan, setup, folder, console);
+    require_same_start(ranks, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = pca::load_basis(file,
                                  setup.flat.layout,
                                  setup.own_shard(),
                                  plan.resolved.components,
                                  pca::kBasisTolerance,
-                                 ranks_of(*setup.communicator));
+                                 pca_ranks(*setup.communicator));
     console.line(concat(
         "basis ", basis.components, " x ", setup.flat.layout.file_size, ", start: ", start.source));
     console.line(

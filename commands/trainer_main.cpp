@@ -1,12 +1,26 @@
+#include "commands/pca_command.h"
+#include "commands/pca_ranks.h"
+#include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/connect.h"
 #include "support/errors.h"
 
-// `dimred-train`: what `dimred` executes for the subcommands that need LibTorch.
+// `dimred-train`: what `dimred` executes for the subcommands that need LibTorch, and for a PCA of
+// several ranks.
 namespace {
 
 using namespace dimred::commands;
+
+int among_ranks(const dimred::OptionTable& table,
+                const dimred::launch::ConnectOptions& options,
+                const std::function<int(const dimred::pca::Ranks&)>& work) {
+  const auto place = dimred::launch::discover();
+  return with_ranks("dimred pca", place, options, /*on_gpu=*/false, [&](const auto& ranks) {
+    require_same_options(ranks, table);
+    return work(pca_ranks(*ranks.communicator));
+  });
+}
 
 int dispatch(const std::vector<std::string>& arguments) {
   dimred::require(
@@ -16,6 +30,7 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (name == "stage1") return stage1_command(rest);
   if (name == "stage2") return stage2_command(rest);
   if (name == "evaluate") return evaluate_command(rest);
+  if (name == "pca") return pca_command(rest, among_ranks);
   throw std::invalid_argument("[dimred-train] needs stage1, stage2 or evaluate, received " + name);
 }
 

@@ -14,8 +14,7 @@ namespace dimred {
 
 /// Runs `work` on `ranks` threads, each with a communicator of the real Gloo over loopback.
 /// Rethrows the first failure when all have ended.
-inline void on_gloo_ranks(int ranks,
-                            const std::function<void(distributed::Communicator&)>& work) {
+inline void on_gloo_ranks(int ranks, const std::function<void(distributed::Communicator&)>& work) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
