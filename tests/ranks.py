@@ -36,16 +36,17 @@ def environment_of(rank: int, size: int, port: int) -> dict[str, str]:
 
 
 @contextmanager
-def started(program: Path, arguments: Sequence[object], ranks: int, port: int | None = None, **variables: str):
-    """The ranks' processes; killed if they are still there at the end. A list for `arguments` of lists
-    gives each rank its own."""
+def started(program: Path, arguments: Sequence[object], ranks: int, port: int | None = None,
+            folders: Sequence[Path | None] | None = None, **variables: str):  # fmt: skip
+    """The ranks' processes; killed if they are still there at the end. Lists in `arguments` and
+    `folders` (to start in) give each rank its own."""
     port = port or free_port()
     processes = []
     for rank in range(ranks):
         own = arguments[rank] if isinstance(arguments[0], list) else arguments
         processes.append(subprocess.Popen(
             [str(program), *map(str, own)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, **environment_of(rank, ranks, port), **variables}))  # fmt: skip
+            cwd=folders[rank] if folders else None, env={**os.environ, **environment_of(rank, ranks, port), **variables}))  # fmt: skip
     try:
         yield processes
     finally:

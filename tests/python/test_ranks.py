@@ -273,3 +273,36 @@ def test_an_error_of_rank_0_alone_ends_all(tmp_path: Path, dimred: Path) -> None
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     done = run_ranks(dimred, ["stage1", *SMALL, "--output", tmp_path / "run"], 3)
     refused(done, 2, "holds files that are not a run of ours")
+
+
+def test_pca_of_several_ranks(runs, tmp_path: Path, dimred: Path) -> None:
+    """One matrix of three processes; every rank reads its own columns."""
+    snapshots = runs("stage1", 1) / "snapshots"
+    for ranks in (1, 3):
+        done = run_ranks(dimred, ["pca", snapshots, "--components=5", "--output", tmp_path / f"p{ranks}.npy"], ranks)
+        assert done.codes == [0] * ranks, done.errors
+        assert done.output[1:] == [""] * (ranks - 1)
+    assert np.abs(np.load(tmp_path / "p1.npy") - np.load(tmp_path / "p3.npy")).max() < 1e-6
+    done = run_ranks(dimred, ["pca", snapshots, "--components=99", "--output", tmp_path / "q.npy"], 3)
+    refused(done, 2, "n - 1 >= k")
+    assert not list(tmp_path.glob("q.*"))
+
+
+def test_evaluate_is_spread_over_ranks(runs, dimred: Path) -> None:
+    """301 samples on 3 ranks, none dropped or counted twice."""
+    printed = [run_ranks(dimred, ["evaluate", runs("stage1", 1), "--threads=1"], ranks) for ranks in (1, 3)]
+    assert printed[0].output[0] == printed[1].output[0]
+    assert "(301 samples)" in printed[1].output[0]
+
+
+def test_ranks_with_another_matrix(runs, tmp_path: Path, dimred: Path) -> None:
+    """Each host may have its own file of that name."""
+    basis = np.load(runs("stage2", 1) / "pca_mat.npy")
+    for rank, matrix in enumerate((basis, basis[::-1])):
+        (tmp_path / str(rank)).mkdir()
+        np.save(tmp_path / str(rank) / "p.npy", matrix)
+    common = ["stage2", "--global_batch_size=60", "--n_component=5", "--checkpoint", runs("stage1", 1), "--epochs=1",
+              "--output", tmp_path / "run", "--pca_mat=/proc/self/cwd/p.npy"]  # fmt: skip
+    with started(dimred, common, 2, folders=[tmp_path / "0", tmp_path / "1"]) as processes:
+        done = ended(processes)
+    refused(done, 2, "ranks disagree in the projection matrix: ")

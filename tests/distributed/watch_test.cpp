@@ -1,0 +1,72 @@
+#include "distributed/watch.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+namespace dimred::distributed {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// The watches of some ranks in one process, and what each was told.
+struct Watches {
+  explicit Watches(int size, double timeout) : told(static_cast<std::size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) {
+      list.push_back(
+          std::make_unique<Watch>(store, rank, size, timeout, [this, rank](const auto& f) {
+            const std::lock_guard lock(mutex);
+            told[static_cast<std::size_t>(rank)].push_back(f);
+          }));
+    }
+  }
+  std::size_t told_to(std::size_t rank) {
+    const std::lock_guard lock(mutex);
+    return told[rank].size();
+  }
+
+  c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  std::mutex mutex;
+  std::vector<std::vector<Failure>> told;
+  std::vector<std::unique_ptr<Watch>> list;
+};
+
+TEST(Watch, AFailureReachesEverybodyOnceAndTheFirstStands) {
+  Watches watches(3, 30);
+  const auto first = watches.list[1]->report({.rank = 1, .text = "disk full", .exit_code = 1});
+  const auto second = watches.list[2]->report({.rank = 2, .text = "later", .exit_code = 2});
+  EXPECT_EQ(first.text, "disk full");
+  EXPECT_EQ(second.text, "disk full");
+  for (const auto& watch : watches.list) {
+    const auto failure = watch->failure(5);
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->rank, 1);
+    EXPECT_EQ(failure->text, "disk full");
+  }
+  EXPECT_EQ(watches.told_to(0), 1U);
+}
+
+TEST(Watch, ASilentRankIsNamed) {
+  for (const int silent : {0, 2}) {
+    Watches watches(3, 1.5);
+    watches.list[static_cast<std::size_t>(silent)].reset();  // gone without leave()
+    const auto start = steady_clock::now();
+    const auto failure = watches.list[1]->failure(10);
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->rank, silent);
+    EXPECT_NE(failure->text.find("no sign of life"), std::string::npos);
+    EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5));
+  }
+}
+
+TEST(Watch, ARankThatLeftIsNotMissed) {
+  Watches watches(2, 1);
+  watches.list[1]->leave();
+  watches.list[1].reset();
+  EXPECT_FALSE(watches.list[0]->failure(3).has_value());
+}
+
+}  // namespace
+}  // namespace dimred::distributed

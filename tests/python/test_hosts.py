@@ -1,0 +1,92 @@
+"""Two "hosts": network namespaces joined by a cable, so that the bytes sent can be counted from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from ranks import PATIENCE, Ended, ended, environment_of, free_port
+
+SMALL = ["--train_samples=2000", "--test_samples=100", "--global_batch_size=100", "--threads=1", "--epochs=1"]
+
+
+def ip(*arguments: object) -> None:
+    """The `ip` command; its failure is the caller's."""
+    subprocess.run(["ip", *map(str, arguments)], check=True, capture_output=True)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A namespace and its end of the cable."""
+
+    namespace: str
+    interface: str
+    address: str
+
+    def command(self) -> list[str]:
+        return ["ip", "netns", "exec", self.namespace]
+
+    def bytes_sent(self) -> int:
+        counter = f"/sys/class/net/{self.interface}/statistics/tx_bytes"
+        done = subprocess.run([*self.command(), "cat", counter], check=True, capture_output=True, text=True)
+        return int(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[list[Host]]:
+    """Gone again afterwards; skipped where this user may not make any."""
+    mark = f"{os.getpid() % 100000}"
+    pair = [Host(f"dimred{mark}{end}", f"d{mark}{end}", f"10.213.77.{index + 1}") for index, end in enumerate("ab")]
+    with ExitStack() as undo:
+        try:
+            for host in pair:
+                ip("netns", "add", host.namespace)
+                undo.callback(ip, "netns", "del", host.namespace)
+            ip("link", "add", pair[0].interface, "type", "veth", "peer", "name", pair[1].interface)
+            for host in pair:
+                ip("link", "set", host.interface, "netns", host.namespace)
+                ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", host.interface)
+                ip("-n", host.namespace, "link", "set", host.interface, "up")
+                ip("-n", host.namespace, "link", "set", "lo", "up")
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no network namespaces here: {error}")
+        yield pair
+
+
+def run_on(hosts: list[Host], program: Path, arguments: list[object]) -> Ended:
+    """One rank a host."""
+    port = free_port()
+    processes = []
+    for rank, host in enumerate(hosts):
+        place = environment_of(rank, len(hosts), port)
+        place |= {"MASTER_ADDR": hosts[0].address, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        processes.append(subprocess.Popen([*host.command(), str(program), *map(str, arguments)], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **place}))  # fmt: skip
+    try:
+        return ended(processes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait(timeout=PATIENCE)
+
+
+def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path, binaries: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    stages = {one: ["stage1", *SMALL, "--snapshots_per_epoch=5", "--output", one],
+              two: ["stage2", *SMALL, "--n_component=4", "--checkpoint", one, "--output", two]}  # fmt: skip
+    for run, arguments in stages.items():
+        before = hosts[0].bytes_sent()
+        done = run_on(hosts, binaries / "dimred", arguments)
+        assert done.codes == [0, 0], done.errors
+        sent = hosts[0].bytes_sent() - before
+        traffic = json.loads((run / "manifest.json").read_text())["details"]["traffic"]
+        counted = sum(kind["bytes_sent"] for kind in traffic.values())
+        assert counted > 5e6
+        # Headers, acknowledgements, the rendezvous and the signs of life come on top.
+        assert counted < sent < 1.03 * counted, (counted, sent)
