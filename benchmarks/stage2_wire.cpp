@@ -1,0 +1,115 @@
+// stage2_wire COLUMNS COMPONENTS ROUNDS, started as R ranks (torchrun, srun, mpirun): a whole step
+// of stage 2 as it is here, `robust` and a preset, against the wire of MindSpore's scheme alone (an
+// all-reduce of the gradient, then each rank broadcasts its part of both back-projections as whole
+// vectors, 2 R in all), round by round. Rank 0 prints one JSON line: seconds of each round, and
+// bytes a rank sends, averaged over ranks.
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "distributed/connect.h"
+#include "stage2/step.h"
+
+namespace {
+
+using namespace dimred;
+using distributed::Communicator;
+
+struct Problem {
+  torch::Tensor basis;     // [k x own columns]
+  torch::Tensor gradient;  // [columns], this rank's part of the batch
+  torch::Tensor weights;   // [columns]
+  std::vector<layout::Shard> shards;
+};
+
+Problem make_problem(std::int64_t columns, std::int64_t components, const Communicator& ranks) {
+  layout::Parameter row;
+  row.name = "w";
+  row.shape = {columns};
+  const auto layout = layout::make_layout({row});
+  Problem problem{.gradient = torch::randn({layout.memory_size}),
+                  .weights = torch::randn({layout.memory_size})};
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    problem.shards.push_back(layout::shard_of(layout, rank, ranks.size()));
+  const auto own = problem.shards[static_cast<std::size_t>(ranks.rank())].memory_columns();
+  problem.basis =
+      torch::randn({components, own}) / std::sqrt(static_cast<double>(layout.memory_size));
+  return problem;
+}
+
+/// One accepted trial: the loss falls by more than any slope asks for.
+void step(Problem& problem,
+          stage2::StepState& state,
+          const stage2::StepOptions& options,
+          Communicator& ranks) {
+  const auto loss = [&] {
+    std::array<double, 3> sums{-1e9, 0, 1};
+    ranks.all_reduce(sums);
+    return sums[0];
+  };
+  const stage2::BatchLoss batch{.loss = 1,
+                                .gradient = ranks.reduce_scatter(problem.gradient, problem.shards),
+                                .evaluate = loss};
+  stage2::step(problem.basis, batch, problem.weights, state, options, ranks, problem.shards);
+}
+
+void mindspore(const Problem& problem, Communicator& ranks) {
+  auto gradient = problem.gradient.clone();
+  ranks.all_reduce(gradient);
+  for (int part = 0; part < 2; ++part) {
+    auto sum = torch::zeros_like(gradient);
+    for (int root = 0; root < ranks.size(); ++root) {
+      auto vector = problem.gradient.clone();
+      ranks.broadcast(vector, root);
+      sum.add_(vector);
+    }
+  }
+}
+
+/// Runs `work`; adds its seconds and this rank's bytes to the scheme's list.
+template <class Work>
+void measure(nlohmann::json& result, const char* scheme, Communicator& ranks, const Work& work) {
+  ranks.barrier();
+  const auto bytes = ranks.bytes_sent();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  ranks.barrier();
+  result["seconds"][scheme].push_back(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  std::array<double, 1> sent{static_cast<double>(ranks.bytes_sent() - bytes)};
+  ranks.all_reduce(sent);
+  result["bytes"][scheme] = sent[0] / ranks.size();
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count != 4) {
+    std::cerr << "usage: stage2_wire COLUMNS COMPONENTS ROUNDS\n";
+    return 2;
+  }
+  torch::set_num_threads(1);
+  auto all =
+      distributed::connect(launch::discover(), {}, /*on_gpu=*/false, [](const auto& failure) {
+        std::cerr << "rank " << failure.rank << ' ' << failure.text << '\n';
+        std::_Exit(1);
+      });
+  auto& ranks = *all.communicator;
+  auto problem = make_problem(std::stoll(values[1]), std::stoll(values[2]), ranks);
+  const auto own = problem.basis.size(1);
+  auto state = stage2::initial_state(problem.basis.size(0), torch::zeros({own}));
+  nlohmann::json result{{"ranks", ranks.size()}, {"columns", problem.weights.numel()}};
+  for (int round = -1; round < std::stoi(values[3]); ++round) {  // the first warms up
+    if (round == 0) result["seconds"].clear();
+    measure(result, "robust", ranks, [&] {
+      step(problem, state, stage2::preset("robust").step, ranks);
+    });
+    measure(result, "presets", ranks, [&] {
+      step(problem, state, stage2::preset("mindspore-latest").step, ranks);
+    });
+    measure(result, "mindspore", ranks, [&] { mindspore(problem, ranks); });
+  }
+  if (ranks.rank() == 0) std::cout << result.dump() << std::endl;
+  all.leave();
+  return 0;
+}
