@@ -56,13 +56,13 @@ def started(program: Path, arguments: Sequence[object], ranks: int, port: int | 
             process.wait()
 
 
-def ended(processes: Sequence[subprocess.Popen]) -> Ended:
+def ended(processes: Sequence[subprocess.Popen], patience: float = PATIENCE) -> Ended:
     """Waits for all."""
-    texts = [process.communicate(timeout=PATIENCE) for process in processes]
+    texts = [process.communicate(timeout=patience) for process in processes]
     return Ended([process.returncode for process in processes], [out for out, _ in texts], [err for _, err in texts])
 
 
-def run_ranks(program: Path, arguments: Sequence[object], ranks: int, **variables: str) -> Ended:
+def run_ranks(program: Path, arguments: Sequence[object], ranks: int, patience: float = PATIENCE) -> Ended:
     """Starts and waits."""
-    with started(program, arguments, ranks, **variables) as processes:
-        return ended(processes)
+    with started(program, arguments, ranks) as processes:
+        return ended(processes, patience)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import charts
+from .ranks import ranks_section
 from .runs import Run
 from .summary import comparison, summary_header, summary_rows
 from .svg import Chart, Series, render
@@ -121,6 +122,7 @@ def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None) -> str:
 {lead}
 <h2>Runs</h2>
 {html_table(runs)}
+{ranks_section(runs, legend)}
 {curves_section(runs, pca)}
 {telemetry_section(runs)}
 <h2>Where this comes from</h2>

@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import report
+from workbench.page import page
+from workbench.ranks import groups, ranks_rows
 from workbench.runs import read_runs
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison
@@ -134,3 +136,20 @@ def test_ticks_are_round_and_inside() -> None:
     assert nice_ticks(0.2, 3.1, 8, whole=True) == [1, 2, 3]
     assert log_ticks(0.04, 1.1) == [0.05, 0.1, 0.2, 0.5, 1]
     assert log_ticks(0.5, 2000.0) == [1, 10, 100, 1000]
+
+
+def test_ranks_have_a_section_when_runs_differ_in_them(tmp_path: Path) -> None:
+    """100 images in 2 s on one rank; three ranks in half the time."""
+    folders = []
+    for ranks, batch, seconds in ((1, 30, 2.0), (3, 30, 1.0), (3, 90, 0.5)):
+        run = write_run(tmp_path / f"r{ranks}_{batch}", [row(1, 0.5, seconds=seconds, step=10, wire_bytes=2e7)])
+        (run / "manifest.json").write_text(json.dumps({"ranks": ranks, "global_batch_size": batch}))
+        folders.append(run)
+    runs = read_runs(folders)
+    rows = {cells[0]: cells for cells in ranks_rows(runs)}
+    assert rows["r1_30"][5:] == ["1.00", "2.00 MB", "50.00"]
+    assert rows["r3_30"][2:6] == ["10", "30", "100", "2.00"]
+    assert rows["r3_90"][5] == "4.00"  # against one rank with the same share
+    assert list(groups(runs)) == ["per-rank batch of 30", "global batch of 30"]
+    assert "<h2>Ranks</h2>" in page("t", runs, None)
+    assert "<h2>Ranks</h2>" not in page("t", runs[1:], None)
