@@ -70,6 +70,7 @@ void save_snapshot_if_due(Run& run) {
 
 /// The curve that the state counts is durable before the state is.
 void save_state(Run& run) {
+  training::require_equal_weights(run.setup, run.state.position);
   if (run.setup.communicator->rank() != 0) return;
   const ScopedSeconds saving(run.state.position.totals.seconds);
   run.writer.submit([&store = run.states,

@@ -95,6 +95,7 @@ void record(Run& run,
 /// The curve and the steps that the state counts are durable before the state is.
 void save_state(Run& run, StepLog& log) {
   const ScopedSeconds saving(run.state.position.totals.seconds);
+  training::require_equal_weights(run.setup, run.state.position);
   run.state.steps_bytes = log.length();
   auto saved = to_checkpoint(run.setup, run.state, run.basis);
   if (run.setup.communicator->rank() != 0) return;

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "distributed/agreement.h"
+#include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -52,6 +53,22 @@ checkpoints::State network_state(const Setup& setup,
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
   return state;
+}
+
+void require_equal_weights(const Setup& setup, const Position& position) {
+  if (setup.communicator->size() == 1) return;
+  const auto host = setup.flat.weights.detach().cpu();
+  const auto* bytes = static_cast<const std::byte*>(host.const_data_ptr());
+  const auto all = setup.communicator->gather(digest({bytes, host.nbytes()}));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    require_environment(all[rank] == all.front(),
+                        "training",
+                        "the weights of rank ",
+                        rank,
+                        " are no longer those of rank 0 after step ",
+                        position.step,
+                        "; earlier files are kept");
+  }
 }
 
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup) {

@@ -18,6 +18,10 @@ checkpoints::State network_state(const Setup& setup,
                                  const std::string& stage,
                                  const Position& position);
 
+/// Throws std::runtime_error on every rank when one has other weights than rank 0: they would go
+/// apart unseen. Cost: a read of the weights, on the host.
+void require_equal_weights(const Setup& setup, const Position& position);
+
 /// Puts it back; returns the position. Throws std::invalid_argument when the state belongs to
 /// another stage, model, data size or batch size than the setup.
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup);

@@ -161,6 +161,40 @@ def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp
     assert rows(run)[: len(before)] == before
 
 
+def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None:
+    """The first would wait for the end of a step of many seconds."""
+    run = tmp_path / "run"
+    slow = ["stage1", "--model=resnet56", "--batch_size=4000", "--train_samples=4000", "--test_samples=100", "--threads=1"]
+    with started(dimred, [*slow, "--output", run], 1) as (process,):
+        while not (run / "curve.csv").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.8)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=1) == 130
+    assert not (run / "checkpoints").exists()
+
+
+def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
+    """By their own variables alone; the two ranks share a machine."""
+    for launcher, variables in {
+        "mpirun": ["OMPI_COMM_WORLD_RANK={}", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK={}",
+                   "OMPI_COMM_WORLD_LOCAL_SIZE=2", f"PMIX_NAMESPACE={os.getpid()}"],
+        "srun": ["SLURM_PROCID={}", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID={}", f"SLURM_JOB_ID={os.getpid()}",
+                 "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"],
+    }.items():  # fmt: skip
+        command = [dimred, "stage1", *SMALL, "--epochs=1", "--output", tmp_path / launcher]
+        processes = [
+            subprocess.Popen(["env", *(v.format(rank) for v in variables), *map(str, command)], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for rank in range(2)
+        ]  # fmt: skip
+        assert ended(processes).codes == [0, 0]
+        assert '"ranks": 2' in (tmp_path / launcher / "manifest.json").read_text()
+
+
 @pytest.mark.parametrize("dead", [0, 2])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path: Path, dimred: Path) -> None:

@@ -108,6 +108,29 @@ TEST_P(Presets, AreTheSameOnAnyNumberOfRanks) {
   }
 }
 
+TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
+  const Problem problem(100);
+  const auto options = preset("robust").step;
+  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+    std::vector<layout::Shard> shards;
+    for (int rank = 0; rank < 3; ++rank)
+      shards.push_back(layout::shard_of(problem.layout, rank, 3));
+    const auto own = shards[static_cast<std::size_t>(communicator.rank())].memory_columns();
+    auto weights = torch::ones({problem.layout.memory_size});
+    auto gradient = torch::ones({problem.layout.memory_size});
+    if (communicator.rank() == 1) gradient[70] = NAN;  // a column of rank 2
+    auto state = initial_state(3, torch::zeros({own}));
+    const BatchLoss batch{.loss = 1,
+                          .gradient = communicator.reduce_scatter(gradient, shards),
+                          .evaluate = [] { return 0.0; }};
+    const auto report =
+        step(torch::randn({3, own}), batch, weights, state, options, communicator, shards);
+    EXPECT_TRUE(report.not_finite);
+    EXPECT_TRUE(torch::all(weights == 1).item<bool>());
+    EXPECT_TRUE(torch::all(state.residual_momentum == 0).item<bool>());
+  });
+}
+
 /// One reduce-scatter and one all-gather a step (two with the presets), scalars aside.
 TEST(Wire, IsOneReduceScatterAndOneAllGather) {
   const std::int64_t columns = 64000;  // 8 equal shares

@@ -10,6 +10,7 @@
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "training/buckets.h"
+#include "training/state.h"
 
 namespace dimred::training {
 namespace {
@@ -59,9 +60,8 @@ TEST_P(Parts, SynchronizedBatchNormIsThatOfTheWholeBatch) {
     std::int64_t begin = 0;
     for (std::size_t r = 0; r < rank; ++r) begin += sizes[r];
     const auto part = [&](const torch::Tensor& t) { return t.narrow(0, begin, sizes[rank]); };
-    const auto result = normalise(part(batch), part(upstream), [&](torch::Tensor& sums) {
-      communicator.all_reduce(sums);
-    });
+    const auto result = normalise(
+        part(batch), part(upstream), [&](torch::Tensor& sums) { communicator.all_reduce(sums); });
     // float32 inputs of about 100 hold 1e-5 of their deviation of 3.
     EXPECT_TRUE(torch::allclose(result.output, part(whole.output), 1e-4, 2e-5));
     EXPECT_TRUE(torch::allclose(result.input_gradient, part(whole.input_gradient), 1e-4, 2e-5));
@@ -96,8 +96,7 @@ TEST(BucketColumns, CoverTheVectorFromItsEndWithASmallFirstOne) {
   EXPECT_EQ(buckets.front().size(), kMb);
   EXPECT_EQ(buckets[1].size(), 5 * kMb);
   EXPECT_EQ(buckets.back().begin, 0);
-  for (std::size_t i = 1; i < buckets.size(); ++i)
-    EXPECT_EQ(buckets[i].end, buckets[i - 1].begin);
+  for (std::size_t i = 1; i < buckets.size(); ++i) EXPECT_EQ(buckets[i].end, buckets[i - 1].begin);
 }
 
 TEST(BucketColumns, NeverCutAParameter) {
@@ -182,16 +181,36 @@ TEST(Agreement, NamesTheFactAndTheRank) {
   EXPECT_EQ(named, 3);
 }
 
+TEST(EqualWeights, NamesTheRankThatWentApart) {
+  std::atomic<int> named = 0;
+  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+    training::Setup setup;  // testing::Test has a name like it
+    setup.communicator = {&communicator, [](auto*) {}};
+    setup.flat.weights = torch::ones({10});
+    require_equal_weights(setup, {.step = 5});
+    if (communicator.rank() == 2) setup.flat.weights[3] += 1e-7;
+    try {
+      require_equal_weights(setup, {.step = 6});
+    } catch (const std::runtime_error& error) {
+      named +=
+          std::string(error.what()).find("rank 2 are no longer those of rank 0 after step 6") !=
+                  std::string::npos
+              ? 1
+              : 0;
+    }
+  });
+  EXPECT_EQ(named, 3);
+}
+
 TEST(OnRank0, GivesTheTextOrTheErrorToAll) {
   std::atomic<int> refused = 0;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto rank = communicator.rank();
-    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return concat("of ", rank); }),
-              "of 0");
-    EXPECT_THROW(distributed::on_rank_0(
-                     communicator,
-                     [&]() -> std::string { throw std::runtime_error(concat(rank)); }),
-                 std::runtime_error);
+    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return concat("of ", rank); }), "of 0");
+    EXPECT_THROW(
+        distributed::on_rank_0(communicator,
+                               [&]() -> std::string { throw std::runtime_error(concat(rank)); }),
+        std::runtime_error);
     try {
       distributed::on_rank_0(communicator,
                              []() -> std::string { throw std::invalid_argument("[x] rule"); });
