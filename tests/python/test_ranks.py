@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,8 +16,8 @@ import numpy as np
 import pytest
 from ranks import PATIENCE, ended, run_ranks, started
 
-SMALL = ["--train_samples=800", "--test_samples=301", "--global_batch_size=60", "--threads=1",
-         "--learning_rate=0.05", "--snapshots_per_epoch=4", "--heartbeat_timeout=2"]  # fmt: skip
+SMALL = ["--train_samples=3000", "--test_samples=301", "--global_batch_size=60", "--threads=1",
+         "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2"]  # fmt: skip
 TIMES = ("seconds", "data_wait_seconds")
 LONG = ["stage1", *SMALL, "--epochs=1000"]
 
@@ -52,7 +53,7 @@ def runs(tmp_path_factory, dimred: Path):
     def run(stage: str, ranks: int) -> Path:
         output = folder / f"{stage}_{ranks}"
         if not output.exists():
-            options = ["--epochs=2"]
+            options = ["--epochs=1"]
             if stage == "stage2":
                 options = ["--epochs=1", "--n_component=5", "--checkpoint", run("stage1", 1)]
             small = [option for option in SMALL if stage == "stage1" or "learning" not in option and "snap" not in option]
@@ -66,7 +67,8 @@ def runs(tmp_path_factory, dimred: Path):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
-    """28 steps without BatchNorm: sums in another order alone."""
+    """50 steps without BatchNorm: sums in another order alone. (A ReLU or a maximum that rounding turns
+    over is a jump in the gradient; at this learning rate none does.)"""
     one, several = vectors(runs("stage1", 1)), vectors(runs("stage1", ranks))
     assert distance(one["weights"], several["weights"]) < 1e-5
     for before, now in zip(rows(runs("stage1", 1)), rows(runs("stage1", ranks)), strict=True):
@@ -78,40 +80,40 @@ def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_stage2_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
-    """14 steps: line searches take the same trials unless rounding decides one."""
+    """50 steps: line searches take the same trials unless rounding decides one."""
     one, several = runs("stage2", 1), runs("stage2", ranks)
     assert np.abs(np.load(one / "pca_mat.npy") - np.load(several / "pca_mat.npy")).max() < 1e-6
     weights = [vectors(run)["weights"] for run in (one, several)]
-    assert distance(*weights) < 1e-5
-    momenta = [vectors(run)["residual_momentum"] for run in (one, several)]
-    assert distance(*momenta) < 1e-3
+    assert distance(*weights) < 1e-3
 
 
 def test_the_same_ranks_give_the_same_bits(runs, tmp_path: Path, dimred: Path) -> None:
     first = runs("stage1", 3)
     again = tmp_path / "again"
-    assert run_ranks(dimred, ["stage1", *SMALL, "--epochs=2", "--output", again], 3).codes == [0, 0, 0]
+    assert run_ranks(dimred, ["stage1", *SMALL, "--epochs=1", "--output", again], 3).codes == [0, 0, 0]
     assert {k: v.tobytes() for k, v in vectors(first).items()} == {k: v.tobytes() for k, v in vectors(again).items()}
     assert rows(first) == rows(again)
 
 
 @pytest.mark.parametrize("stage", ["stage1", "stage2"])
 def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: Path, dimred: Path) -> None:
-    """Saved by 3 ranks and continued by others: as one rank would have done alone. (After some 40 steps
-    stage 2's own dynamics have made 1e-2 of a rounding, so it is compared after 28.)"""
-    run = tmp_path / "run"
-    more = [] if stage == "stage1" else ["--n_component=5", "--checkpoint", runs("stage1", 1)]
-    small = [option for option in SMALL if stage == "stage1" or "learning" not in option and "snap" not in option]
-    schedule = ["--total_epochs=3"] if stage == "stage1" else []
-    plan = [(1, 3), (2, 1), (3, 2)] if stage == "stage1" else [(1, 3), (2, 2)]
-    for epochs, ranks in plan:
-        done = run_ranks(dimred, [stage, *small, *more, *schedule, f"--epochs={epochs}", "--output", run], ranks)
+    """An epoch by 3 ranks, then 14 steps by 1, 2 or again 3 of them."""
+    few = [option for option in SMALL if "samples" not in option] + ["--train_samples=840", "--test_samples=100"]
+    options = [stage, *few, "--total_epochs=2"] if stage == "stage1" else [
+        stage, "--global_batch_size=60", "--threads=1", "--n_component=5", "--checkpoint", runs("stage1", 1)]  # fmt: skip
+    begun = tmp_path / "begun"
+    assert run_ranks(dimred, [*options, "--epochs=1", "--output", begun], 3).codes == [0, 0, 0]
+    ends = {}
+    for ranks in (1, 2, 3):
+        run = tmp_path / str(ranks)
+        shutil.copytree(begun, run)
+        done = run_ranks(dimred, [*options, "--epochs=2", "--output", run], ranks)
         assert done.codes == [0] * ranks, done.errors
-        assert epochs == 1 or f"continuing at epoch {epochs - 1}" in done.output[0]
-    alone = tmp_path / "alone"
-    run_ranks(dimred, [stage, *small, *more, *schedule, f"--epochs={plan[-1][0]}", "--output", alone], 1)
-    assert distance(vectors(alone)["weights"], vectors(run)["weights"]) < 1e-4
-    assert len(rows(run)) == len(rows(alone))
+        assert "continuing at epoch 1" in done.output[0]
+        ends[ranks] = vectors(run)
+    for ranks in (1, 2):
+        for name in ("weights", "momentum" if stage == "stage1" else "residual_momentum"):
+            assert distance(ends[3][name], ends[ranks][name]) < (1e-4 if name == "weights" else 1e-2)
 
 
 @pytest.mark.parametrize("policy", ["averaged", "rank0", "synchronized"])
@@ -130,7 +132,7 @@ def test_batchnorm_policies(policy: str, tmp_path: Path, dimred: Path) -> None:
 
 def test_gradient_accumulation_changes_only_rounding(runs, tmp_path: Path, dimred: Path) -> None:
     run = tmp_path / "run"
-    done = run_ranks(dimred, ["stage1", *SMALL, "--epochs=2", "--gradient_accumulation=4", "--output", run], 2)
+    done = run_ranks(dimred, ["stage1", *SMALL, "--epochs=1", "--gradient_accumulation=4", "--output", run], 2)
     assert done.codes == [0, 0], done.errors
     assert distance(vectors(runs("stage1", 1))["weights"], vectors(run)["weights"]) < 1e-5
 
@@ -215,7 +217,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
     """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=1", str(dimred), "stage1", *SMALL, "--epochs=40", "--output", str(run)]  # fmt: skip
+               "--max-restarts=1", str(dimred), "stage1", *SMALL, "--epochs=8", "--output", str(run)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -223,7 +225,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
         output, errors = torchrun.communicate(timeout=PATIENCE)
     assert torchrun.returncode == 0, errors
     assert "continuing at epoch" in output
-    assert len(rows(run)) == 40
+    assert len(rows(run)) == 8
 
 
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
