@@ -41,7 +41,7 @@ template <class Function>
 FILE* open_stream(Function* real, const char* path, const char* mode) {
   if (std::strpbrk(mode, "wa+") == nullptr) return real(path, mode);
   FILE* stream = nullptr;
-  const int result = carry_out(Kind::open, absolute(path, AT_FDCWD), [&] {
+  const int result = carry_out(Kind::stream, absolute(path, AT_FDCWD), [&] {
     stream = real(path, mode);
     return 0;
   });

@@ -3,8 +3,9 @@
 //   DIMRED_FAULT="under=/run,kind=write+sync,number=17,every=0,action=errno:28"
 //   DIMRED_FAULT_LOG=/path    a line a call, "17 write /run/file"; "*" in front of what was hit
 //
-// kind: any, or names of `kinds` joined by '+'; the calls of these kinds on paths below `under` are
-// numbered from 1. The action happens at `number` and, with every = n > 0, at each n-th call after:
+// kind: any, or names of `kinds` joined by '+' (stream: fopen, which std::ofstream calls); the
+// calls of these kinds on paths below `under` are numbered from 1. The action happens at `number`
+// and, with every = n > 0, at each n-th call after:
 //   count          nothing; for the log
 //   exit_before    SIGKILL instead of the call
 //   exit_after     SIGKILL once it is done
@@ -31,8 +32,8 @@
 namespace dimred::faults {
 namespace {
 
-constexpr std::array<const char*, 7> kinds{
-    "open", "write", "sync", "size", "rename", "mkdir", "remove"};
+constexpr std::array<const char*, 8> kinds{
+    "open", "stream", "write", "sync", "size", "rename", "mkdir", "remove"};
 
 struct Fault {
   std::string under;

@@ -9,7 +9,7 @@
 // Which system call a fault happens at, and what it is: the part of the shim behind the calls.
 namespace dimred::faults {
 
-enum class Kind : unsigned { open, write, sync, size, rename, mkdir, remove };
+enum class Kind : unsigned { open, stream, write, sync, size, rename, mkdir, remove };
 enum class Action { count, exit_before, exit_after, tear, fail, shorten };
 
 /// What happens to one call.
