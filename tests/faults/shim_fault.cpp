@@ -13,6 +13,7 @@
 //   errno:E        fails with E, nothing done
 //   eintr          fails with EINTR, nothing done
 //   short          a write of half the bytes; other kinds go through
+//   delay:M        so many milliseconds later, as on a slow disk
 // Folders given relative to a descriptor are resolved through /proc/self/fd.
 
 #include "tests/faults/shim_fault.h"
@@ -51,6 +52,7 @@ Verdict verdict_of(const std::string& text) {
   if (text == "short") return {Action::shorten};
   if (text == "eintr") return {Action::fail, EINTR};
   if (text.starts_with("errno:")) return {Action::fail, std::atoi(text.c_str() + 6)};
+  if (text.starts_with("delay:")) return {Action::delay, std::atoi(text.c_str() + 6)};
   return {};
 }
 
@@ -147,6 +149,7 @@ Verdict judge(Kind kind, const std::string& path) {
   if (!hit) return {};
   const bool torn = f.verdict.action == Action::tear && kind != Kind::write;
   if (torn || f.verdict.action == Action::exit_before) die();
+  if (f.verdict.action == Action::delay) ::usleep(1000U * static_cast<unsigned>(f.verdict.number));
   return f.verdict;
 }
 

@@ -10,17 +10,17 @@
 namespace dimred::faults {
 
 enum class Kind : unsigned { open, stream, write, sync, size, rename, mkdir, remove };
-enum class Action { count, exit_before, exit_after, tear, fail, shorten };
+enum class Action { count, exit_before, exit_after, tear, fail, shorten, delay };
 
 /// What happens to one call.
 struct Verdict {
   Action action = Action::count;
-  int error = 0;  // of Action::fail
+  int number = 0;  // errno of Action::fail, milliseconds of Action::delay
   bool halves() const { return action == Action::shorten || action == Action::tear; }
   bool dies_after() const { return action == Action::exit_after || action == Action::tear; }
 };
 
-/// Numbers the call, logs it, and kills the process before it where that is asked for.
+/// Numbers the call, logs it, and waits or kills the process before it where that is asked for.
 Verdict judge(Kind kind, const std::string& path);
 
 /// SIGKILL, as a power cut or the kernel's memory killer would.
@@ -35,7 +35,7 @@ template <class Call>
 auto carry_out(Kind kind, const std::string& path, Call call) -> decltype(call()) {
   const Verdict verdict = judge(kind, path);
   if (verdict.action == Action::fail) {
-    errno = verdict.error;
+    errno = verdict.number;
     return static_cast<decltype(call())>(-1);
   }
   const auto result = call();
@@ -48,7 +48,7 @@ template <class Call>
 ssize_t carry_out_write(int descriptor, std::size_t size, Call call) {
   const Verdict verdict = judge(Kind::write, path_of(descriptor));
   if (verdict.action == Action::fail) {
-    errno = verdict.error;
+    errno = verdict.number;
     return -1;
   }
   const ssize_t result = call(verdict.halves() && size > 1 ? size / 2 : size);
