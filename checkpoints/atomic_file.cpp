@@ -83,6 +83,7 @@ AtomicFile::AtomicFile(std::filesystem::path final_path)
   descriptor_ = open_temporary(temporary_path_);
   if (retrying([&] { return ::ftruncate(descriptor_, 0); }) != 0) {
     const int error = errno;
+    ::unlink(temporary_path_.c_str());  // a constructor that throws has no destructor to do it
     ::close(descriptor_);
     fail("ftruncate", temporary_path_, error);
   }

@@ -49,13 +49,15 @@ def main() -> int:
         print(f"unknown suites: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="dimred_faults_", dir=given.folder) as root:
-        for ranks in map(int, given.ranks.split(",")):
-            place = Workplace(Build(given.build.resolve()), Path(root) / f"ranks{ranks}", ranks)
-            for suite in chosen:
-                # A damaged file is read in the same way by any number of ranks.
-                if ranks == 1 or suite in ("kills", "prefixes"):
-                    table.run(f"{suite}, {ranks} ranks", suites_of(place, given)[suite]())
-    print(table.text())
+        try:
+            for ranks in map(int, given.ranks.split(",")):
+                place = Workplace(Build(given.build.resolve()), Path(root) / f"ranks{ranks}", ranks)
+                for suite in chosen:
+                    # A damaged file is read in the same way by any number of ranks.
+                    if ranks == 1 or suite in ("kills", "prefixes"):
+                        table.run(f"{suite}, {ranks} ranks", suites_of(place, given)[suite]())
+        finally:
+            print(table.text(), flush=True)
     return 1 if table.failed else 0
 
 

@@ -33,7 +33,7 @@ def state_content(folder: Path) -> Content:
 
 
 def curve_rows(run: Path) -> list[dict[str, str]]:
-    with (run / "curve.csv").open(newline="") as stream:
+    with (run / "curve.csv").open(newline="", errors="surrogateescape") as stream:
         return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
 
 
@@ -57,7 +57,7 @@ def content(run: Path) -> Content:
     if (run / "curve.csv").exists():
         found["curve.csv"] = curve_rows(run)
     if (run / "config.toml").exists():
-        lines = (run / "config.toml").read_text().splitlines()
+        lines = (run / "config.toml").read_text(errors="surrogateescape").splitlines()
         found["config.toml"] = [line for line in lines if not line.startswith("output = ")]
     for state in states(run)[-1:]:
         found[state.name] = state_content(state)
@@ -100,6 +100,6 @@ def progress(run: Path) -> int:
     curve = run / "curve.csv"
     if curve.exists():
         # The last line may be cut off; its step is then unknown.
-        lines = curve.read_text().split("\n")[1:-1]
+        lines = curve.read_text(errors="surrogateescape").split("\n")[1:-1]
         steps += [int(line.split(",")[4]) for line in lines if line.count(",") > 4]
     return max(steps, default=0)

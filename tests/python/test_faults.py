@@ -79,6 +79,14 @@ def test_a_changed_run_is_seen(place: Workplace, finished: Path) -> None:
         file.write_bytes(whole)
 
 
+def test_a_damaged_table_is_compared_too(place: Workplace, finished: Path) -> None:
+    text = (finished / "curve.csv").read_bytes()
+    (finished / "curve.csv").write_bytes(text.replace(b"seconds", b"s\xe9conds", 1))
+    assert compare.differences(place.reference("stage1").content, compare.content(finished)) == ["curve.csv"]
+    (finished / "curve.csv").write_bytes(text[:-30])
+    assert compare.progress(finished) == 12  # of the newest snapshot
+
+
 def test_what_is_incomplete_or_left_over_is_seen(place: Workplace, finished: Path) -> None:
     everything = place.reference("stage1").everything
     assert compare.incomplete(everything, finished) == []
