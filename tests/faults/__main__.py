@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -41,7 +42,12 @@ def suites_of(place: Workplace, given: argparse.Namespace) -> dict[str, Callable
     }
 
 
+def end_in_order(*_: object) -> None:
+    sys.exit(143)
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, end_in_order)  # with the table so far, and nothing left behind
     given, table = arguments(), Table()
     chosen = given.suites.split(",")
     unknown = set(chosen) - set(SUITES)
@@ -55,7 +61,7 @@ def main() -> int:
                 for suite in chosen:
                     # A damaged file is read in the same way by any number of ranks.
                     if ranks == 1 or suite in ("kills", "prefixes"):
-                        table.run(f"{suite}, {ranks} ranks", suites_of(place, given)[suite]())
+                        table.run(f"{suite}, ranks {ranks}", suites_of(place, given)[suite]())
         finally:
             print(table.text(), flush=True)
     return 1 if table.failed else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,9 +24,12 @@ def place(binaries: Path, tmp_path_factory) -> Workplace:
 
 
 def check(cases: Iterable[Case]) -> None:
-    """All must pass but for what tests/faults/known.py lists."""
+    """All must pass but for what tests/faults/known.py lists, which pytest's summary shows."""
     tried = list(cases)
     assert tried
+    for case in tried:
+        if case.problem and reason_of(case):
+            warnings.warn(f"not met yet, {reason_of(case)}: {case.name}: {case.problem}", stacklevel=2)
     failed = [case for case in tried if case.problem and reason_of(case) is None]
     assert not failed, "\n".join(f"{case.name}: {case.problem}" for case in failed)
 
