@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoints/retry.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -33,21 +34,13 @@ void fail_if(bool failed, std::string_view call, const std::filesystem::path& pa
 }
 
 int open_retrying(const std::filesystem::path& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
+  return retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 enum class Lock { taken, busy, unsupported };
 
 Lock try_lock(int descriptor) {
-  int result = -1;
-  do {
-    result = ::flock(descriptor, LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return Lock::taken;
+  if (retrying([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return Lock::taken;
   return errno == EWOULDBLOCK ? Lock::busy : Lock::unsupported;
 }
 
@@ -75,7 +68,7 @@ int open_temporary(const std::filesystem::path& path) {
 
 double timed_sync(int descriptor, const std::filesystem::path& path) {
   const auto start = std::chrono::steady_clock::now();
-  fail_if(::fsync(descriptor) != 0, "fsync", path);
+  fail_if(retrying([&] { return ::fsync(descriptor); }) != 0, "fsync", path);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -88,8 +81,9 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 AtomicFile::AtomicFile(std::filesystem::path final_path)
     : final_path_(std::move(final_path)), temporary_path_(final_path_.string() + ".tmp") {
   descriptor_ = open_temporary(temporary_path_);
-  if (::ftruncate(descriptor_, 0) != 0) {
+  if (retrying([&] { return ::ftruncate(descriptor_, 0); }) != 0) {
     const int error = errno;
+    ::unlink(temporary_path_.c_str());  // a constructor that throws has no destructor to do it
     ::close(descriptor_);
     fail("ftruncate", temporary_path_, error);
   }
@@ -116,8 +110,8 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 
 void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written =
+        retrying([&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), offset); });
     fail_if(written < 0, "write", final_path_);
     if (written == 0) fail("write", final_path_, ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -127,12 +121,10 @@ void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes)
 
 void AtomicFile::reserve(std::int64_t bytes) {
   if (bytes == 0) return;
-  int result = -1;
-  do {
-    result = ::fallocate(descriptor_, 0, 0, bytes);
-  } while (result != 0 && errno == EINTR);
+  int result = retrying([&] { return ::fallocate(descriptor_, 0, 0, bytes); });
   // Where the file system cannot reserve, a full disk shows at the write instead.
-  if (result != 0 && errno == EOPNOTSUPP) result = ::ftruncate(descriptor_, bytes);
+  if (result != 0 && errno == EOPNOTSUPP)
+    result = retrying([&] { return ::ftruncate(descriptor_, bytes); });
   fail_if(result != 0, "fallocate", final_path_);
 }
 
@@ -142,7 +134,8 @@ double AtomicFile::commit() {
   check(!joined_, "AtomicFile::commit called by a process that only joined");
   check(descriptor_ >= 0, "AtomicFile::commit called twice");
   const double seconds = sync();
-  fail_if(::rename(temporary_path_.c_str(), final_path_.c_str()) != 0, "rename", final_path_);
+  const auto rename = [&] { return ::rename(temporary_path_.c_str(), final_path_.c_str()); };
+  fail_if(retrying(rename) != 0, "rename", final_path_);
   // The lock is held until here, so that no other writer can take the renamed file for its own.
   const int closed = ::close(std::exchange(descriptor_, -1));
   fail_if(closed != 0 && errno != EINTR, "close", final_path_);
@@ -160,7 +153,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void sync_folder(const std::filesystem::path& folder) {
   const int descriptor = open_retrying(folder, O_RDONLY | O_DIRECTORY);
   fail_if(descriptor < 0, "open", folder);
-  const int result = ::fsync(descriptor);
+  const int result = retrying([&] { return ::fsync(descriptor); });
   const int error = errno;
   ::close(descriptor);
   // Some network file systems cannot sync a folder (EINVAL); their renames are durable on reply.
@@ -170,7 +163,7 @@ void sync_folder(const std::filesystem::path& folder) {
 void sync_file(const std::filesystem::path& path) {
   const int descriptor = open_retrying(path, O_RDONLY);
   fail_if(descriptor < 0, "open", path);
-  const int result = ::fsync(descriptor);
+  const int result = retrying([&] { return ::fsync(descriptor); });
   const int error = errno;
   ::close(descriptor);
   if (result != 0) fail("fsync", path, error);
@@ -206,8 +199,8 @@ void read_exactly(int descriptor,
                   std::span<std::byte> out,
                   const std::filesystem::path& path) {
   while (!out.empty()) {
-    const ssize_t count = ::pread(descriptor, out.data(), out.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count =
+        retrying([&] { return ::pread(descriptor, out.data(), out.size(), offset); });
     fail_if(count < 0, "read", path);
     require_environment(count > 0,
                         "file",

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "checkpoints/atomic_file.h"
+#include "checkpoints/retry.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -14,20 +15,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
+[[noreturn]] void fail_rename(const fs::path& target, int error) {
+  throw std::runtime_error(concat("[file] rename '",
+                                  target.string(),
+                                  "' failed: ",
+                                  std::generic_category().message(error),
+                                  " (errno ",
+                                  error,
+                                  ")"));
+}
+
 /// False when the file system has no such operation.
 bool exchange(const fs::path& a, const fs::path& b) {
-  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  const int result = retrying(
+      [&] { return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE); });
+  if (result == 0) return true;
   const int error = errno;
-  require_environment(error == EINVAL || error == ENOSYS || error == EOPNOTSUPP,
-                      "file",
-                      "rename '",
-                      b.string(),
-                      "' failed: ",
-                      std::generic_category().message(error),
-                      " (errno ",
-                      error,
-                      ")");
+  if (error != EINVAL && error != ENOSYS && error != EOPNOTSUPP) fail_rename(b, error);
   return false;
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  if (retrying([&] { return ::rename(from.c_str(), to.c_str()); }) != 0) fail_rename(to, errno);
+}
+
+/// Under a name that no reader looks for; returns it.
+fs::path set_aside(const fs::path& folder) {
+  fs::path aside = folder.string() + ".old.tmp";
+  fs::remove_all(aside);
+  rename_folder(folder, aside);
+  return aside;
 }
 
 }  // namespace
@@ -36,7 +53,7 @@ void commit_folder(const fs::path& temporary, const fs::path& final_path, Replac
   const fs::path parent = final_path.has_parent_path() ? final_path.parent_path() : fs::path(".");
   sync_folder(temporary);
   if (!fs::exists(final_path)) {
-    fs::rename(temporary, final_path);
+    rename_folder(temporary, final_path);
     sync_folder(parent);
     return;
   }
@@ -47,13 +64,13 @@ void commit_folder(const fs::path& temporary, const fs::path& final_path, Replac
                       "' exists and is not a folder");
   fs::path old = temporary;
   if (replacement == Replacement::two_renames || !exchange(temporary, final_path)) {
-    old = final_path.string() + ".old.tmp";
-    fs::remove_all(old);
-    fs::rename(final_path, old);
-    fs::rename(temporary, final_path);
+    old = set_aside(final_path);
+    rename_folder(temporary, final_path);
   }
   sync_folder(parent);
   fs::remove_all(old);
 }
+
+void remove_folder(const fs::path& folder) { fs::remove_all(set_aside(folder)); }
 
 }  // namespace dimred::checkpoints

@@ -14,4 +14,8 @@ void commit_folder(const std::filesystem::path& temporary,
                    const std::filesystem::path& final_path,
                    Replacement replacement = Replacement::exchange);
 
+/// Deletes a folder with all that it holds, so that a crash meanwhile leaves no part of it under
+/// its name: it is renamed to `<folder>.old.tmp` first. Throws std::runtime_error.
+void remove_folder(const std::filesystem::path& folder);
+
 }  // namespace dimred::checkpoints

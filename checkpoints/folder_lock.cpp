@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 
+#include "checkpoints/retry.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -25,14 +26,16 @@ std::string holder(int descriptor) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const auto path = folder / file_name;
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC;
+  descriptor_ = retrying([&] { return ::open(path.c_str(), flags, 0666); });
   require_environment(descriptor_ >= 0,
                       "file",
                       "cannot lock '",
                       folder.string(),
                       "': ",
                       std::generic_category().message(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  const int locked = retrying([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); });
+  if (locked != 0 && errno == EWOULDBLOCK) {
     const auto process = holder(descriptor_);
     ::close(descriptor_);
     throw std::runtime_error(concat("[file] '",

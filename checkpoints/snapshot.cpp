@@ -65,6 +65,21 @@ std::vector<T> read_values(const InputFile& file, DatasetPlace place) {
   return values;
 }
 
+std::vector<float> read_finite(const InputFile& file, DatasetPlace place, std::string_view name) {
+  std::vector<float> values = read_values<float>(file, place);
+  const auto bad = first_not_finite(values);
+  require_environment(!bad,
+                      "snapshot",
+                      "'",
+                      file.path().string(),
+                      "' is damaged: ",
+                      name,
+                      '[',
+                      bad.value_or(0),
+                      "] is not finite");
+  return values;
+}
+
 Hdf5Contents read_verified(const InputFile& file) {
   verify(file);
   try {
@@ -101,8 +116,8 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   const InputFile file(path);
   const Hdf5Contents contents = read_verified(file);
   const SnapshotInfo& info = contents.info;
-  return {read_values<float>(file, {info.weights_offset, info.parameters}),
-          read_values<float>(file, contents.buffers),
+  return {read_finite(file, {info.weights_offset, info.parameters}, "weights"),
+          read_finite(file, contents.buffers, "buffers"),
           read_values<std::int64_t>(file, contents.counters),
           info.epoch,
           info.step,

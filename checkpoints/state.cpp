@@ -94,6 +94,10 @@ std::vector<T> read_vector(const fs::path& path, const json& row) {
   if (digest(std::as_bytes(std::span(values))) != row.at("digest").get<std::string>()) {
     damaged(path, "its bytes do not have the digest in state.json");
   }
+  if constexpr (std::is_same_v<T, float>) {
+    const auto bad = first_not_finite(values);
+    if (bad) damaged(path, concat("value ", *bad, " is not finite"));
+  }
   return values;
 }
 

@@ -26,7 +26,8 @@ struct State {
 /// I/O errors. One writer at a time.
 void write_state(const std::filesystem::path& folder, const State& state);
 
-/// Throws std::invalid_argument when missing, std::runtime_error when damaged (names the file).
+/// Throws std::invalid_argument when missing, std::runtime_error when damaged, which a vector that
+/// is not finite is, too (names the file).
 State read_state(const std::filesystem::path& folder);
 
 /// state.json alone, unverified vectors; for `inspect`: {"files": {file: {"elements", "digest"}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoints/folder_commit.h"
 #include "checkpoints/list_files.h"
 #include "support/errors.h"
 
@@ -44,7 +45,11 @@ void remove_oldest(const std::filesystem::path& folder,
   for (const std::filesystem::path& path : found) {
     if (excess <= 0) return;
     if (path.filename() == newest.filename()) continue;
-    std::filesystem::remove_all(path);
+    if (std::filesystem::is_directory(path)) {
+      remove_folder(path);
+    } else {
+      std::filesystem::remove(path);
+    }
     --excess;
   }
 }

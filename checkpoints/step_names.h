@@ -23,7 +23,7 @@ constexpr StepNames kStateNames{"state_", ""};
 /// Files or folders of `folder` so named, oldest (smallest step) first; empty when it is missing.
 std::vector<std::filesystem::path> list_steps(const std::filesystem::path& folder, StepNames names);
 
-/// Deletes the oldest, one after another, until `keep` are left; never `newest`.
+/// Deletes the oldest, each as a whole, until `keep` are left; never `newest`.
 void remove_oldest(const std::filesystem::path& folder,
                    StepNames names,
                    std::int64_t keep,

@@ -100,8 +100,10 @@ fs::path basis_file(const Plan& plan,
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
-  const auto there = distributed::on_rank_0(
-      *setup.communicator, [&]() -> std::string { return fs::exists(file) ? "yes" : "no"; });
+  const auto there = distributed::on_rank_0(*setup.communicator, [&]() -> std::string {
+    // A start that was killed between the two renames left no sidecar, and so no digests.
+    return fs::exists(file) && fs::exists(fs::path(file).replace_extension(".json")) ? "yes" : "no";
+  });
   if (there == "yes") {
     console.line("reusing " + file.string());
     return file;

@@ -25,6 +25,7 @@ std::vector<std::string> adopt_run(OptionTable& table,
   auto& precision = common.model.precision;
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
+  training::read_config(run);  // throws when it is damaged
   auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
   const bool demanded = table.origin("precision") == OptionOrigin::flag;
   if (precision == PrecisionChoice::bfloat16 && !native && !demanded) {

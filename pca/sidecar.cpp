@@ -71,6 +71,8 @@ Json read_verified(const std::filesystem::path& path) {
   require_ours(text, path);
   Json json = Json::parse(text, nullptr, false);
   require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
+  require_environment(
+      text.ends_with("\n}\n"), "pca", "'", path.string(), "' is damaged: its end is missing");
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "pca",
                       "'",

@@ -9,8 +9,8 @@ namespace dimred::stage1 {
 /// What stage 1 carries from step to step besides the network's own vectors.
 struct TrainState {
   training::Position position;
-  torch::Tensor momentum;        // [memory_size]
-  std::int64_t curve_bytes = 0;  // length of curve.csv that belongs to this state
+  torch::Tensor momentum;      // [memory_size]
+  training::FilePrefix curve;  // what of curve.csv belongs to this state
 };
 
 checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state);

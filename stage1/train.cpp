@@ -107,7 +107,7 @@ void start_or_resume(Run& run) {
   if (!saved) return;
   from_checkpoint(*saved, run.setup, run.state);
   if (!own) {
-    run.state.curve_bytes = 0;
+    run.state.curve = {};
     require(run.state.position.epoch < run.options.epochs,
             "stage1",
             "epochs needs more than the ",
@@ -142,9 +142,11 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   const auto train_loss = position.epoch_sums.mean_loss();
   const auto train_accuracy = position.epoch_sums.accuracy();
   training::finish_epoch(position);
+  // The state before is durable before this epoch counts as done: no more than one is ever lost.
+  run.writer.wait();
   const auto row = evaluate(run, train_loss, rate);
   curve.append(row);
-  run.state.curve_bytes = curve.length();
+  run.state.curve = curve.prefix();
   run.console.line(training::describe(row, train_accuracy));
   if (run.setup.communicator->size() > 1)
     run.console.line(training::describe(run.buckets.overlap(), run.buckets.count()));
@@ -198,7 +200,7 @@ training::EpochEnd train(training::Setup& setup,
           .buckets = {*setup.objective, setup.flat, *setup.communicator, options.buckets},
           .writer = checkpoints::BackgroundWriter()};
   start_or_resume(run);
-  training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
+  training::CurveWriter curve(folder.curve(), run.state.curve);
   auto end = training::EpochEnd::finished;
   while (run.state.position.epoch < options.epochs && end == training::EpochEnd::finished)
     end = train_epoch(run, curve);

@@ -58,8 +58,8 @@ checkpoints::State to_checkpoint(const training::Setup& setup,
                                  const torch::Tensor& basis) {
   auto saved = training::network_state(setup, "stage2", state.position);
   const auto& step = state.step;
-  saved.scalars["curve_bytes"] = state.curve_bytes;
-  saved.scalars["steps_bytes"] = state.steps_bytes;
+  saved.scalars["curve"] = training::to_json(state.curve);
+  saved.scalars["steps"] = training::to_json(state.steps);
   saved.scalars["inverse_hessian"] = numbers(step.inverse_hessian);
   saved.scalars["s"] = numbers(step.s);
   saved.scalars["last_gradient"] = numbers(step.last_gradient);
@@ -76,8 +76,8 @@ void from_checkpoint(const checkpoints::State& saved,
                      TrainState& state) {
   state.position = training::restore_network(saved, "stage2", setup);
   const auto& scalars = saved.scalars;
-  state.curve_bytes = scalars.at("curve_bytes");
-  state.steps_bytes = scalars.at("steps_bytes");
+  state.curve = training::prefix_from_json(scalars.at("curve"));
+  state.steps = training::prefix_from_json(scalars.at("steps"));
   auto& step = state.step;
   restore(scalars, "inverse_hessian", step.inverse_hessian);
   restore(scalars, "s", step.s);

@@ -11,8 +11,7 @@ namespace dimred::stage2 {
 struct TrainState {
   training::Position position;
   StepState step;
-  std::int64_t curve_bytes = 0;  // lengths of curve.csv and steps.csv that belong to this state
-  std::int64_t steps_bytes = 0;
+  training::FilePrefix curve, steps;  // what of curve.csv and steps.csv belongs to this state
 };
 
 /// m goes to the file gathered over ranks and in file order, so the state is independent of their

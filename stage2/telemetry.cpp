@@ -14,8 +14,8 @@ constexpr auto header =
 
 }  // namespace
 
-StepLog::StepLog(std::filesystem::path path, std::int64_t length)
-    : path_(std::move(path)), out_(training::open_csv(path_, header, length)) {
+StepLog::StepLog(std::filesystem::path path, const training::FilePrefix& prefix)
+    : path_(std::move(path)), out_(training::open_csv(path_, header, prefix)) {
   out_ << std::setprecision(9);
 }
 
@@ -28,12 +28,12 @@ void StepLog::append(const training::Position& position, const StepReport& repor
        << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << '\n';
 }
 
-std::int64_t StepLog::length() {
-  if (path_.empty()) return 0;
+training::FilePrefix StepLog::prefix() {
+  if (path_.empty()) return {};
   out_.flush();
   require_environment(
       out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");
-  return static_cast<std::int64_t>(std::filesystem::file_size(path_));
+  return training::prefix_of(path_);
 }
 
 void StepCounts::add(const StepReport& report) {

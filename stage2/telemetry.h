@@ -9,13 +9,13 @@
 
 namespace dimred::stage2 {
 
-/// steps.csv: one row a step. Flushed when its length is asked for, i.e. with each saved state.
+/// steps.csv: one row a step. Flushed when its prefix is asked for, i.e. with each saved state.
 class StepLog {
  public:
-  /// Takes the file up again at `length` bytes; 0 starts it. An empty path writes nothing.
-  StepLog(std::filesystem::path path, std::int64_t length);
+  /// Takes the file up again behind `prefix`; an empty one starts it. An empty path writes nothing.
+  StepLog(std::filesystem::path path, const training::FilePrefix& prefix);
   void append(const training::Position& position, const StepReport& report);
-  std::int64_t length();
+  training::FilePrefix prefix();
 
  private:
   std::filesystem::path path_;

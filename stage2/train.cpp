@@ -88,7 +88,7 @@ void record(Run& run,
             const training::CurveRow& row,
             double train_accuracy) {
   curve.append(row);
-  run.state.curve_bytes = curve.length();
+  run.state.curve = curve.prefix();
   run.console.line(training::describe(row, train_accuracy));
 }
 
@@ -96,7 +96,7 @@ void record(Run& run,
 void save_state(Run& run, StepLog& log) {
   const ScopedSeconds saving(run.state.position.totals.seconds);
   training::require_equal_weights(run.setup, run.state.position);
-  run.state.steps_bytes = log.length();
+  run.state.steps = log.prefix();
   auto saved = to_checkpoint(run.setup, run.state, run.basis);
   if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
@@ -120,6 +120,8 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
   if (end == EpochEnd::finished) {
     const auto sums = position.epoch_sums;
     training::finish_epoch(position);
+    // The state before is durable before this epoch counts as done: no more than one is ever lost.
+    run.writer.wait();
     record(run, curve, evaluate(run, "raw", sums.mean_loss()), sums.accuracy());
     run.console.line(run.counts.describe());
   }
@@ -195,8 +197,8 @@ EpochEnd train(training::Setup& setup,
           .writer = checkpoints::BackgroundWriter()};
   const bool fresh = !resumed(run);
   if (fresh) start_fresh(run, start);
-  training::CurveWriter curve(folder.curve(), run.state.curve_bytes);
-  StepLog log(folder.steps(), run.state.steps_bytes);
+  training::CurveWriter curve(folder.curve(), run.state.curve);
+  StepLog log(folder.steps(), run.state.steps);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
   auto end = EpochEnd::finished;
   while (run.state.position.epoch < options.epochs && end == EpochEnd::finished)

@@ -1,8 +1,12 @@
 #include "training/curve.h"
 
+#include <cerrno>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <vector>
 
+#include "checkpoints/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -19,6 +23,40 @@ std::string field(const std::optional<double>& value) {
   std::ostringstream out;
   out << std::setprecision(9) << *value;
   return out.str();
+}
+
+/// Cuts the file down to its prefix, which must be as the state counted it.
+void keep_prefix(const std::filesystem::path& path, const FilePrefix& prefix) {
+  const bool there = std::filesystem::exists(path);
+  const auto size = there ? static_cast<std::int64_t>(std::filesystem::file_size(path)) : 0;
+  require_environment(size >= prefix.length,
+                      "training::curve",
+                      path.string(),
+                      " needs the ",
+                      prefix.length,
+                      " bytes that the resume state counts, received ",
+                      size);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(prefix.length));
+  checkpoints::InputFile(path).read(0, bytes);
+  require_environment(prefix.digest.empty() || digest(bytes) == prefix.digest,
+                      "training::curve",
+                      path.string(),
+                      " is damaged: its first ",
+                      prefix.length,
+                      " bytes are not those that the resume state counts");
+  if (size > prefix.length)
+    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(prefix.length));
+}
+
+/// A signal may interrupt the opening; the streams do not try again by themselves.
+std::ofstream open_stream(const std::filesystem::path& path, std::ios::openmode mode) {
+  std::ofstream out;
+  do {
+    errno = 0;
+    out.clear();
+    out.open(path, mode);
+  } while (!out.good() && errno == EINTR);
+  return out;
 }
 
 }  // namespace
@@ -43,31 +81,35 @@ Totals totals_from_json(const nlohmann::json& json) {
           .wire_bytes = json.at("wire_bytes")};
 }
 
+nlohmann::json to_json(const FilePrefix& prefix) {
+  return {{"length", prefix.length}, {"digest", prefix.digest}};
+}
+
+FilePrefix prefix_from_json(const nlohmann::json& json) {
+  return {.length = json.at("length"), .digest = json.at("digest")};
+}
+
+FilePrefix prefix_of(const std::filesystem::path& path) {
+  const checkpoints::InputFile file(path);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+  file.read(0, bytes);
+  return {.length = file.size(), .digest = digest(bytes)};
+}
+
 std::ofstream open_csv(const std::filesystem::path& path,
                        const std::string& header_line,
-                       std::int64_t length) {
+                       const FilePrefix& prefix) {
   if (path.empty()) return {};
-  if (length > 0) {
-    const auto size = std::filesystem::exists(path)
-                          ? static_cast<std::int64_t>(std::filesystem::file_size(path))
-                          : 0;
-    require_environment(size >= length,
-                        "training::curve",
-                        path.string(),
-                        " needs the ",
-                        length,
-                        " bytes that the resume state counts, received ",
-                        size);
-    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(length));
-  }
-  std::ofstream out(path, length > 0 ? std::ios::app : std::ios::trunc);
-  if (length == 0) out << header_line << std::flush;
+  const bool fresh = prefix.length == 0;
+  if (!fresh) keep_prefix(path, prefix);
+  auto out = open_stream(path, fresh ? std::ios::trunc : std::ios::app);
+  if (fresh) out << header_line << std::flush;
   require_environment(out.good(), "training::curve", "cannot write ", path.string());
   return out;
 }
 
-CurveWriter::CurveWriter(const std::filesystem::path& path, std::int64_t length)
-    : path_(path), out_(open_csv(path, header, length)) {}
+CurveWriter::CurveWriter(const std::filesystem::path& path, const FilePrefix& prefix)
+    : path_(path), out_(open_csv(path, header, prefix)) {}
 
 void CurveWriter::append(const CurveRow& row) {
   if (path_.empty()) return;
@@ -84,9 +126,6 @@ void CurveWriter::append(const CurveRow& row) {
       out_.good(), "training::curve", "cannot write ", path_.string(), ": disk full?");
 }
 
-std::int64_t CurveWriter::length() {
-  if (path_.empty()) return 0;
-  return static_cast<std::int64_t>(std::filesystem::file_size(path_));
-}
+FilePrefix CurveWriter::prefix() { return path_.empty() ? FilePrefix{} : prefix_of(path_); }
 
 }  // namespace dimred::training

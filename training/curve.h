@@ -34,16 +34,26 @@ struct CurveRow {
       test_accuracy;
 };
 
+/// The beginning of a file that a resume state counts: its length in bytes, and their digest.
+struct FilePrefix {
+  std::int64_t length = 0;
+  std::string digest;  // empty: not known
+};
+nlohmann::json to_json(const FilePrefix& prefix);
+FilePrefix prefix_from_json(const nlohmann::json& json);
+/// All that the file holds now.
+FilePrefix prefix_of(const std::filesystem::path& path);
+
 /// curve.csv: one row per evaluation, flushed as it happens (a state that counts it syncs it
 /// first).
 class CurveWriter {
  public:
-  /// Opens for appending at `length` bytes; what lies behind is cut off (a resume's repeated rows).
-  /// length 0 starts the file with its header; an empty path writes nothing (ranks other than 0).
-  /// Throws std::runtime_error when the file is shorter.
-  CurveWriter(const std::filesystem::path& path, std::int64_t length);
+  /// Opens for appending behind `prefix`; what lies there is cut off (a resume's repeated rows). An
+  /// empty prefix starts the file with its header; an empty path writes nothing (ranks other than
+  /// 0). Throws std::runtime_error when the file does not begin with the prefix.
+  CurveWriter(const std::filesystem::path& path, const FilePrefix& prefix);
   void append(const CurveRow& row);
-  std::int64_t length();  // bytes so far, part of the resume state
+  FilePrefix prefix();  // all so far, part of the resume state
 
  private:
   std::filesystem::path path_;
@@ -53,6 +63,6 @@ class CurveWriter {
 /// A CSV that is appended to and cut on resume; CurveWriter and stage 2's steps.csv are such files.
 std::ofstream open_csv(const std::filesystem::path& path,
                        const std::string& header,
-                       std::int64_t length);
+                       const FilePrefix& prefix);
 
 }  // namespace dimred::training

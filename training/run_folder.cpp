@@ -7,10 +7,12 @@
 #include <array>
 #include <fstream>
 #include <map>
+#include <span>
 
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
 
@@ -56,6 +58,12 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
+constexpr auto kDigestLine = "# Written by dimred; XXH3-128 of what follows: ";
+
+std::string with_digest(const std::string& config) {
+  return concat(kDigestLine, digest(std::as_bytes(std::span(config))), '\n', config);
+}
+
 void refuse_other_configuration(const fs::path& folder,
                                 const std::string& earlier_config,
                                 const std::string& config) {
@@ -81,8 +89,9 @@ void refuse_other_configuration(const fs::path& folder,
 /// True for a missing folder, too, and for what a start that was killed at once left.
 bool holds_nothing(const fs::path& folder) {
   if (!fs::exists(folder)) return true;
-  return std::ranges::all_of(fs::directory_iterator(folder),
-                             [](const auto& item) { return item.path().filename() == kLockFile; });
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& item) {
+    return item.path().filename() == kLockFile || item.path().filename() == "config.toml.tmp";
+  });
 }
 
 std::string processor() {
@@ -94,6 +103,21 @@ std::string processor() {
 }
 
 }  // namespace
+
+std::string read_config(const fs::path& folder) {
+  const auto path = folder / "config.toml";
+  auto text = read_text(path);
+  const std::string head = kDigestLine;
+  if (!text.starts_with(head)) return text;  // of a version that wrote none
+  const auto line_end = std::min(text.find('\n'), text.size() - 1);
+  const auto written = text.substr(head.size(), line_end - head.size());
+  text.erase(0, line_end + 1);
+  require_environment(digest(std::as_bytes(std::span(text))) == written,
+                      "training::run_folder",
+                      path.string(),
+                      " is damaged, or was changed after the run wrote it: its digest differs");
+  return text;
+}
 
 RunFolder::RunFolder(fs::path path,
                      const std::string& config_toml,
@@ -120,12 +144,12 @@ void RunFolder::take(const std::string& config_toml) {
   lock_ = std::make_unique<dimred::checkpoints::FolderLock>(path_);
   new_run_ = !fs::exists(config);
   if (!new_run_) {
-    earlier_config_ = read_text(config);
+    earlier_config_ = read_config(path_);
     refuse_other_configuration(path_, earlier_config_, config_toml);
     if (fs::exists(manifest())) earlier_manifest_ = read_text(manifest());
   }
   earlier_work_ = work();
-  dimred::checkpoints::write_file_atomically(config, config_toml);
+  dimred::checkpoints::write_file_atomically(config, with_digest(config_toml));
 }
 
 std::string RunFolder::work() const {
@@ -140,7 +164,7 @@ std::string RunFolder::work() const {
 void RunFolder::abandon() const {
   if (!writes_ || work() != earlier_work_) return;
   if (!new_run_) {
-    dimred::checkpoints::write_file_atomically(path_ / "config.toml", earlier_config_);
+    dimred::checkpoints::write_file_atomically(path_ / "config.toml", with_digest(earlier_config_));
     if (!earlier_manifest_.empty())
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;

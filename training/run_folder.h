@@ -55,4 +55,8 @@ class RunFolder {
   std::unique_ptr<dimred::checkpoints::FolderLock> lock_;
 };
 
+/// config.toml of a run, without its first line, which holds the digest of the rest. Throws
+/// std::runtime_error when that differs.
+std::string read_config(const std::filesystem::path& folder);
+
 }  // namespace dimred::training

@@ -1,15 +1,29 @@
 #include "checkpoints/atomic_file.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <thread>
 #include <vector>
 
 #include "tests/tools/temporary_folder.h"
+
+namespace {
+bool disk_fails = false;
+}
+
+// In front of libc's, for one test.
+extern "C" int ftruncate(int descriptor, off_t length) noexcept {
+  static const auto real = reinterpret_cast<int (*)(int, off_t)>(dlsym(RTLD_NEXT, "ftruncate"));
+  if (!disk_fails) return real(descriptor, length);
+  errno = EIO;
+  return -1;
+}
 
 namespace dimred::checkpoints {
 namespace {
@@ -38,6 +52,15 @@ TEST(AtomicFile, LeavesTheOldFileAndNothingElseWhenAbandoned) {
   { AtomicFile(folder / "file").append(bytes("new and longer")); }
   EXPECT_EQ(text_of_file(folder / "file"), "old");
   EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(AtomicFile, LeavesNothingWhenItCannotEvenStart) {
+  const TemporaryFolder folder;
+  disk_fails = true;
+  const auto text = thrown<std::runtime_error>([&] { AtomicFile file(folder / "file"); });
+  disk_fails = false;
+  EXPECT_NE(text.find("[file] ftruncate '"), std::string::npos) << text;
+  EXPECT_EQ(folder.count(), 0U);
 }
 
 TEST(AtomicFile, OverwritesWhatAKilledWriterLeft) {

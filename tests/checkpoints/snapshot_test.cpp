@@ -8,9 +8,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <string_view>
 #include <thread>
 
 #include "checkpoints/atomic_file.h"
+#include "checkpoints/digest.h"
 #include "tests/checkpoints/damage.h"
 #include "tests/tools/temporary_folder.h"
 
@@ -128,6 +131,23 @@ TEST(Snapshot, RefusesNonFiniteValues) {
   snapshot.train_loss = std::numeric_limits<double>::infinity();
   EXPECT_THROW(write(), std::invalid_argument);
   EXPECT_EQ(folder.count(), 0U);
+}
+
+// A file of another program, whose digest is right.
+TEST(Snapshot, RefusesToReadNonFiniteValues) {
+  const TemporaryFolder folder;
+  write_snapshot(folder / "s.h5", example());
+  const auto offset = static_cast<std::size_t>(read_snapshot_info(folder / "s.h5").weights_offset);
+  std::string text = text_of_file(folder / "s.h5");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(text.data() + offset + 17 * sizeof nan, &nan, sizeof nan);
+  constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
+  text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
+  put_file(folder / "s.h5", text);
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              read_snapshot(folder / "s.h5");
+            }).find("weights[17] is not finite"),
+            std::string::npos);
 }
 
 TEST(Snapshot, RefusesMissingForeignAndEmptyFiles) {

@@ -1,11 +1,27 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <limits>
 
 #include "checkpoints/state.h"
 #include "tests/tools/temporary_folder.h"
+
+namespace {
+int deletions_left = std::numeric_limits<int>::max();  // of files, until the disk fails
+}
+
+// In front of libc's: std::filesystem::remove_all calls it for each file.
+extern "C" int unlinkat(int folder, const char* path, int flags) noexcept {
+  const bool fails = (flags & AT_REMOVEDIR) == 0 && deletions_left-- <= 0;
+  if (!fails) return static_cast<int>(syscall(SYS_unlinkat, folder, path, flags));
+  errno = EIO;
+  return -1;
+}
 
 namespace dimred::checkpoints {
 namespace {
@@ -55,6 +71,22 @@ TEST(StateStore, RefusesStatesWithoutAStep) {
   state.scalars["step"] = 1.5;
   EXPECT_THROW(StateStore(folder.path(), 1).save(state), std::invalid_argument);
   EXPECT_EQ(folder.count(), 0U);
+}
+
+// A deletion that ends half-way must not leave half a state under its name.
+TEST(StateStore, DeletesAnOldStateAsAWhole) {
+  const TemporaryFolder folder;
+  const StateStore store(folder.path(), 1);
+  store.save(at(1));
+  deletions_left = 1;  // of the two files of a state
+  EXPECT_THROW(store.save(at(2)), std::runtime_error);
+  deletions_left = std::numeric_limits<int>::max();
+  const auto left = store.list();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].filename(), "state_00000002");
+  EXPECT_EQ(folder.count(), 2U) << "the rest of the old one, under another name";
+  store.save(at(3));
+  EXPECT_EQ(folder.count(), 1U);
 }
 
 // The child writes 64 MB states until it is killed, in the middle of one of them.

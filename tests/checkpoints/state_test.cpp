@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <span>
 
+#include "checkpoints/digest.h"
 #include "checkpoints/folder_commit.h"
 #include "tests/checkpoints/damage.h"
 #include "tests/tools/temporary_folder.h"
@@ -27,6 +30,8 @@ State example() {
   state.counters["batches"] = {std::numeric_limits<std::int64_t>::min(), 7};
   return state;
 }
+
+std::string digest_of(const std::string& text) { return digest(std::as_bytes(std::span(text))); }
 
 void expect_equal(const State& received, const State& expected) {
   EXPECT_EQ(received.scalars, expected.scalars);
@@ -111,6 +116,27 @@ TEST(State, RefusesNonFiniteVectorsAndUnsafeNames) {
   state.scalars = nlohmann::json::array();
   EXPECT_THROW(write(), std::invalid_argument);
   EXPECT_EQ(folder.count(), 0U);
+}
+
+// A file of another program, whose digest is right.
+TEST(State, RefusesToReadNonFiniteVectors) {
+  const TemporaryFolder folder;
+  write_state(folder / "state", example());
+  const auto file = folder / "state" / "weights.f32";
+  const std::string before = digest_of(text_of_file(file));
+  std::string values = text_of_file(file);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(values.data() + 12, &nan, sizeof nan);
+  put_file(file, values);
+  std::string text = text_of_file(folder / "state" / "state.json");
+  text.replace(text.find(before), before.size(), digest_of(values));
+  const auto end = text.find("\",", text.find("\"digest\": "));  // of the text's own digest
+  text.replace(end - 32, 32, digest_of(text.substr(end)));
+  put_file(folder / "state" / "state.json", text);
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              read_state(folder / "state");
+            }).find("weights.f32' is damaged: value 3 is not finite"),
+            std::string::npos);
 }
 
 TEST(State, RefusesMissingFolders) {

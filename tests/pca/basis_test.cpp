@@ -199,6 +199,8 @@ TEST(LoadBasis, RefusesADamagedOrForeignSidecar) {
   }
   put_file(sidecar, text.substr(0, text.size() / 2));
   EXPECT_NE(thrown<std::runtime_error>(load).find("damaged"), std::string::npos);
+  put_file(sidecar, text.substr(0, text.size() - 1));
+  EXPECT_NE(thrown<std::runtime_error>(load).find("its end is missing"), std::string::npos);
   put_file(sidecar, "{\"components\": 5}");
   EXPECT_NE(thrown<std::invalid_argument>(load).find("move it away"), std::string::npos);
   put_file(sidecar, text);

@@ -206,24 +206,27 @@ TEST_F(Files, FoldersAreRemovedBesideLibTorch) {
 TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
   std::filesystem::create_directories(folder_);
   const auto path = folder_ / "curve.csv";
-  std::int64_t length = 0;
+  FilePrefix prefix;
   std::string first_two;
   {
-    CurveWriter curve(path, 0);
+    CurveWriter curve(path, {});
     curve.append({.stage = "stage1", .method = "sgd", .epoch = 1, .test_accuracy = 0.5});
-    length = curve.length();
+    prefix = curve.prefix();
     first_two = std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {});
     curve.append({.stage = "stage1", .method = "sgd", .epoch = 2});
   }
-  CurveWriter again(path, length);
+  CurveWriter again(path, prefix);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}),
             first_two);
-  EXPECT_THROW(CurveWriter(path, length + 1000), std::runtime_error);
+  EXPECT_THROW(CurveWriter(path, {.length = prefix.length + 1000}), std::runtime_error);
+  std::fstream(path).seekp(prefix.length - 3).put('#');
+  EXPECT_THROW(CurveWriter(path, prefix), std::runtime_error);  // damaged where it counts
 }
 
 TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
   RunFolder(folder_, "seed = 1\nepochs = 2\nmodel = \"convnet\"\n", *ranks_);
-  RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n", *ranks_);  // longer: taken up again
+  RunFolder(
+      folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n", *ranks_);  // longer: taken up again
   try {
     RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n", *ranks_);
     FAIL();
@@ -232,6 +235,22 @@ TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST_F(Files, RunFolderRefusesADamagedConfiguration) {
+  RunFolder(folder_, "seed = 1\n", *ranks_);
+  EXPECT_EQ(read_config(folder_), "seed = 1\n");
+  const auto size = std::filesystem::file_size(folder_ / "config.toml");
+  std::fstream(folder_ / "config.toml").seekp(static_cast<std::streamoff>(size) - 2).put('3');
+  EXPECT_THROW(read_config(folder_), std::runtime_error);
+  EXPECT_THROW(RunFolder(folder_, "seed = 3\n", *ranks_), std::runtime_error);
+}
+
+TEST_F(Files, RunFolderStartsWhereAKilledStartLeftItsTemporaryFile) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ / "config.toml.tmp") << "seed";
+  RunFolder(folder_, "seed = 1\n", *ranks_);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "config.toml.tmp"));
 }
 
 TEST_F(Files, RunFolderRefusesForeignFiles) {

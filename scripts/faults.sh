@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Kills, failing system calls, damaged files, values that are not finite: the long version of
+# tests/python/test_faults.py, as a table; needs a finished build. About half an hour on 2 cores.
+#   scripts/faults.sh [--kills 500] [--seed 1] [--ranks 1,3] [--suites kills,writes,prefixes,damage,poison] ...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHONPATH=tests exec "${DIMRED_PYTHON:-.venv/bin/python}" -m faults --build "${DIMRED_BUILD:-build}" "$@"
