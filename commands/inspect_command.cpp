@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "commands/inspect.h"
+#include "commands/inspect_scale.h"
 #include "commands/run.h"
 #include "support/errors.h"
 #include "support/options.h"
@@ -37,14 +38,22 @@ Inspection inspect(fs::path path) {
 
 int inspect_command(const std::vector<std::string>& arguments) {
   fs::path file;
+  std::string scale;
   OptionTable table("dimred inspect",
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
-                    "is whole; exit code 1 when it is damaged");
+                    "is whole; exit code 1 when it is damaged; or what R ranks would cost");
   table.group("What");
   table.add("file", &file, "file or folder to look at");
   table.positional("file");
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
+  table.add(
+      "scale", &scale, "predict bytes, memory and seconds: M=25.6e6 k=32 R=8 bandwidth=300e9");
+  if (const auto help = table.parse(join_scale_words(arguments))) {
+    print(*help + scale_help());
+    return exit_success;
+  }
+  if (table.was_set("scale")) {
+    require(file.empty(), "inspect", "needs a file or --scale, received both");
+    print(inspect_scale(scale));
     return exit_success;
   }
   require(!file.empty(), "inspect", "needs a file or folder; see dimred inspect --help");

@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "distributed/volume.h"
+#include "scaling/volume.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -45,7 +45,8 @@ class ProcessGroup final : public Communicator {
     const auto there = staged(full);
     const auto own = columns(there, range_of(shards[index(rank_)]));
     auto parts = torch::empty({size_, own.numel()}, there.options());
-    counted(Collective::reduce_scatter, reduce_scatter_bytes(bytes(there), bytes(own)), [&] {
+    const auto sent = scaling::reduce_scatter_bytes(bytes(there), bytes(own));
+    counted(Collective::reduce_scatter, sent, [&] {
       exchange(
           backend_of(there),
           [&](int to) { return columns(there, range_of(shards[index(to)])); },
@@ -54,7 +55,7 @@ class ProcessGroup final : public Communicator {
     parts[rank_].copy_(own);
     auto sum = parts[0];
     for (int other = 1; other < size_; ++other) sum.add_(parts[other]);
-    return sum.to(full.device());
+    return sum.clone().to(full.device());  // a view would keep all parts
   }
 
   torch::Tensor all_gather(const torch::Tensor& own,
@@ -64,7 +65,7 @@ class ProcessGroup final : public Communicator {
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());
     columns(full, range_of(shards[index(rank_)])).copy_(there);
-    counted(Collective::all_gather, all_gather_bytes(bytes(there), size_), [&] {
+    counted(Collective::all_gather, scaling::all_gather_bytes(bytes(there), size_), [&] {
       exchange(
           backend_of(there),
           [&](int /*to*/) { return there; },
@@ -76,7 +77,7 @@ class ProcessGroup final : public Communicator {
   void broadcast(torch::Tensor& values, int root) override {
     auto there = staged(values);
     const int place = (rank_ - root + size_) % size_;
-    counted(Collective::broadcast, bytes(there) * broadcast_children(place, size_), [&] {
+    counted(Collective::broadcast, bytes(there) * scaling::broadcast_children(place, size_), [&] {
       std::vector<at::Tensor> list{there};
       c10d::BroadcastOptions options;
       options.rootRank = root;
@@ -181,7 +182,7 @@ std::unique_ptr<Pending> ProcessGroup::start_all_reduce(torch::Tensor values) {
   auto there = staged(values);
   auto& count = traffic(Collective::all_reduce);
   ++count.calls;
-  count.bytes_sent += all_reduce_bytes(bytes(there), size_);
+  count.bytes_sent += scaling::all_reduce_bytes(bytes(there), size_);
   c10::intrusive_ptr<c10d::Work> work;
   named(Collective::all_reduce, [&] {
     std::vector<at::Tensor> list{there};

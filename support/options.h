@@ -102,6 +102,9 @@ class OptionTable {
   /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
   void read_file(const std::filesystem::path& file);
 
+  /// Reads key=value words between blanks; `place` begins the messages. A key is given once.
+  void read_words(const std::string& words, const std::string& place);
+
   /// Takes over from another command's config.toml what this table has in the named groups and
   /// nobody has set yet; the file's other keys are ignored. Returns a line for each option that was
   /// set here to something else than the file says: "pad = 2 overrides 0".

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 
 #include "support/errors.h"
 #include "support/options.h"
+#include "support/options_file.h"
 
 // The command line of an option table. (CLI11 2.1 was tried: "--name= 5" takes 5 as the value of an
 // empty one, a switch that may take a value swallows the bare argument after it, and messages do
@@ -91,6 +93,23 @@ std::optional<std::string> OptionTable::parse(const std::vector<std::string>& ar
     }
   }
   return std::nullopt;
+}
+
+void OptionTable::read_words(const std::string& words, const std::string& place) {
+  std::vector<std::string> given;
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) {
+      throw std::invalid_argument(
+          concat(place, ": needs key=value words, received ", printable(word)));
+    }
+    const auto name = word.substr(0, equals);
+    if (std::find(given.begin(), given.end(), name) != given.end())
+      throw std::invalid_argument(concat(place, ": ", printable(name), ": given twice"));
+    given.push_back(name);
+    apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .place = place});
+  }
 }
 
 }  // namespace dimred

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "distributed/volume.h"
+#include "scaling/volume.h"
 #include "tests/tools/gloo_ranks.h"
 
 namespace dimred::distributed {
@@ -66,7 +66,8 @@ TEST_P(Ranks, AllReduceSumsAndCounts) {
     EXPECT_TRUE(torch::all(vector == ranks * (ranks + 1) / 2).item<bool>());
     const auto& traffic = std::as_const(communicator).traffic(Collective::all_reduce);
     EXPECT_EQ(traffic.calls, 2);
-    EXPECT_EQ(traffic.bytes_sent, all_reduce_bytes(16, ranks) + all_reduce_bytes(4000, ranks));
+    EXPECT_EQ(traffic.bytes_sent,
+              scaling::all_reduce_bytes(16, ranks) + scaling::all_reduce_bytes(4000, ranks));
     EXPECT_GT(traffic.seconds, 0);
   });
 }

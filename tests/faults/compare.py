@@ -58,7 +58,7 @@ def content(run: Path) -> Content:
         found["curve.csv"] = curve_rows(run)
     if (run / "config.toml").exists():
         lines = (run / "config.toml").read_text(errors="surrogateescape").splitlines()
-        found["config.toml"] = [line for line in lines if not line.startswith("output = ")]
+        found["config.toml"] = [line for line in lines if not line.startswith(("output = ", "# Written by"))]
     for state in states(run)[-1:]:
         found[state.name] = state_content(state)
     for snapshot in snapshots(run):

@@ -4,11 +4,11 @@
 
 // Bytes that one rank sends, by the algorithms that really run: used to count, and by the scaling
 // model to predict.
-namespace dimred::distributed {
+namespace dimred::scaling {
 
 /// Ring all-reduce of `bytes`: every rank sends each of its R parts but one, twice. With NCCL the
 /// same, unless the switch sums.
-constexpr std::int64_t all_reduce_bytes(std::int64_t bytes, int ranks) {
+constexpr std::int64_t all_reduce_bytes(std::int64_t bytes, std::int64_t ranks) {
   return 2 * bytes * (ranks - 1) / ranks;
 }
 
@@ -18,7 +18,9 @@ constexpr std::int64_t reduce_scatter_bytes(std::int64_t full, std::int64_t own)
 }
 
 /// All-gather as an exchange: the own columns go to every other rank.
-constexpr std::int64_t all_gather_bytes(std::int64_t own, int ranks) { return own * (ranks - 1); }
+constexpr std::int64_t all_gather_bytes(std::int64_t own, std::int64_t ranks) {
+  return own * (ranks - 1);
+}
 
 /// Binomial-tree broadcast (Gloo's): the ranks reached double each round, and the rank `from_root`
 /// places after the root sends to this many others.
@@ -30,4 +32,4 @@ constexpr int broadcast_children(int from_root, int ranks) {
   return children;
 }
 
-}  // namespace dimred::distributed
+}  // namespace dimred::scaling

@@ -1,0 +1,202 @@
+#include "commands/inspect_scale.h"
+
+#include <algorithm>
+
+#include "commands/scale_options.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+using scaling::MemoryCost;
+using scaling::StepCost;
+using Cells = std::vector<std::string>;
+
+/// Three digits: 596 us, 1.20 ms, 43.1 s.
+std::string short_time(double seconds) {
+  if (seconds == 0) return "-";
+  if (seconds >= 99.95) return duration_text(seconds);
+  const char* unit = " s";
+  if (seconds < 0.9995e-3) {
+    seconds *= 1e6;
+    unit = " us";
+  } else if (seconds < 0.9995) {
+    seconds *= 1e3;
+    unit = " ms";
+  }
+  return concat(decimal_text(seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0), unit);
+}
+
+/// Rows with columns as wide as they need: the first to the left, the others to the right.
+std::string aligned(const std::vector<Cells>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    text += row[0] + std::string(widths[0] - row[0].size(), ' ');
+    for (std::size_t i = 1; i < row.size(); ++i)
+      text += std::string(widths[i] - row[i].size() + 2, ' ') + row[i];
+    text += '\n';
+  }
+  return text;
+}
+
+Cells step_row(const StepCost& cost) {
+  return {cost.scheme,
+          bytes_text(cost.wire_bytes),
+          short_time(cost.wire_seconds),
+          short_time(cost.sums_seconds),
+          short_time(cost.basis_seconds),
+          short_time(cost.passes_seconds),
+          short_time(cost.compute_seconds),
+          short_time(cost.seconds())};
+}
+
+std::string step_table(const scaling::Prediction& prediction) {
+  const auto& wire_alone = prediction.mindspore;
+  return aligned({{"per rank and step",
+                   "bytes sent",
+                   "wire",
+                   "small sums",
+                   "P twice",
+                   "passes",
+                   "compute",
+                   "together"},
+                  step_row(prediction.stage1),
+                  step_row(prediction.robust),
+                  step_row(prediction.presets),
+                  {wire_alone.scheme,
+                   bytes_text(wire_alone.wire_bytes),
+                   short_time(wire_alone.wire_seconds)}});
+}
+
+Cells memory_row(const StepCost& cost, const MemoryCost& memory) {
+  return {cost.scheme,
+          concat(memory.whole_vectors, " M = ", bytes_text(memory.whole)),
+          memory.basis == 0 ? "-" : bytes_text(memory.basis),
+          memory.basis == 0 ? "-" : bytes_text(memory.shared - memory.basis),
+          bytes_text(memory.total())};
+}
+
+std::string memory_table(const scaling::Prediction& prediction) {
+  return aligned({{"memory of a rank", "whole vectors", "share of P", "own vectors", "together"},
+                  memory_row(prediction.stage1, prediction.stage1_memory),
+                  memory_row(prediction.robust, prediction.robust_memory),
+                  memory_row(prediction.presets, prediction.presets_memory)});
+}
+
+std::string pca_lines(const scaling::PcaCost& pca) {
+  return concat("PCA: snapshots ",
+                bytes_text(pca.snapshots_bytes),
+                " and matrix ",
+                bytes_text(pca.matrix_bytes),
+                " on disk; reads ",
+                bytes_text(pca.read_bytes),
+                " in ",
+                short_time(pca.read_seconds),
+                ";\n     Gram matrix ",
+                bytes_text(pca.gram_bytes),
+                "; sends ",
+                bytes_text(pca.wire_bytes),
+                " a rank\n");
+}
+
+std::string speed(double bytes) { return bytes_text(static_cast<std::int64_t>(bytes)) + "/s"; }
+
+std::string heading(const ScaleOptions& options) {
+  const auto& [parameters, problem, machine] = options;
+  return concat("M ",
+                count_text(problem.parameters),
+                ", k ",
+                problem.components,
+                ", n ",
+                problem.snapshots,
+                ", R ",
+                machine.ranks,
+                " (",
+                machine.ranks_per_node,
+                " a node), trials ",
+                problem.trials,
+                problem.basis == scaling::BasisType::float32 ? ", P float32" : ", P bfloat16",
+                "\nin a node ",
+                speed(machine.bandwidth),
+                ", between nodes ",
+                speed(machine.node_bandwidth),
+                ", memory ",
+                speed(machine.memory_bandwidth),
+                ", disk ",
+                speed(machine.read_bandwidth),
+                "\na prediction; what is counted and assumed: docs/scaling.md\n");
+}
+
+std::string ratios(const scaling::Prediction& prediction) {
+  const auto mindspore = static_cast<double>(prediction.mindspore.wire_bytes);
+  const auto against = [mindspore](const StepCost& cost) {
+    return decimal_text(mindspore / static_cast<double>(cost.wire_bytes), 1);
+  };
+  return concat("MindSpore's scheme sends ",
+                against(prediction.robust),
+                " times as much as robust, ",
+                against(prediction.presets),
+                " times as much as presets\n");
+}
+
+/// What was not asked about cannot break.
+std::string unasked(const ScaleOptions& options) {
+  std::string keys;
+  const auto add = [&keys](const char* key) { keys += concat(keys.empty() ? "" : ", ", key); };
+  if (!options.machine.memory) add("memory=");
+  if (!options.machine.disk) add("disk=");
+  if (!options.problem.compute_seconds) add("seconds=");
+  return keys.empty() ? "" : concat("not checked: needs ", keys, '\n');
+}
+
+std::string limit_lines(const ScaleOptions& options, const scaling::Prediction& prediction) {
+  std::string text;
+  for (const auto& line : scaling::limits(options.problem, options.machine, prediction))
+    text += concat("breaks: ", line, '\n');
+  return (text.empty() ? "nothing breaks at these numbers\n" : text) + unasked(options);
+}
+
+}  // namespace
+
+std::vector<std::string> join_scale_words(const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  bool inside = false;
+  for (const auto& argument : arguments) {
+    const bool word = inside && !argument.starts_with('-');
+    if (word) {
+      joined.back() += (joined.back() == "--scale" ? '=' : ' ') + argument;
+    } else {
+      joined.push_back(argument);
+      inside = argument == "--scale" || argument.starts_with("--scale=");
+    }
+  }
+  return joined;
+}
+
+std::string inspect_scale(const std::string& words) {
+  const auto options = parse_scale(words);
+  const auto prediction = scaling::predict(options.problem, options.machine);
+  return heading(options) + '\n' + step_table(prediction) +
+         (options.machine.ranks > 1 ? ratios(prediction) : "") + '\n' + memory_table(prediction) +
+         '\n' + pca_lines(prediction.pca) + '\n' + limit_lines(options, prediction);
+}
+
+std::string scale_help() {
+  ScaleOptions options;
+  const auto table = scale_table(options);
+  std::string text = "\nKeys of --scale (bandwidths in bytes/s):\n";
+  for (const auto& row : table.rows()) {
+    const auto value = row.default_value.empty() ? "unset" : row.default_value;
+    const auto name = concat("  ", row.name, '=', row.name == "M" ? "" : value);
+    text += concat(name, std::string(name.size() < 32 ? 32 - name.size() : 1, ' '), "  ");
+    text += concat(row.help, row.help.empty() ? "" : " ", '(', row.limits, ")\n");
+  }
+  return text;
+}
+
+}  // namespace dimred::commands

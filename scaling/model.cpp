@@ -1,0 +1,217 @@
+#include "scaling/model.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "scaling/step.h"
+#include "scaling/volume.h"
+#include "support/errors.h"
+
+namespace dimred::scaling {
+namespace {
+
+constexpr std::int64_t digest_columns = 1 << 14;  // of a block of the matrix (pca/passes.h)
+constexpr std::int64_t digest_text = 33;          // 32 digits and a line's end
+
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+std::int64_t ceiling(std::int64_t value, std::int64_t parts) { return (value + parts - 1) / parts; }
+
+template <class Number>
+void require_range(const char* name, Number value, double low, double high) {
+  require(static_cast<double>(value) >= low && static_cast<double>(value) <= high,
+          "scaling",
+          name,
+          " needs a number in [",
+          low,
+          ", ",
+          high,
+          "], received ",
+          value);
+}
+
+void require_bytes(const char* name, double value) {
+  const bool inside = value > 0 && value < 1e18;
+  require(inside, "scaling", name, " needs a number in (0, 1e18), received ", value);
+}
+
+void validate(const Problem& problem, const Machine& machine) {
+  require_range("M", problem.parameters, 1, 1e13);
+  require_range("k", problem.components, 1, 1e4);
+  require_range("n", problem.snapshots, 1, 1e4);
+  require(problem.snapshots - 1 >= problem.components,
+          "scaling",
+          "needs n - 1 >= k, received n = ",
+          problem.snapshots,
+          ", k = ",
+          problem.components);
+  require_range("trials", problem.trials, 0, 1000);
+  require_range("optimizer_vectors", problem.optimizer_vectors, 0, 16);
+  require_range("number_bytes", problem.number_bytes, 1, 4);
+  const double seconds = problem.compute_seconds.value_or(1);
+  require(seconds > 0, "scaling", "seconds needs > 0, received ", seconds);
+  require_range("R", machine.ranks, 1, 1e5);
+  require_range("ranks_per_node", machine.ranks_per_node, 1, 1e5);
+  require_bytes("bandwidth", machine.bandwidth);
+  require_bytes("node_bandwidth", machine.node_bandwidth);
+  require_bytes("memory_bandwidth", machine.memory_bandwidth);
+  require_bytes("read_bandwidth", machine.read_bandwidth);
+  require_bytes("memory", machine.memory.value_or(1));
+  require_bytes("disk", machine.disk.value_or(1));
+  require(machine.latency >= 0, "scaling", "latency needs >= 0, received ", machine.latency);
+}
+
+/// The functions below share these.
+struct Model {
+  const Problem& problem;
+  const Machine& machine;
+
+  std::int64_t ranks() const { return machine.ranks; }
+  std::int64_t own_columns() const { return ceiling(problem.parameters, machine.ranks); }
+  std::int64_t vector_bytes() const { return problem.parameters * problem.number_bytes; }
+  std::int64_t own_bytes() const { return own_columns() * problem.number_bytes; }
+  std::int64_t basis_bytes() const {
+    return problem.components * own_columns() * (problem.basis == BasisType::float32 ? 4 : 2);
+  }
+  Step step(std::int64_t gathers) const {
+    return {.ranks = machine.ranks,
+            .columns = problem.parameters,
+            .components = problem.components,
+            .trials = problem.trials,
+            .gathers = gathers,
+            .number_bytes = problem.number_bytes};
+  }
+  /// `count` sums of a few numbers, one after another: a ring has 2 (R - 1) steps.
+  double sums_seconds(std::int64_t count) const {
+    return number(count * 2 * (machine.ranks - 1)) * machine.latency;
+  }
+  /// Reads and writes of so many whole vectors and own parts.
+  double passes_seconds(std::int64_t whole, std::int64_t own) const {
+    return (number(whole) * number(vector_bytes()) + number(own) * number(own_bytes())) /
+           machine.memory_bandwidth;
+  }
+};
+
+StepCost stage1_cost(const Model& model) {
+  const auto& [problem, machine] = model;
+  const std::array buckets{problem.parameters};
+  StepCost cost{.scheme = "stage 1"};
+  cost.wire_bytes = stage1_bytes(model.step(0), buckets);
+  cost.wire_seconds =
+      ring_seconds(machine, number(all_reduce_bytes(model.vector_bytes(), machine.ranks)));
+  cost.compute_seconds = problem.compute_seconds.value_or(0);
+  // training/buckets.h overlaps it with the backward pass: two thirds of forward and backward.
+  cost.hidden_seconds = std::min(cost.wire_seconds, cost.compute_seconds * 2 / 3);
+  cost.sums_seconds = model.sums_seconds(2);  // loss, stop flags
+  // Gradient zeroed; the optimiser reads w, g and its vectors, writes w and its vectors.
+  cost.passes_seconds = model.passes_seconds(1 + 3 + 2 * problem.optimizer_vectors, 0);
+  return cost;
+}
+
+/// Of stage2/step.cpp and the collectives around it.
+double stage2_passes(const Model& model, bool joint) {
+  const auto ranks = model.ranks();
+  // Gradient zeroed 1, start copied 2, each trial reads start and u and writes w 3; presets
+  // subtract the gathered m 3.
+  const std::int64_t whole = 1 + 2 + 3 * model.problem.trials + (joint ? 0 : 3);
+  // P g 1, g'm 2, |g|^2 1, P'd and P'g_k written 2, m scaled 2, plus g 3, minus P'g_k 3; joint:
+  // alpha m 2, P'd minus it 3.
+  const std::int64_t algebra = 14 + (joint ? 5 : 0);
+  // distributed/process_group.cpp: the received parts are added in rank order, 3 each, after the
+  // own one is copied 2; each all-gather copies the own part 2.
+  const std::int64_t exchange = ranks == 1 ? 0 : 3 * (ranks - 1) + 2 + (joint ? 2 : 4);
+  return model.passes_seconds(whole, algebra + exchange);
+}
+
+StepCost stage2_cost(const Model& model, const std::string& scheme, bool joint) {
+  const auto& [problem, machine] = model;
+  const std::int64_t gathers = joint ? 1 : 2;
+  StepCost cost{.scheme = scheme};
+  cost.wire_bytes = stage2_bytes(model.step(gathers), problem.parameters / machine.ranks);
+  cost.wire_seconds = number(1 + gathers) * exchange_seconds(machine, number(model.own_bytes()));
+  cost.sums_seconds = model.sums_seconds(3 + problem.trials);  // k + 2 numbers, loss, stop flags
+  cost.basis_seconds = 2 * number(model.basis_bytes()) / machine.memory_bandwidth;
+  cost.passes_seconds = stage2_passes(model, joint);
+  // A forward pass is a third of forward and backward.
+  cost.compute_seconds = problem.compute_seconds.value_or(0) * (1 + number(problem.trials) / 3);
+  return cost;
+}
+
+/// Its broadcasts one after another, each as long as the vector takes on one connection: the limit
+/// of a pipelined broadcast.
+StepCost mindspore_cost(const Model& model) {
+  const auto& machine = model.machine;
+  StepCost cost{.scheme = "MindSpore's scheme"};
+  cost.wire_bytes = mindspore_bytes(model.step(0));
+  if (machine.ranks == 1) return cost;
+  const auto reduced = all_reduce_bytes(model.vector_bytes(), machine.ranks);
+  const auto broadcast = 2 * machine.ranks * model.vector_bytes();
+  cost.wire_seconds = ring_seconds(machine, number(reduced) + number(broadcast));
+  return cost;
+}
+
+MemoryCost stage1_memory(const Model& model) {
+  const auto vectors = 2 + model.problem.optimizer_vectors;  // w, g
+  return {.whole_vectors = vectors, .whole = vectors * model.vector_bytes()};
+}
+
+/// w, g and the start of the search; with several ranks the parts that the reduce-scatter received,
+/// which its result keeps alive, and each gathered vector. Own: m, P'd, P'g_k, and with `joint` the
+/// direction; alone, a gathered vector is the own one.
+MemoryCost stage2_memory(const Model& model, bool joint) {
+  const std::int64_t vectors = 3 + (model.ranks() == 1 ? 0 : 1 + (joint ? 1 : 2));
+  const std::int64_t own = joint ? 4 : 3;
+  return {.whole_vectors = vectors,
+          .whole = vectors * model.vector_bytes(),
+          .shared = model.basis_bytes() + own * model.own_bytes(),
+          .basis = model.basis_bytes()};
+}
+
+PcaCost pca_cost(const Model& model) {
+  const auto& [problem, machine] = model;
+  const auto M = problem.parameters, n = problem.snapshots, k = problem.components;
+  PcaCost cost{.snapshots_bytes = n * M * 4, .matrix_bytes = k * M * 4, .gram_bytes = n * n * 8};
+  // Digests, the Gram matrix, the components (pca/fit.h); a page cache spares some of it.
+  cost.read_bytes = 3 * cost.snapshots_bytes;
+  cost.read_seconds = number(cost.read_bytes) / machine.read_bandwidth;
+  const auto digests = ceiling(M, digest_columns) * digest_text;
+  cost.wire_bytes =
+      pca_sum_bytes(n, k, machine.ranks) + all_gather_bytes(digests / machine.ranks, machine.ranks);
+  return cost;
+}
+
+}  // namespace
+
+double StepCost::seconds() const {
+  return compute_seconds + wire_seconds - hidden_seconds + sums_seconds + basis_seconds +
+         passes_seconds;
+}
+
+double ring_seconds(const Machine& machine, double bytes) {
+  if (machine.ranks <= machine.ranks_per_node) return bytes / machine.bandwidth;
+  const double between = machine.node_bandwidth * number(machine.ranks_per_node);
+  return bytes / std::min(machine.bandwidth, between);
+}
+
+double exchange_seconds(const Machine& machine, double own) {
+  const auto near = std::min(machine.ranks, machine.ranks_per_node);
+  const auto far = machine.ranks - near;
+  return std::max(number(near - 1) * own / machine.bandwidth,
+                  number(far) * own / machine.node_bandwidth);
+}
+
+Prediction predict(const Problem& problem, const Machine& machine) {
+  validate(problem, machine);
+  const Model model{problem, machine};
+  return {.stage1 = stage1_cost(model),
+          .robust = stage2_cost(model, "stage 2, robust", true),
+          .presets = stage2_cost(model, "stage 2, presets", false),
+          .mindspore = mindspore_cost(model),
+          .stage1_memory = stage1_memory(model),
+          .robust_memory = stage2_memory(model, true),
+          .presets_memory = stage2_memory(model, false),
+          .pca = pca_cost(model)};
+}
+
+}  // namespace dimred::scaling

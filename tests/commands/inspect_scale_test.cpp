@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/commands/program.h"
+
+namespace dimred::commands {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// Of ResNet-50 on 8 ranks, by hand: 1.75 vectors of 102 MB, 2.625, 15.75; P = 32 / 8 vectors.
+TEST(InspectScale, ShowsTheFigures) {
+  const auto outcome =
+      dimred_program("inspect --scale M=25557032 k=32 R=8 bandwidth=300e9 memory=80e9");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.errors, "");
+  for (const auto* part : {"M 25,557,032, k 32, n 60, R 8",
+                           "178.9 MB   596 us",
+                           "268.3 MB",
+                           "1.6 GB",
+                           "9.0 times as much as robust, 6.0 times",
+                           "408.9 MB",
+                           "snapshots 6.1 GB and matrix 3.3 GB",
+                           "nothing breaks",
+                           "not checked: needs disk=, seconds="})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+}
+
+TEST(InspectScale, OneQuotedTextAndAnEqualsSignMeanTheSame) {
+  const auto words = dimred_program("inspect --scale M=1e6 R=4");
+  EXPECT_EQ(words.code, 0) << words.errors;
+  EXPECT_EQ(dimred_program("inspect --scale 'M=1e6 R=4'").output, words.output);
+  EXPECT_EQ(dimred_program("inspect --scale=M=1e6 R=4").output, words.output);
+  EXPECT_NE(dimred_program("inspect --scale M=1e6 R=5").output, words.output);
+}
+
+TEST(InspectScale, LinesHaveNoBlanksAtTheirEnd) {
+  EXPECT_THAT(dimred_program("inspect --scale M=1e6 R=4").output, Not(HasSubstr(" \n")));
+}
+
+TEST(InspectScale, SaysWhereTheDesignBreaks) {
+  const auto outcome =
+      dimred_program("inspect --scale M=70e9 R=1024 memory=141e9 seconds=10 disk=1e12");
+  for (const auto* part : {"breaks: memory: stage 2 takes 1.4 TB a rank",
+                           "no number of ranks fits",
+                           "breaks: nodes: ",
+                           "breaks: disk: "})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("not checked")));
+}
+
+TEST(InspectScale, HelpListsTheKeys) {
+  const auto outcome = dimred_program("inspect --help");
+  for (const auto* key : {"\n  M=", "\n  node_bandwidth=", "\n  basis="})
+    EXPECT_THAT(outcome.output, HasSubstr(key));
+}
+
+struct Refusal {
+  std::string words;
+  std::string message;
+};
+class InspectScaleRefuses : public testing::TestWithParam<Refusal> {};
+TEST_P(InspectScaleRefuses, InOneLineWithCode2) {
+  const auto outcome = dimred_program("inspect --scale " + GetParam().words);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_THAT(outcome.errors, testing::StartsWith("dimred inspect: error: "));
+  EXPECT_THAT(outcome.errors, HasSubstr(GetParam().message));
+  EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Inspect,
+    InspectScaleRefuses,
+    testing::Values(
+        Refusal{"M=1e9 bandwith=3", "--scale: bandwith: unknown key; did you mean bandwidth?"},
+        Refusal{"M=1e9 R=0", "--scale: R: needs a whole number in [1, 1e+05], received 0"},
+        Refusal{"M=many", "--scale: M: needs a number in [1, 1e+13], received many"},
+        Refusal{"M=1.5", "M: needs the whole number of parameters, received 1.5"},
+        Refusal{"R=8", "M: needs the whole number of parameters, received none"},
+        Refusal{"M=1e9 k=60", "needs n - 1 >= k, received n = 60, k = 60"},
+        Refusal{"M=1e9 bandwidth=nan", "bandwidth: needs a number in (0, 1e+18), received nan"},
+        Refusal{"M=1e9 basis=float16", "basis: needs one of float32 | bfloat16, received float16"},
+        Refusal{"M=1e9 R 8", "--scale: needs key=value words, received R"},
+        Refusal{"M=1e9 M=2e9", "--scale: M: given twice"},
+        Refusal{"", "--scale: needs a value"},
+        Refusal{"M=1e9 --hlep", "--hlep: unknown option; did you mean --help?"}));
+
+TEST(InspectScale, RefusesAFileBesideIt) {
+  const auto outcome = dimred_program("inspect /tmp --scale M=1e9");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("needs a file or --scale, received both"));
+}
+
+}  // namespace
+}  // namespace dimred::commands
