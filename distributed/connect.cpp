@@ -179,6 +179,27 @@ void meet(c10d::Store& store, const launch::Place& place, double timeout) {
   if (word != start) throw SaidByRank0(word);
 }
 
+std::shared_ptr<Communicator> make_communicator(const Store& store,
+                                                const launch::Place& place,
+                                                const launch::ConnectOptions& options,
+                                                bool on_gpu) {
+  const GroupPlace group{.store = keys_of(store, place, "gloo"),
+                         .rank = place.rank,
+                         .size = place.size,
+                         .timeout = options.collective_timeout,
+                         .address = own_address(place)};
+  Backends backends{.host = make_gloo(group)};
+  if (on_gpu && options.backend != launch::Backend::gloo) {
+    auto device_group = group;
+    device_group.store = keys_of(store, place, "nccl");
+    backends.device = make_nccl(device_group);
+  }
+  require_environment(options.backend != launch::Backend::nccl || backends.device,
+                      where,
+                      "backend = nccl needs a GPU and a build with NCCL");
+  return process_group(std::move(backends), place.rank, place.size);
+}
+
 }  // namespace
 
 Ranks alone() { return {.place = {}, .communicator = single_rank(), .watch = nullptr}; }
@@ -196,27 +217,22 @@ Ranks connect(const launch::Place& place,
   const auto store = open_store(place, timeout, serve);
   meet(*keys_of(store, place, "meet"), place, timeout);
 
-  const GroupPlace group{.store = keys_of(store, place, "gloo"),
-                         .rank = place.rank,
-                         .size = place.size,
-                         .timeout = options.collective_timeout,
-                         .address = own_address(place)};
-  Backends backends{.host = make_gloo(group)};
-  if (on_gpu && options.backend != launch::Backend::gloo) {
-    auto device_group = group;
-    device_group.store = keys_of(store, place, "nccl");
-    backends.device = make_nccl(device_group);
-  }
-  require_environment(options.backend != launch::Backend::nccl || backends.device,
-                      where,
-                      "backend = nccl needs a GPU and a build with NCCL");
-  ranks.communicator = process_group(std::move(backends), place.rank, place.size);
-  // Its own connection: a request that waits must not hold up a sign of life.
+  // Before the backends, whose making waits for every rank. A connection of its own: a request that
+  // waits must not hold up a sign of life.
   ranks.watch = std::make_unique<Watch>(keys_of(open_store(place, timeout, false), place, "watch"),
                                         place.rank,
                                         place.size,
                                         options.heartbeat_timeout,
                                         on_failure);
+
+  try {
+    ranks.communicator = make_communicator(store, place, options, on_gpu);
+  } catch (const std::exception&) {
+    constexpr double rounds = 6;  // of the watch: when a rank has died meanwhile, it ends us
+    ranks.watch->suspect();
+    ranks.watch->failure(rounds);
+    throw;
+  }
   return ranks;
 }
 

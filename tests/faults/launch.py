@@ -15,7 +15,7 @@ from typing import IO
 
 TIME_LIMIT = 60.0  # seconds for a run that takes one
 NOTICE_LIMIT = 10.0  # seconds in which the other ranks must notice that one is gone
-HEARTBEAT_TIMEOUT = 2  # seconds, passed where there are several ranks
+TIMEOUTS = ("--heartbeat_timeout=2", "--rendezvous_timeout=5")  # seconds, where there are several ranks
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class Running:
             self._start(build, command, environment)
 
     def _start(self, build: Build, command: Command, environment: dict[str, str]) -> None:
-        heartbeat = [f"--heartbeat_timeout={HEARTBEAT_TIMEOUT}"] if command.ranks > 1 else []
+        timeouts = TIMEOUTS if command.ranks > 1 else ()
         output, errors = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         self._output.append(output)
         self._errors.append(errors)
         self._processes.append(
-            subprocess.Popen([str(build.front), *command.arguments, *heartbeat], text=True, stdout=output,
+            subprocess.Popen([str(build.front), *command.arguments, *timeouts], text=True, stdout=output,
                              stderr=errors, env=os.environ | environment)  # fmt: skip
         )
 

@@ -90,7 +90,7 @@ class Workplace:
             "stage2": ["stage2", f"--checkpoint={first}", *SMALL, "--epochs=3", f"--n_component={COMPONENTS}",
                        f"--output={folder}"],
         }[name]  # fmt: skip
-        return Command((*arguments, *keep.get(name, ())), folder, 1 if name == "pca" else self.ranks)
+        return Command((*arguments, *keep.get(name, ())), folder, self.ranks)
 
     def fresh(self, name: str) -> Path:
         """A folder that a command may write to."""
