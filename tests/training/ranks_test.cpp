@@ -7,9 +7,12 @@
 #include "distributed/agreement.h"
 #include "models/batch_norm.h"
 #include "models/network.h"
+#include "scaling/step.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "training/buckets.h"
+#include "training/gradient.h"
+#include "training/signals.h"
 #include "training/state.h"
 
 namespace dimred::training {
@@ -163,6 +166,51 @@ TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
       EXPECT_GT(buckets.overlap().seconds, 0);
     });
   }
+}
+
+/// Images of random pixels, labelled in turn.
+struct RandomData final : data::Dataset {
+  std::int64_t size() const override { return 60; }
+  std::int64_t classes() const override { return 10; }
+  data::ImageShape shape() const override { return {1, 28, 28}; }
+  data::Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    scratch.assign(784, static_cast<std::uint8_t>(index * 37));
+    return {shape(), scratch, index % 10};
+  }
+  std::string description() const override { return "random"; }
+};
+
+TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
+  std::mutex building;
+  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+    training::Setup setup;  // testing::Test has a name like it
+    {
+      const std::lock_guard lock(building);
+      setup.objective = models::classifier(models::make_network("resnet20", {1, 28, 28}, 10), {});
+      setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
+    }
+    setup.communicator = {&communicator, [](auto*) {}};
+    setup.train = std::make_shared<RandomData>();
+    setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
+    setup.global_batch_size = 6;
+    GradientBuckets buckets(
+        *setup.objective, setup.flat, communicator, {.bucket_mb = 0.1, .first_bucket_mb = 0.01});
+    data::Loader loader(
+        *setup.train, {.seed = 1, .size = 60}, setup.preprocessing, loader_options(setup), 0);
+    auto batch = *loader.next();
+    loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {}, &buckets);
+    buckets.finish();
+    stop_agreed(communicator);
+    const scaling::Step step{.ranks = 3,
+                             .columns = setup.flat.layout.memory_size,
+                             .buffers = setup.flat.buffers.numel()};
+    std::vector<std::int64_t> sizes;
+    for (const auto& columns :
+         bucket_columns(setup.flat.layout, {.bucket_mb = 0.1, .first_bucket_mb = 0.01}))
+      sizes.push_back(columns.size());
+    EXPECT_GT(sizes.size(), 3U);
+    EXPECT_EQ(communicator.bytes_sent(), scaling::stage1_bytes(step, sizes));
+  });
 }
 
 TEST(Agreement, NamesTheFactAndTheRank) {
