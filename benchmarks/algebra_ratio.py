@@ -1,4 +1,4 @@
-"""Stage 2's algebra against a copy of the same bytes, as ratios with median and spread.
+"""Stage 2's algebra against a copy of the same bytes, and in bfloat16 against float32, as ratios.
 
     python benchmarks/algebra_ratio.py build/bin/stage2_algebra --json algebra.json
 """
@@ -25,13 +25,17 @@ def main() -> None:
         command = [str(options.program), str(columns), "32", str(options.repeat)]
         result = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         ratios = [a / c for a, c in zip(result["algebra"], result["copy"], strict=True)]
+        halved = [b / a for a, b in zip(result["algebra"], result["algebra_bfloat16"], strict=True)]
         result["ratios"] = ratios
+        result["ratios_bfloat16"] = halved
         results.append(result)
         print(
             f"  32 x {columns:>9,}: {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} - {max(ratios):.2f}), "
             f"{1e3 * statistics.median(result['algebra']):.1f} ms, "
-            f"{2 * result['bytes'] / statistics.median(result['algebra']) / 1e9:.1f} GB/s of P"
+            f"{2 * result['bytes'] / statistics.median(result['algebra']) / 1e9:.1f} GB/s of P; "
+            f"bfloat16 / float32 {statistics.median(halved):.2f} "
+            f"({min(halved):.2f} - {max(halved):.2f})"
         )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")

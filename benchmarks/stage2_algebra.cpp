@@ -1,5 +1,6 @@
 // stage2_algebra COLUMNS COMPONENTS REPEATS: project + BFGS update + back-project against a copy of
-// the same bytes (P is read twice), in pairs; prints one JSON line with the seconds of each pair.
+// the same bytes (P is read twice), and against the same with P in bfloat16, in turn; prints one
+// JSON line with the seconds of each turn.
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -44,14 +45,17 @@ int main(int count, char** values) {
   const std::int64_t components = std::stoll(values[2]);
   const auto basis = torch::randn({components, columns}) / std::sqrt(static_cast<double>(columns));
   const auto gradient = torch::randn({columns});
+  const auto rounded = basis.to(torch::kBFloat16);
   auto copy = torch::empty_like(basis);
   auto h = Eigen::MatrixXd::Identity(components, components).eval();
   algebra(basis, gradient, h);  // warm-up: threads, pages
+  algebra(rounded, gradient, h);
   copy.copy_(basis);
   nlohmann::json result = {
       {"columns", columns}, {"components", components}, {"bytes", basis.nbytes()}};
   for (int i = 0; i < std::stoi(values[3]); ++i) {
     result["algebra"].push_back(seconds_of([&] { algebra(basis, gradient, h); }));
+    result["algebra_bfloat16"].push_back(seconds_of([&] { algebra(rounded, gradient, h); }));
     // The same bytes through memory: P read once and written once is as much as P read twice.
     result["copy"].push_back(seconds_of([&] { copy.copy_(basis); }));
   }

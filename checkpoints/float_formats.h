@@ -4,9 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
-// Other float formats as float32. None refuses a value: what is not finite stays so, and a float64
-// beyond the float32 range becomes an infinity, so that whoever refuses values that are not finite
-// (read_float_tensor, pca::fit, pca::load_basis) refuses these too, saying where they stand.
+// Other float formats as float32, and back to bfloat16. None refuses a value: what is not finite
+// stays so, and a float64 beyond the float32 range becomes an infinity, so that whoever refuses
+// values that are not finite (read_float_tensor, pca::fit, pca::load_basis) refuses these too,
+// saying where they stand.
 namespace dimred::checkpoints {
 
 /// IEEE 754-2008 binary16: sign, 5 bits of exponent, 10 of mantissa. Exact.
@@ -24,6 +25,14 @@ inline float from_half(std::uint16_t bits) {
 /// bfloat16: the upper half of a float32. Exact.
 inline float from_bfloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// To bfloat16, rounded to nearest, ties to even; a NaN stays one.
+inline std::uint16_t to_bfloat(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  const std::uint32_t up = 0x7FFFU + (bits >> 16 & 1U);  // half a unit, less one to an even value
+  return static_cast<std::uint16_t>((nan ? bits | 0x400000U : bits + up) >> 16);
 }
 
 /// binary64, rounded to nearest.

@@ -137,9 +137,16 @@ int descend(const Plan& plan,
                                  setup.own_shard(),
                                  plan.resolved.components,
                                  pca::kBasisTolerance,
-                                 pca_ranks(*setup.communicator));
-    console.line(concat(
-        "basis ", basis.components, " x ", setup.flat.layout.file_size, ", start: ", start.source));
+                                 pca_ranks(*setup.communicator),
+                                 plan.options.basis_dtype);
+    const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
+    console.line(concat("basis ",
+                        basis.components,
+                        " x ",
+                        setup.flat.layout.file_size,
+                        rounded ? " in bfloat16" : "",
+                        ", start: ",
+                        start.source));
     console.line(
         concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
     const stage2::TrainOptions options{

@@ -8,11 +8,10 @@
 
 #include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
-#include "pca/dense.h"
 #include "pca/exchange.h"
-#include "pca/lines.h"
 #include "pca/npy_matrix.h"
 #include "pca/ordered_sum.h"
+#include "pca/orthonormality.h"
 #include "pca/passes.h"
 #include "pca/shard_target.h"
 #include "pca/sidecar.h"
@@ -122,11 +121,13 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
                         j,
                         " holds a value that is not finite at column ",
                         begin + bad.value_or(0));
-    load.target.scatter(begin,
-                        row,
-                        std::span(load.basis.values)
-                            .subspan(static_cast<std::size_t>(j * load.basis.columns),
-                                     static_cast<std::size_t>(load.basis.columns)));
+    const auto scatter = [&](auto& values) {
+      const auto columns = static_cast<std::size_t>(load.basis.columns);
+      load.target.scatter(
+          begin, row, std::span(values).subspan(static_cast<std::size_t>(j) * columns, columns));
+    };
+    load.basis.dtype == BasisDtype::float32 ? scatter(load.basis.values)
+                                            : scatter(load.basis.bfloats);
   }
 }
 
@@ -148,26 +149,6 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   return tiles;
 }
 
-/// max |P P' - I| over all ranks; every thread takes whole panels of columns.
-double measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
-  const Kernels& kernels = select_kernels(KernelSet::automatic);
-  const std::int64_t k = basis.components;
-  const std::int64_t rows = padded(k, kernels.row_unit);
-  const std::int64_t panels = padded(basis.columns, kPanelColumns) / kPanelColumns;
-  std::vector<double> gram =
-      ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
-        Lines<double> panel(static_cast<std::size_t>(rows * kPanelStride));
-        return [&, panel](std::int64_t index, std::span<double> partial) mutable {
-          const std::int64_t begin = index * kPanelColumns;
-          const std::int64_t width = std::min(kPanelColumns, basis.columns - begin);
-          kernels.widen(basis.values.data() + begin, basis.columns, k, width, panel.data());
-          kernels.gram(panel.data(), rows, width, partial.data());
-        };
-      });
-  sum_lower(ranks, gram, k, rows);
-  return identity_error(gram, k, rows);
-}
-
 /// Fills the values of load.basis.
 void load_values(const Load& load, std::int64_t threads) {
   const std::vector<layout::ColumnRange> tiles = tiles_of(load);
@@ -178,7 +159,7 @@ void load_values(const Load& load, std::int64_t threads) {
   });
 }
 
-/// Fills `basis` but for its error; true when the shard is all columns.
+/// Fills `basis`, which has its dtype, but for its error; true when the shard is all columns.
 bool load_columns(const std::filesystem::path& npy,
                   const layout::Layout& layout,
                   const layout::Shard& shard,
@@ -200,7 +181,8 @@ bool load_columns(const std::filesystem::path& npy,
   const ShardTarget target(columns, shard);
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
-  basis.values.resize(static_cast<std::size_t>(basis.components * basis.columns));
+  const auto size = static_cast<std::size_t>(basis.components * basis.columns);
+  basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
   load_values({npy, *matrix, sidecar, target, basis}, threads);
   return target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
 }
@@ -235,9 +217,11 @@ Basis load_basis(const std::filesystem::path& npy,
                  const layout::Shard& shard,
                  std::int64_t components,
                  double tolerance,
-                 const Ranks& ranks) {
+                 const Ranks& ranks,
+                 BasisDtype dtype) {
   const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
   Basis basis;
+  basis.dtype = dtype;
   bool complete = ranks.size > 1;
   agree(ranks, [&] { complete |= load_columns(npy, layout, shard, components, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
@@ -251,7 +235,7 @@ Basis load_basis(const std::filesystem::path& npy,
           basis.orthonormality_error,
           " in '",
           npy.string(),
-          "'");
+          dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");
   return basis;
 }
 

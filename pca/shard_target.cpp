@@ -3,8 +3,23 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <type_traits>
+
+#include "checkpoints/float_formats.h"
 
 namespace dimred::pca {
+namespace {
+
+template <class Value>
+Value stored(float value) {
+  if constexpr (std::is_same_v<Value, float>) {
+    return value;
+  } else {
+    return checkpoints::to_bfloat(value);
+  }
+}
+
+}  // namespace
 
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file) {
@@ -46,21 +61,34 @@ ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shar
 void ShardTarget::scatter(std::int64_t begin,
                           std::span<const float> values,
                           std::span<float> memory) const {
+  scatter_as(begin, values, memory);
+}
+
+void ShardTarget::scatter(std::int64_t begin,
+                          std::span<const float> values,
+                          std::span<std::uint16_t> memory) const {
+  scatter_as(begin, values, memory);
+}
+
+template <class Value>
+void ShardTarget::scatter_as(std::int64_t begin,
+                             std::span<const float> values,
+                             std::span<Value> memory) const {
   const std::int64_t end = begin + std::ssize(values);
   auto part = std::ranges::upper_bound(parts_, begin, {}, [](const Part& p) { return p.file.end; });
   for (; part != parts_.end() && part->file.begin < end; ++part) {
     const std::int64_t first = std::max(begin, part->file.begin) - part->file.begin;
     const std::int64_t last = std::min(end, part->file.end) - part->file.begin;
     const float* from = values.data() + part->file.begin - begin;
-    float* to = memory.data() + part->target;
+    Value* to = memory.data() + part->target;
     if (part->channels == 1 || part->pixels == 1) {
-      std::copy(from + first, from + last, to + first);
+      std::transform(from + first, from + last, to + first, stored<Value>);
       continue;
     }
     const std::int64_t plane = part->channels * part->pixels;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t c = i % plane / part->pixels;
-      to[i / plane * plane + i % part->pixels * part->channels + c] = from[i];
+      to[i / plane * plane + i % part->pixels * part->channels + c] = stored<Value>(from[i]);
     }
   }
 }

@@ -29,6 +29,10 @@ class ShardTarget {
   /// Puts the file columns [begin, begin + values.size()) that the shard needs at their places in
   /// `memory` [columns()].
   void scatter(std::int64_t begin, std::span<const float> values, std::span<float> memory) const;
+  /// Rounded to bfloat16, to nearest, ties to even.
+  void scatter(std::int64_t begin,
+               std::span<const float> values,
+               std::span<std::uint16_t> memory) const;
 
  private:
   struct Part {
@@ -38,6 +42,9 @@ class ShardTarget {
         1;  // channels_last [O, channels, H, W]: file (o, c, p) goes to (o, p, c)
     std::int64_t pixels = 1;
   };
+
+  template <class Value>
+  void scatter_as(std::int64_t begin, std::span<const float> values, std::span<Value> memory) const;
 
   std::vector<Part> parts_;  // by file.begin
   std::vector<layout::ColumnRange> needed_;

@@ -24,6 +24,11 @@ void add_options(OptionTable& table, Options& options) {
             &options.n_component,
             "components k (default: the preset's, or all of a --pca_mat)",
             at_least(1));
+  table.add_choice(
+      "basis_dtype",
+      &options.basis_dtype,
+      "P in memory; bfloat16 is half the memory and half the bytes read a step",
+      {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}});
   table.add_choice("start",
                    &options.start,
                    "weights to start from (preset: the preset's)",

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "pca/basis.h"
 #include "stage2/presets.h"
 #include "support/options.h"
 
@@ -14,6 +15,7 @@ struct Options {
   std::filesystem::path checkpoint;  // run folder, state, snapshot or safetensors
   std::filesystem::path pca_mat;     // reuse this matrix; empty: run the PCA first
   std::filesystem::path snapshots;   // empty: <run folder of checkpoint>/snapshots
+  pca::BasisDtype basis_dtype = pca::BasisDtype::float32;  // of P in memory
   std::string preset = "robust";
   std::optional<double> rho, sigma, gamma, alpha, curvature_floor, relative_curvature_floor;
   std::optional<std::int64_t> trials, n_component;

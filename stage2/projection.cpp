@@ -21,6 +21,13 @@ void require_columns(const torch::Tensor& basis, std::int64_t columns, const cha
 /// PyTorch's current stream, without its CUDA headers: the default stream, which the trainers use.
 void* stream_of(const torch::Tensor& /*tensor*/) { return nullptr; }
 
+/// work(the basis's values), as the kernels take them.
+template <class Work>
+auto with_values(const torch::Tensor& basis, const Work& work) {
+  if (basis.scalar_type() != torch::kBFloat16) return work(basis.const_data_ptr<float>());
+  return work(reinterpret_cast<const std::uint16_t*>(basis.const_data_ptr<c10::BFloat16>()));
+}
+
 std::vector<float> rounded(std::span<const double> values) {
   return {values.begin(), values.end()};
 }
@@ -30,10 +37,11 @@ std::vector<float> rounded(std::span<const double> values) {
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector) {
   require_columns(basis, vector.numel(), "stage2::project");
   const c10::DeviceGuard guard(basis.device());
-  const auto* p = basis.const_data_ptr<float>();
   const auto* v = vector.const_data_ptr<float>();
-  if (basis.is_cuda()) return cuda::project(p, basis.size(0), basis.size(1), v, stream_of(basis));
-  return cpu::project(p, basis.size(0), basis.size(1), v);
+  return with_values(basis, [&](const auto* p) {
+    if (basis.is_cuda()) return cuda::project(p, basis.size(0), basis.size(1), v, stream_of(basis));
+    return cpu::project(p, basis.size(0), basis.size(1), v);
+  });
 }
 
 std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
@@ -50,24 +58,19 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
       " and ",
       second.size());
   const c10::DeviceGuard guard(basis.device());
-  auto one = torch::empty({basis.size(1)}, basis.options());
-  auto two = torch::empty({basis.size(1)}, basis.options());
+  auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
+  auto two = torch::empty_like(one);
   const auto a = rounded(first);
   const auto b = rounded(second);
-  const auto* p = basis.const_data_ptr<float>();
-  if (basis.is_cuda()) {
-    cuda::back_project(p,
-                       k,
-                       basis.size(1),
-                       a.data(),
-                       b.data(),
-                       one.data_ptr<float>(),
-                       two.data_ptr<float>(),
-                       stream_of(basis));
-  } else {
-    cpu::back_project(
-        p, k, basis.size(1), a.data(), b.data(), one.data_ptr<float>(), two.data_ptr<float>());
-  }
+  auto* x = one.data_ptr<float>();
+  auto* y = two.data_ptr<float>();
+  with_values(basis, [&](const auto* p) {
+    if (basis.is_cuda()) {
+      cuda::back_project(p, k, basis.size(1), a.data(), b.data(), x, y, stream_of(basis));
+    } else {
+      cpu::back_project(p, k, basis.size(1), a.data(), b.data(), x, y);
+    }
+  });
   return {one, two};
 }
 

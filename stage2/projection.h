@@ -8,10 +8,11 @@
 
 namespace dimred::stage2 {
 
-/// g_k = P g. basis [k x columns] float32 contiguous, vector [columns] float32, both this rank's
-/// columns on one device; returns [k] float64 partial sums (the caller adds them over ranks).
-/// Deterministic: sums over fixed blocks of columns, added in order, for any number of threads.
-/// Cost: one read of P (4 k columns bytes) and of the vector.
+/// g_k = P g. basis [k x columns] float32 or bfloat16, contiguous, vector [columns] float32, both
+/// this rank's columns on one device; returns [k] float64 partial sums (the caller adds them over
+/// ranks). Deterministic: sums over fixed blocks of columns, added in order, for any number of
+/// threads. bfloat16 is widened as it is read: the result is that of the same values in float32, to
+/// rounding. Cost: one read of P (4 or 2 k columns bytes) and of the vector.
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);
 
 /// (P' first, P' second) [columns] float32 each, from coefficients [k]; ONE read of P.

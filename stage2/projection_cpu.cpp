@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <type_traits>
+
+#include "checkpoints/float_formats.h"
 
 namespace dimred::stage2::cpu {
 namespace {
@@ -13,7 +16,7 @@ namespace {
 constexpr std::int64_t panel = 16384;
 constexpr std::int64_t block = 1024;
 constexpr std::int64_t lanes = 16;
-constexpr std::int64_t rows_at_once = 4;
+constexpr int rows_at_once = 8;  // each pass over them reads and writes both results once
 
 // The loader picks the version for the processor it finds.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -27,19 +30,62 @@ constexpr std::int64_t pieces_of(std::int64_t columns, std::int64_t width) {
   return (columns + width - 1) / width;
 }
 
-DIMRED_VECTOR_VERSIONS float block_dot(const float* a, const float* b, std::int64_t size) {
+/// A value of P as float32, which is exact: bfloat16 is the upper half of one.
+template <class Value>
+[[gnu::always_inline]] inline float widened(Value value) {
+  if constexpr (std::is_same_v<Value, float>) {
+    return value;
+  } else {
+    return checkpoints::from_bfloat(value);
+  }
+}
+
+// Loops over both types of P; each type has its versions for processors below.
+template <class Value>
+[[gnu::always_inline]] inline float dot(const Value* a, const float* b, std::int64_t size) {
   float sums[lanes] = {};
   const auto whole = size / lanes * lanes;
   for (std::int64_t j = 0; j < whole; j += lanes) {
-    for (std::int64_t lane = 0; lane < lanes; ++lane) sums[lane] += a[j + lane] * b[j + lane];
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      sums[lane] += widened(a[j + lane]) * b[j + lane];
   }
   float total = 0;
   for (const float sum : sums) total += sum;
-  for (std::int64_t j = whole; j < size; ++j) total += a[j] * b[j];
+  for (std::int64_t j = whole; j < size; ++j) total += widened(a[j]) * b[j];
   return total;
 }
 
-/// out1 += first' rows, out2 += second' rows, for rows_at_once rows.
+/// out1 += first' rows, out2 += second' rows, for `count` rows.
+template <int count, class Value>
+[[gnu::always_inline]] inline void add(const Value* rows,
+                                       std::int64_t columns,
+                                       const float* first,
+                                       const float* second,
+                                       float* __restrict out1,
+                                       float* __restrict out2,
+                                       std::int64_t size) {
+  for (std::int64_t j = 0; j < size; ++j) {
+    float sum1 = out1[j];
+    float sum2 = out2[j];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float p = widened(rows[i * columns + j]);
+      sum1 += first[i] * p;
+      sum2 += second[i] * p;
+    }
+    out1[j] = sum1;
+    out2[j] = sum2;
+  }
+}
+
+DIMRED_VECTOR_VERSIONS float block_dot(const float* a, const float* b, std::int64_t size) {
+  return dot(a, b, size);
+}
+
+DIMRED_VECTOR_VERSIONS float block_dot(const std::uint16_t* a, const float* b, std::int64_t size) {
+  return dot(a, b, size);
+}
+
+/// For rows_at_once rows.
 DIMRED_VECTOR_VERSIONS void add_rows(const float* rows,
                                      std::int64_t columns,
                                      const float* first,
@@ -47,33 +93,41 @@ DIMRED_VECTOR_VERSIONS void add_rows(const float* rows,
                                      float* __restrict out1,
                                      float* __restrict out2,
                                      std::int64_t size) {
-  for (std::int64_t j = 0; j < size; ++j) {
-    float sum1 = out1[j];
-    float sum2 = out2[j];
-    for (std::int64_t i = 0; i < rows_at_once; ++i) {
-      sum1 += first[i] * rows[i * columns + j];
-      sum2 += second[i] * rows[i * columns + j];
-    }
-    out1[j] = sum1;
-    out2[j] = sum2;
-  }
+  add<rows_at_once>(rows, columns, first, second, out1, out2, size);
+}
+
+DIMRED_VECTOR_VERSIONS void add_rows(const std::uint16_t* rows,
+                                     std::int64_t columns,
+                                     const float* first,
+                                     const float* second,
+                                     float* __restrict out1,
+                                     float* __restrict out2,
+                                     std::int64_t size) {
+  add<rows_at_once>(rows, columns, first, second, out1, out2, size);
 }
 
 DIMRED_VECTOR_VERSIONS void add_row(const float* row,
-                                    float first,
-                                    float second,
+                                    const float* first,
+                                    const float* second,
                                     float* __restrict out1,
                                     float* __restrict out2,
                                     std::int64_t size) {
-  for (std::int64_t j = 0; j < size; ++j) {
-    out1[j] += first * row[j];
-    out2[j] += second * row[j];
-  }
+  add<1>(row, size, first, second, out1, out2, size);
+}
+
+DIMRED_VECTOR_VERSIONS void add_row(const std::uint16_t* row,
+                                    const float* first,
+                                    const float* second,
+                                    float* __restrict out1,
+                                    float* __restrict out2,
+                                    std::int64_t size) {
+  add<1>(row, size, first, second, out1, out2, size);
 }
 
 }  // namespace
 
-std::vector<double> project(const float* basis,
+template <class Value>
+std::vector<double> project(const Value* basis,
                             std::int64_t k,
                             std::int64_t columns,
                             const float* vector) {
@@ -98,7 +152,8 @@ std::vector<double> project(const float* basis,
   return sums;
 }
 
-void back_project(const float* basis,
+template <class Value>
+void back_project(const Value* basis,
                   std::int64_t k,
                   std::int64_t columns,
                   const float* first,
@@ -118,10 +173,20 @@ void back_project(const float* basis,
             rows + i * columns, columns, first + i, second + i, out1 + start, out2 + start, size);
       }
       for (; i < k; ++i) {
-        add_row(rows + i * columns, first[i], second[i], out1 + start, out2 + start, size);
+        add_row(rows + i * columns, first + i, second + i, out1 + start, out2 + start, size);
       }
     }
   });
 }
+
+template std::vector<double> project(const float*, std::int64_t, std::int64_t, const float*);
+template std::vector<double> project(const std::uint16_t*,
+                                     std::int64_t,
+                                     std::int64_t,
+                                     const float*);
+template void back_project(
+    const float*, std::int64_t, std::int64_t, const float*, const float*, float*, float*);
+template void back_project(
+    const std::uint16_t*, std::int64_t, std::int64_t, const float*, const float*, float*, float*);
 
 }  // namespace dimred::stage2::cpu

@@ -35,15 +35,23 @@ class DeviceArray {
   cudaStream_t stream_;
 };
 
+__device__ float widened(float value) { return value; }
+
+/// bfloat16 is the upper half of a float32.
+__device__ float widened(std::uint16_t bits) {
+  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+}
+
 /// partial[chunk, row] = sum over the chunk's columns; grid (chunks, k). Fixed tree: deterministic.
+template <class Value>
 __global__ void project_chunks(
-    const float* basis, long long columns, const float* vector, long long chunk, double* partial) {
-  const float* row = basis + blockIdx.y * columns;
+    const Value* basis, long long columns, const float* vector, long long chunk, double* partial) {
+  const Value* row = basis + blockIdx.y * columns;
   const long long begin = blockIdx.x * chunk;
   const long long end = min(begin + chunk, columns);
   double sum = 0;
   for (long long j = begin + threadIdx.x; j < end; j += threads)
-    sum += static_cast<double>(row[j]) * vector[j];
+    sum += static_cast<double>(widened(row[j])) * vector[j];
   __shared__ double sums[threads];
   sums[threadIdx.x] = sum;
   __syncthreads();
@@ -55,7 +63,8 @@ __global__ void project_chunks(
 }
 
 /// One thread a column: both results from one read of P's column.
-__global__ void back_project_columns(const float* basis,
+template <class Value>
+__global__ void back_project_columns(const Value* basis,
                                      int k,
                                      long long columns,
                                      const float* coefficients,
@@ -69,7 +78,7 @@ __global__ void back_project_columns(const float* basis,
   float a = 0;
   float b = 0;
   for (int i = 0; i < k; ++i) {
-    const float p = basis[i * columns + j];
+    const float p = widened(basis[i * columns + j]);
     a += shared[i] * p;
     b += shared[k + i] * p;
   }
@@ -79,11 +88,13 @@ __global__ void back_project_columns(const float* basis,
 
 }  // namespace
 
-std::vector<double> project(const float* basis,
+template <class Value>
+std::vector<double> project(const Value* basis,
                             std::int64_t k,
                             std::int64_t columns,
                             const float* vector,
                             void* stream_handle) {
+  if (columns == 0) return std::vector<double>(static_cast<std::size_t>(k));  // no empty grids
   auto* stream = static_cast<cudaStream_t>(stream_handle);
   constexpr std::int64_t chunk = 1 << 16;
   const auto chunks = static_cast<unsigned>((columns + chunk - 1) / chunk);
@@ -103,7 +114,8 @@ std::vector<double> project(const float* basis,
   return sums;
 }
 
-void back_project(const float* basis,
+template <class Value>
+void back_project(const Value* basis,
                   std::int64_t k,
                   std::int64_t columns,
                   const float* first,
@@ -114,6 +126,7 @@ void back_project(const float* basis,
   if (k > max_components)
     throw std::invalid_argument("[stage2::cuda] needs at most 128 components, received " +
                                 std::to_string(k));
+  if (columns == 0) return;
   auto* stream = static_cast<cudaStream_t>(stream_handle);
   std::vector<float> host(first, first + k);
   host.insert(host.end(), second, second + k);
@@ -129,5 +142,19 @@ void back_project(const float* basis,
       basis, static_cast<int>(k), columns, coefficients.data(), out1, out2);
   check_call(cudaGetLastError(), "back_project_columns");
 }
+
+template std::vector<double> project(const float*, std::int64_t, std::int64_t, const float*, void*);
+template std::vector<double> project(
+    const std::uint16_t*, std::int64_t, std::int64_t, const float*, void*);
+template void back_project(
+    const float*, std::int64_t, std::int64_t, const float*, const float*, float*, float*, void*);
+template void back_project(const std::uint16_t*,
+                           std::int64_t,
+                           std::int64_t,
+                           const float*,
+                           const float*,
+                           float*,
+                           float*,
+                           void*);
 
 }  // namespace dimred::stage2::cuda

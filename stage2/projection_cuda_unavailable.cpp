@@ -11,7 +11,8 @@ namespace {
 
 }  // namespace
 
-std::vector<double> project(const float* /*basis*/,
+template <class Value>
+std::vector<double> project(const Value* /*basis*/,
                             std::int64_t /*k*/,
                             std::int64_t /*columns*/,
                             const float* /*vector*/,
@@ -19,7 +20,8 @@ std::vector<double> project(const float* /*basis*/,
   unavailable();
 }
 
-void back_project(const float* /*basis*/,
+template <class Value>
+void back_project(const Value* /*basis*/,
                   std::int64_t /*k*/,
                   std::int64_t /*columns*/,
                   const float* /*first*/,
@@ -29,5 +31,19 @@ void back_project(const float* /*basis*/,
                   void* /*stream*/) {
   unavailable();
 }
+
+template std::vector<double> project(const float*, std::int64_t, std::int64_t, const float*, void*);
+template std::vector<double> project(
+    const std::uint16_t*, std::int64_t, std::int64_t, const float*, void*);
+template void back_project(
+    const float*, std::int64_t, std::int64_t, const float*, const float*, float*, float*, void*);
+template void back_project(const std::uint16_t*,
+                           std::int64_t,
+                           std::int64_t,
+                           const float*,
+                           const float*,
+                           float*,
+                           float*,
+                           void*);
 
 }  // namespace dimred::stage2::cuda

@@ -60,8 +60,7 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
                            setup.shards);
   ++position.totals.forward_passes;
   ++position.totals.backward_passes;
-  position.totals.basis_bytes_read +=
-      2 * run.basis.numel() * static_cast<std::int64_t>(sizeof(float));
+  position.totals.basis_bytes_read += 2 * static_cast<std::int64_t>(run.basis.nbytes());
   log.append(position, report);
   run.counts.add(report);
   return result;
@@ -157,6 +156,18 @@ bool resumed(Run& run) {
   return true;
 }
 
+/// P as a tensor. On the CPU it borrows the basis's memory; on a device the host copy is not kept.
+torch::Tensor tensor_of(pca::Basis& basis, const torch::Device& device) {
+  const bool wide = basis.dtype == pca::BasisDtype::float32;
+  void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
+  auto matrix = torch::from_blob(
+      values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
+  if (device.is_cpu()) return matrix;
+  matrix = matrix.to(device);
+  basis = {};
+  return matrix;
+}
+
 void start_fresh(Run& run, const training::Weights& start) {
   training::apply(run.setup, start);
   if (run.options.recalibrate_batchnorm && start.needs_recalibration)
@@ -179,16 +190,10 @@ EpochEnd train(training::Setup& setup,
           cuda::max_components,
           " components on a CUDA device, received ",
           k);
-  // On the CPU the tensor borrows the basis's memory; on a device the host copy is not kept.
-  auto matrix = torch::from_blob(basis.values.data(), {k, basis.columns}, torch::kFloat32);
-  if (!setup.device.is_cpu()) {
-    matrix = matrix.to(setup.device);
-    basis.values = std::vector<float>();
-  }
   const auto own = setup.own_columns(setup.flat.gradient);
   Run run{.setup = setup,
           .folder = folder,
-          .basis = matrix,
+          .basis = tensor_of(basis, setup.device),
           .options = options,
           .console = console,
           .state = {.step = initial_state(k, own)},

@@ -156,6 +156,21 @@ def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp
     execute("dimred", "stage2", *options, "--epochs=2")
 
 
+def test_a_basis_in_bfloat16_halves_what_is_read(stage1: Path, stage2: Path, tmp_path: Path, execute, fails) -> None:
+    options = ["--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--output", tmp_path / "run",
+               "--pca_mat", stage2 / "pca_mat.npy"]  # fmt: skip
+    printed = execute("dimred", "stage2", *options, "--epochs=1", "--basis_dtype=bfloat16")
+    assert "in bfloat16" in printed
+    assert 'basis_dtype = "bfloat16"' in (tmp_path / "run" / "config.toml").read_text()
+    # config.toml tells the two types apart, however close the state's coordinates are.
+    assert "basis_dtype" in fails(2, "stage2", *options, "--epochs=2")
+    execute("dimred", "stage2", *options, "--epochs=2", "--basis_dtype=bfloat16")
+    wide, narrow = rows(stage2)[-1], rows(tmp_path / "run")[-1]
+    assert 2 * int(narrow["basis_bytes_read"]) == int(wide["basis_bytes_read"])
+    # Rounding turns the subspace by 2^-9 rad: other rounding in a chaotic run, not another method.
+    assert float(narrow["train_loss"]) == pytest.approx(float(wide["train_loss"]), rel=0.05)
+
+
 def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
     """Continuing a linear schedule that has come to its end would raise the rate again."""
     short = ["--train_samples=256", "--test_samples=100", "--threads=1", "--output", tmp_path / "run"]

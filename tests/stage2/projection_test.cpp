@@ -5,6 +5,11 @@
 #include <torch/cuda.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <tuple>
+
+#include "checkpoints/float_formats.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -14,32 +19,99 @@ torch::Tensor integers(torch::IntArrayRef shape) {
   return torch::randint(-3, 4, shape, torch::kFloat32);
 }
 
-class ProjectionSizes : public testing::TestWithParam<std::int64_t> {};
+/// Columns and the type of P, which holds small integers exactly either way.
+class ProjectionSizes : public testing::TestWithParam<std::tuple<std::int64_t, torch::ScalarType>> {
+ protected:
+  std::int64_t columns = std::get<0>(GetParam());
+  torch::ScalarType dtype = std::get<1>(GetParam());
+};
 
 TEST_P(ProjectionSizes, ProjectIsExactOnIntegers) {
   torch::manual_seed(1);
-  const auto basis = integers({5, GetParam()});
-  const auto vector = integers({GetParam()});
+  const auto basis = integers({9, columns}).to(dtype);
+  const auto vector = integers({columns});
   const auto expected = basis.to(torch::kFloat64).matmul(vector.to(torch::kFloat64));
   const auto result = project(basis, vector);
-  ASSERT_EQ(result.size(), 5U);
-  for (int i = 0; i < 5; ++i)
+  ASSERT_EQ(result.size(), 9U);
+  for (int i = 0; i < 9; ++i)
     EXPECT_EQ(result[static_cast<std::size_t>(i)], expected[i].item<double>());
 }
 
 TEST_P(ProjectionSizes, BackProjectIsExactOnIntegers) {
   torch::manual_seed(2);
-  const auto basis = integers({5, GetParam()});
-  const std::vector<double> a{1, -2, 3, 0, 2};
-  const std::vector<double> b{0, 1, 1, -4, 2};
-  const auto [first, second] = back_project(basis, a, b);
-  EXPECT_TRUE(torch::equal(first, torch::matmul(torch::tensor(a, torch::kFloat32), basis)));
-  EXPECT_TRUE(torch::equal(second, torch::matmul(torch::tensor(b, torch::kFloat32), basis)));
+  const auto wide = integers({9, columns});
+  const std::vector<double> a{1, -2, 3, 0, 2, -1, 1, 4, -3};
+  const std::vector<double> b{0, 1, 1, -4, 2, 3, -2, 1, 5};
+  const auto [first, second] = back_project(wide.to(dtype), a, b);
+  EXPECT_TRUE(torch::equal(first, torch::matmul(torch::tensor(a, torch::kFloat32), wide)));
+  EXPECT_TRUE(torch::equal(second, torch::matmul(torch::tensor(b, torch::kFloat32), wide)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Columns,
-                         ProjectionSizes,
-                         testing::Values(1, 15, 16, 17, 1023, 1024, 1025, 16384, 16385, 50000));
+INSTANTIATE_TEST_SUITE_P(
+    Columns,
+    ProjectionSizes,
+    testing::Combine(testing::Values(0, 1, 15, 16, 17, 1023, 1024, 1025, 16384, 16385, 50000),
+                     testing::Values(torch::kFloat32, torch::kBFloat16)));
+
+TEST(Projection, OfBfloat16IsThatOfTheRoundedBasisInFloat32) {
+  torch::manual_seed(6);
+  for (const std::int64_t columns : {1, 3, 31, 1027, 16385, 50001}) {
+    const auto basis = torch::randn({11, columns}).to(torch::kBFloat16);
+    const auto wide = basis.to(torch::kFloat32);
+    const auto vector = torch::randn({columns});
+    const auto result = project(basis, vector);
+    const auto expected = project(wide, vector);
+    const auto magnitude = wide.abs().matmul(vector.abs());
+    // The same products; at most ~80 roundings of 6e-8 in each sum, as below.
+    for (int i = 0; i < 11; ++i) {
+      EXPECT_NEAR(result[static_cast<std::size_t>(i)],
+                  expected[static_cast<std::size_t>(i)],
+                  2 * 80 * 6e-8 * magnitude[i].item<double>());
+    }
+    const auto [a, b] = back_project(basis, expected, std::vector<double>(11, 0.3));
+    const auto [c, d] = back_project(wide, expected, std::vector<double>(11, 0.3));
+    EXPECT_EQ(a.scalar_type(), torch::kFloat32);
+    // 11 products and sums a column, in either order.
+    const auto bound = 2 * 22 * 6e-8 * wide.abs().sum(0);
+    const auto largest = torch::tensor(expected).abs().max().item<double>();
+    EXPECT_TRUE(((a - c).abs() <= largest * bound).all().item<bool>()) << columns;
+    EXPECT_TRUE(((b - d).abs() <= 0.3 * bound).all().item<bool>()) << columns;
+  }
+}
+
+TEST(Projection, RoundsToBfloat16AsPyTorchDoes) {
+  // Every upper half, with the lower halves around a tie and around both neighbours.
+  constexpr int halves = 1 << 16;
+  for (const std::uint32_t low : {0U, 1U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU}) {
+    std::vector<float> values(halves);
+    for (std::uint32_t high = 0; high < halves; ++high)
+      values[high] = std::bit_cast<float>(high << 16 | low);
+    const auto expected = torch::tensor(values).to(torch::kBFloat16).view(torch::kInt16);
+    const auto* bits = expected.const_data_ptr<std::int16_t>();
+    for (int i = 0; i < halves; ++i) {
+      const auto value = values[static_cast<std::size_t>(i)];
+      const auto ours = checkpoints::to_bfloat(value);
+      if (std::isnan(value)) {
+        ASSERT_TRUE(std::isnan(checkpoints::from_bfloat(ours)));
+      } else {
+        ASSERT_EQ(ours, static_cast<std::uint16_t>(bits[i])) << value;
+      }
+    }
+  }
+}
+
+TEST(Projection, TakesAnEmptyShardWithoutMemory) {
+  std::vector<float> none;
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const auto basis = torch::from_blob(none.data(), {3, 0}, dtype);
+    EXPECT_EQ(project(basis, torch::empty({0})), std::vector<double>(3));
+    EXPECT_EQ(back_project(basis, std::vector<double>(3), std::vector<double>(3)).first.numel(), 0);
+  }
+}
+
+TEST(Projection, RefusesAnotherType) {
+  EXPECT_ANY_THROW(project(torch::zeros({2, 5}, torch::kHalf), torch::zeros({5})));
+}
 
 TEST(Projection, HasTheSameBitsForAnyNumberOfThreads) {
   // Built without OpenMP, parallel_for is a plain loop and this test would show nothing.
@@ -51,15 +123,17 @@ TEST(Projection, HasTheSameBitsForAnyNumberOfThreads) {
   });
   ASSERT_EQ(thread, (std::array{0, 1}));
   torch::manual_seed(3);
-  const auto basis = torch::randn({32, 100003});
   const auto vector = torch::randn({100003});
-  torch::set_num_threads(1);
-  const auto one = project(basis, vector);
-  torch::set_num_threads(2);
-  EXPECT_EQ(project(basis, vector), one);
-  const auto both = back_project(basis, one, one);
-  torch::set_num_threads(1);
-  EXPECT_TRUE(torch::equal(back_project(basis, one, one).first, both.first));
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const auto basis = torch::randn({32, 100003}).to(dtype);
+    torch::set_num_threads(1);
+    const auto one = project(basis, vector);
+    torch::set_num_threads(2);
+    EXPECT_EQ(project(basis, vector), one);
+    const auto both = back_project(basis, one, one);
+    torch::set_num_threads(1);
+    EXPECT_TRUE(torch::equal(back_project(basis, one, one).first, both.first));
+  }
 }
 
 TEST(Projection, StaysCloseToFloat64OnBadlyScaledInput) {
@@ -88,15 +162,19 @@ TEST(Projection, RefusesAnotherNumberOfColumns) {
 TEST(Projection, CudaEqualsCpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
   torch::manual_seed(5);
-  const auto basis = torch::randn({32, 70001});
-  const auto vector = torch::randn({70001});
-  const auto host = project(basis, vector);
-  const auto device = project(basis.cuda(), vector.cuda());
-  for (std::size_t i = 0; i < host.size(); ++i) EXPECT_NEAR(device[i], host[i], 1e-3);
-  const auto [a, b] = back_project(basis, host, host);
-  const auto [c, d] = back_project(basis.cuda(), host, host);
-  EXPECT_TRUE(torch::allclose(a, c.cpu(), 1e-5, 1e-3));
-  EXPECT_TRUE(torch::allclose(b, d.cpu(), 1e-5, 1e-3));
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    for (const std::int64_t columns : {0, 1, 255, 70001}) {
+      const auto basis = torch::randn({32, columns}).to(dtype);
+      const auto vector = torch::randn({columns});
+      const auto host = project(basis, vector);
+      const auto device = project(basis.cuda(), vector.cuda());
+      for (std::size_t i = 0; i < host.size(); ++i) EXPECT_NEAR(device[i], host[i], 1e-3);
+      const auto [a, b] = back_project(basis, host, host);
+      const auto [c, d] = back_project(basis.cuda(), host, host);
+      EXPECT_TRUE(torch::allclose(a, c.cpu(), 1e-5, 1e-3));
+      EXPECT_TRUE(torch::allclose(b, d.cpu(), 1e-5, 1e-3));
+    }
+  }
 }
 
 }  // namespace

@@ -46,6 +46,20 @@ TEST(Step, ResidualMomentumMovesWhatLiesOutside) {
   EXPECT_LT((problem.weights - 1).abs().max().item<float>(), 1e-3);
 }
 
+TEST(Step, IsTheSameWithTheSameBasisInBfloat16) {
+  Quadratic wide;
+  Quadratic narrow;
+  narrow.basis = narrow.basis.to(torch::kBFloat16);  // zeros and ones: exact
+  auto state = initial_state(2, wide.weights);
+  auto other = initial_state(2, narrow.weights);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(wide.take(state, preset("robust").step).loss,
+              narrow.take(other, preset("robust").step).loss);
+  }
+  EXPECT_TRUE(torch::equal(wide.weights, narrow.weights));
+  EXPECT_EQ(other.residual_momentum.scalar_type(), torch::kFloat32);
+}
+
 TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
   Quadratic problem;
   auto state = initial_state(2, problem.weights);
