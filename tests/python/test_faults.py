@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faults import compare, damage, kills, poison, prefixes, writes
 from faults.known import reason_of
-from faults.launch import Build, Call, Command, Ended, Running
+from faults.launch import TIMEOUTS, Build, Call, Command, Ended, Running
 from faults.workplace import NAMES, Case, Workplace, generator
 
 SEED = int(os.environ.get("DIMRED_FAULT_SEED", "1"))
@@ -141,7 +141,7 @@ def test_the_notice_of_a_dead_rank_is_measured(tmp_path: Path, monkeypatch) -> N
     ended = running.wait()
     assert ended.killed and ended.code == 1
     assert 0.4 < ended.notice < 5
-    assert ended.errors == [f"{rank} of 3: rank 1 is gone stage1 --heartbeat_timeout=2" for rank in (0, 2)]
+    assert ended.errors == [f"{rank} of 3: rank 1 is gone stage1 {' '.join(TIMEOUTS)}" for rank in (0, 2)]
 
 
 def test_plans_repeat_with_their_seed(place: Workplace) -> None:

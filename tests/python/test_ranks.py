@@ -113,7 +113,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: 
         ends[ranks] = vectors(run)
     for ranks in (1, 2):
         for name in ("weights", "momentum" if stage == "stage1" else "residual_momentum"):
-            assert distance(ends[3][name], ends[ranks][name]) < (1e-4 if name == "weights" else 1e-2)
+            assert distance(ends[3][name], ends[ranks][name]) < (1e-3 if name == "weights" else 5e-2)
 
 
 @pytest.mark.parametrize("policy", ["averaged", "rank0", "synchronized"])
