@@ -119,8 +119,8 @@ double stage2_passes(const Model& model, bool joint) {
   // alpha m 2, P'd minus it 3.
   const std::int64_t algebra = 14 + (joint ? 5 : 0);
   // distributed/process_group.cpp: the received parts are added in rank order, 3 each, after the
-  // own one is copied 2; each all-gather copies the own part 2.
-  const std::int64_t exchange = ranks == 1 ? 0 : 3 * (ranks - 1) + 2 + (joint ? 2 : 4);
+  // own one is copied 2, and their sum is copied out 2; each all-gather copies the own part 2.
+  const std::int64_t exchange = ranks == 1 ? 0 : 3 * (ranks - 1) + 4 + (joint ? 2 : 4);
   return model.passes_seconds(whole, algebra + exchange);
 }
 
@@ -156,12 +156,13 @@ MemoryCost stage1_memory(const Model& model) {
   return {.whole_vectors = vectors, .whole = vectors * model.vector_bytes()};
 }
 
-/// w, g and the start of the search; with several ranks the parts that the reduce-scatter received,
-/// which its result keeps alive, and each gathered vector. Own: m, P'd, P'g_k, and with `joint` the
-/// direction; alone, a gathered vector is the own one.
+/// w, g and the start of the search; with several ranks each gathered vector (the parts that the
+/// reduce-scatter receives are gone before). Own: m, P'd, P'g_k, with `joint` the direction, and
+/// with several ranks the reduced gradient; alone, a gathered vector is the own one.
 MemoryCost stage2_memory(const Model& model, bool joint) {
-  const std::int64_t vectors = 3 + (model.ranks() == 1 ? 0 : 1 + (joint ? 1 : 2));
-  const std::int64_t own = joint ? 4 : 3;
+  const bool several = model.ranks() > 1;
+  const std::int64_t vectors = 3 + (several ? (joint ? 1 : 2) : 0);
+  const std::int64_t own = (joint ? 4 : 3) + (several ? 1 : 0);
   return {.whole_vectors = vectors,
           .whole = vectors * model.vector_bytes(),
           .shared = model.basis_bytes() + own * model.own_bytes(),

@@ -9,7 +9,7 @@
 // docs/scaling.md says what is counted and what is assumed.
 namespace dimred::scaling {
 
-enum class BasisType { float32, bfloat16 };  // the programs hold float32
+enum class BasisType { float32, bfloat16 };
 
 /// The network and the method.
 struct Problem {

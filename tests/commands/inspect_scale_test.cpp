@@ -44,7 +44,7 @@ TEST(InspectScale, LinesHaveNoBlanksAtTheirEnd) {
 TEST(InspectScale, SaysWhereTheDesignBreaks) {
   const auto outcome =
       dimred_program("inspect --scale M=70e9 R=1024 memory=141e9 seconds=10 disk=1e12");
-  for (const auto* part : {"breaks: memory: stage 2 takes 1.4 TB a rank",
+  for (const auto* part : {"breaks: memory: stage 2 takes 1.1 TB a rank",
                            "no number of ranks fits",
                            "breaks: nodes: ",
                            "breaks: disk: "})
