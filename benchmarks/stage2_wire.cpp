@@ -3,6 +3,8 @@
 // all-reduce of the gradient, then each rank broadcasts its part of both back-projections as whole
 // vectors, 2 R in all), round by round. Rank 0 prints one JSON line: seconds of each round, and
 // bytes a rank sends, averaged over ranks.
+#include <torch/utils.h>
+
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
