@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = []
-    print("MindSpore's wire (all-reduce + 2 R broadcasts) / a whole step of ours: bytes a rank sends, seconds")
+    print("MindSpore's wire (all-reduce + 2 R broadcasts) / a whole step of ours: bytes a rank sends, speed")
     for ranks in options.ranks:
         done = run_ranks(options.program, [options.columns, options.components, options.rounds], ranks)
         if any(done.codes):
@@ -38,8 +38,8 @@ def main() -> None:
             ratios = [b / a for a, b in zip(result["seconds"][scheme], theirs, strict=True)]
             print(
                 f"  {ranks} ranks, {scheme:<7}: bytes 1/{result['bytes']['mindspore'] / result['bytes'][scheme]:.2f}, "
-                f"seconds 1/{statistics.median(ratios):.1f} ({min(ratios):.1f} - {max(ratios):.1f}), "
-                f"{1e3 * statistics.median(result['seconds'][scheme]):.1f} ms"
+                f"{statistics.median(ratios):.1f} times as fast ({min(ratios):.1f} - {max(ratios):.1f}), "
+                f"{1e3 * statistics.median(result['seconds'][scheme]):.1f} ms a step"
             )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")

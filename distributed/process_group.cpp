@@ -60,7 +60,7 @@ class ProcessGroup final : public Communicator {
 
   torch::Tensor all_gather(const torch::Tensor& own,
                            const std::vector<layout::Shard>& shards) override {
-    const auto there = staged(own);
+    auto there = staged(own);
     std::int64_t size = 0;
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());

@@ -1,6 +1,7 @@
 #include "models/batch_norm.h"
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
 namespace dimred::models {
 namespace {
@@ -21,7 +22,8 @@ struct Statistics {
 
 Statistics global_statistics(const torch::Tensor& x, const SumOverRanks& sum_over_ranks) {
   const auto channels = x.size(1);
-  const auto count = static_cast<double>(x.numel() / channels);
+  const auto pixels = x.numel() / channels;
+  const auto count = static_cast<double>(pixels);
   auto sums = torch::zeros({2 * channels + 1}, x.options().dtype(torch::kFloat64));
   if (count > 0) {
     // Sums about the local mean, so that float32 values of a large mean lose nothing.
@@ -39,6 +41,12 @@ Statistics global_statistics(const torch::Tensor& x, const SumOverRanks& sum_ove
   return result;
 }
 
+/// Keeps the sum alive as long as a graph that needs it in its backward pass.
+struct HeldSum : torch::CustomClassHolder {
+  explicit HeldSum(SumOverRanks sum) : over_ranks(std::move(sum)) {}
+  SumOverRanks over_ranks;
+};
+
 /// y = weight (x - mean) / sqrt(variance + eps) + bias with statistics that depend on all ranks' x.
 struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
   static torch::Tensor forward(AutogradContext* context,
@@ -47,12 +55,13 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
                                const torch::Tensor& bias,
                                const Statistics& statistics,
                                double eps,
-                               const SumOverRanks* sum_over_ranks) {
+                               const SumOverRanks& sum_over_ranks) {
     const auto mean = statistics.mean.to(torch::kFloat32);
     const auto scale = (statistics.variance + eps).rsqrt().to(torch::kFloat32);
     context->save_for_backward({x, weight, mean, scale});
     context->saved_data["count"] = statistics.count;
-    context->saved_data["sum"] = reinterpret_cast<std::int64_t>(sum_over_ranks);
+    context->saved_data["sum"] =
+        torch::IValue::make_capsule(torch::make_intrusive<HeldSum>(sum_over_ranks));
     const auto normal = (x.to(torch::kFloat32) - per_channel(mean)) * per_channel(scale);
     return (normal * per_channel(weight) + per_channel(bias)).to(x.scalar_type());
   }
@@ -66,9 +75,8 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
     const auto bias_gradient = gradient.sum(over_pixels);
     const auto weight_gradient = (gradient * normal).sum(over_pixels);
     auto sums = torch::cat({bias_gradient, weight_gradient}).to(torch::kFloat64);
-    const auto* sum = reinterpret_cast<const SumOverRanks*>(
-        context->saved_data["sum"].toInt());  // NOLINT(performance-no-int-to-ptr)
-    (*sum)(sums);
+    const auto held = context->saved_data["sum"].toCapsule();
+    static_cast<const HeldSum&>(*held).over_ranks(sums);
     const auto means = (sums / context->saved_data["count"].toDouble()).to(torch::kFloat32);
     const auto x_gradient =
         per_channel(weight * scale) * (gradient - per_channel(means.narrow(0, 0, channels)) -
@@ -90,7 +98,7 @@ torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& input) {
     running_mean.lerp_(statistics.mean.to(torch::kFloat32), momentum);
     running_var.lerp_((statistics.variance * unbiased).to(torch::kFloat32), momentum);
   }
-  return GlobalNorm::apply(input, weight, bias, statistics, options.eps(), &sum_over_ranks);
+  return GlobalNorm::apply(input, weight, bias, statistics, options.eps(), sum_over_ranks);
 }
 
 }  // namespace dimred::models
