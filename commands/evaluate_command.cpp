@@ -1,10 +1,13 @@
 #include <iomanip>
+#include <span>
 
 #include "checkpoints/state.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "distributed/agreement.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
 #include "training/weights.h"
@@ -47,6 +50,12 @@ std::string line(const char* what, const training::Score& score) {
 int score(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load(setup, options.weights);
+  const auto digest_of = [](const std::vector<float>& values) {
+    return digest(std::as_bytes(std::span(values)));
+  };
+  distributed::require_agreement(
+      *ranks.communicator,
+      {{"the weights", concat(digest_of(weights.values), ' ', digest_of(weights.buffers))}});
   training::apply(setup, weights);
   const bool recalibrate =
       weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
@@ -89,6 +98,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   training::resolve(options.common, place.size);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks("dimred evaluate", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
+    require_same_options(ranks, table);
     return score(options, ranks);
   });
 }

@@ -11,6 +11,7 @@
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
+#include "support/version.h"
 
 namespace dimred::commands {
 namespace {
@@ -29,7 +30,8 @@ class End {
       while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     if (rank_ == failure.speaker) {
-      const auto whose = failure.rank == rank_ ? "" : concat("rank ", failure.rank, " ");
+      const bool named = failure.rank >= 0 && failure.rank != rank_;
+      const auto whose = named ? concat("rank ", failure.rank, " ") : "";
       report(name_, whose + failure.text, failure.exit_code);
       // Who serves the store stays until the others have read it.
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -67,7 +69,7 @@ int with_ranks(const std::string& name,
                const launch::ConnectOptions& options,
                bool on_gpu,
                const std::function<int(const distributed::Ranks&)>& work) {
-  if (place.size == 1) return work(distributed::alone());
+  if (place.size == 1) return work(distributed::alone(place));
   End end(name, place.rank);
   distributed::Ranks ranks;
   try {
@@ -90,7 +92,8 @@ int with_ranks(const std::string& name,
 
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
   const std::set<std::string> own{"threads", "prefetch", "quiet"};
-  distributed::Facts facts;
+  // Another build may make its collectives in another order.
+  distributed::Facts facts{{"the program", concat(version(), ", revision ", revision())}};
   for (const auto& row : table.rows()) {
     if (!own.contains(row.name)) facts.emplace_back(row.name, row.show());
   }

@@ -64,6 +64,32 @@ int report(const std::string& name, const std::string& text, int code) {
   return code;
 }
 
+namespace {
+
+struct Ending {
+  std::string text;
+  int code = exit_environment;
+};
+
+/// What the exception under way means for the caller.
+Ending ending() {
+  try {
+    throw;
+  } catch (const std::invalid_argument& error) {
+    return {error.what(), exit_caller};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {describe(error)};
+  } catch (const std::bad_alloc&) {
+    return {"not enough memory"};
+  } catch (const std::exception& error) {
+    return {error.what()};
+  } catch (...) {
+    return {"unknown exception"};
+  }
+}
+
+}  // namespace
+
 int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse) {
   const bool speaks = is_rank_0();
   try {
@@ -71,20 +97,11 @@ int run(const std::string& name, const std::function<int()>& command, const Refu
     const int code = command();
     flush_output();
     return code;
-  } catch (const std::invalid_argument& error) {
-    if (!speaks) {
-      if (refuse) refuse(error.what());
-      return exit_caller;
-    }
-    return report(name, error.what(), exit_caller);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(name, describe(error), exit_environment);
-  } catch (const std::bad_alloc&) {
-    return report(name, "not enough memory", exit_environment);
-  } catch (const std::exception& error) {
-    return report(name, error.what(), exit_environment);
   } catch (...) {
-    return report(name, "unknown exception", exit_environment);
+    const auto [text, code] = ending();
+    if (speaks || !refuse) report(name, text, code);
+    if (refuse) refuse(text);
+    return code;
   }
 }
 

@@ -11,13 +11,13 @@ constexpr int exit_success = 0;
 constexpr int exit_environment = 1;  // a file, a device, memory, or a bug of ours
 constexpr int exit_caller = 2;       // bad input; nothing was written
 
-/// What a rank other than 0 does about arguments that it cannot use.
+/// How a rank that cannot start tells the others, which wait for it.
 using Refusal = std::function<void(const std::string& text)>;
 
 /// Runs `command` and returns its exit code; an exception becomes the one line
 /// "NAME: error: TEXT" on standard error and 2 for std::invalid_argument, else 1. Standard output
 /// that cannot be written (a full disk behind a pipe) is an error too. Ranks other than 0 print
-/// nothing; what is wrong with their arguments goes to `refuse`, because rank 0 says the same.
+/// nothing; with `refuse`, the text goes there, and rank 0 says it.
 int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse = {});
 
 /// Says "NAME: error: TEXT" (its first line, made printable) on standard error; returns `code`.

@@ -27,7 +27,7 @@ OptionTable scale_table(ScaleOptions& options) {
   table.add_choice(
       "basis",
       &problem.basis,
-      "P in memory; the programs hold float32",
+      "P in memory, as --basis_dtype of stage 2",
       {{"float32", scaling::BasisType::float32}, {"bfloat16", scaling::BasisType::bfloat16}});
   table.add("optimizer_vectors", &problem.optimizer_vectors, "of stage 1", between(0, 16));
   table.add("number_bytes", &problem.number_bytes, "of a weight or gradient", between(1, 4));

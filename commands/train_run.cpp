@@ -1,6 +1,5 @@
 #include "commands/train_run.h"
 
-#include "checkpoints/atomic_file.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "training/signals.h"
@@ -37,20 +36,10 @@ std::vector<std::string> adopt_run(OptionTable& table,
 
 namespace {
 
-fs::path mark_of(const training::RunFolder& folder) { return folder.path() / ".stopped"; }
-
-void mark_stopped(const distributed::Ranks& ranks, const training::RunFolder& folder) {
-  if (ranks.place.rank == 0 && ranks.place.launcher == "torchrun")
-    checkpoints::write_file_atomically(mark_of(folder), ranks.place.run_id + "\n");
-}
-
-/// True on every rank when torchrun starts anew what a signal stopped. Its first start takes an
-/// earlier mark away, so that a mark is always of the same torchrun.
-bool stopped_before(const distributed::Ranks& ranks, const training::RunFolder& folder) {
+/// True on every rank when torchrun starts anew what a signal stopped.
+bool stopped_before(const distributed::Ranks& ranks) {
   const auto answer = distributed::on_rank_0(*ranks.communicator, [&]() -> std::string {
-    if (ranks.place.restarts > 0) return fs::exists(mark_of(folder)) ? "yes" : "no";
-    fs::remove(mark_of(folder));
-    return "no";
+    return distributed::was_stopped(ranks.place) ? "yes" : "no";
   });
   return answer == "yes";
 }
@@ -77,7 +66,7 @@ int train_run(const distributed::Ranks& ranks,
               Console& console,
               const std::function<training::EpochEnd()>& train) {
   constexpr int stopped = 143;
-  if (stopped_before(ranks, folder)) {
+  if (stopped_before(ranks)) {
     console.line("stopped by a signal before this restart; a new start goes on from here");
     return stopped;
   }
@@ -88,7 +77,7 @@ int train_run(const distributed::Ranks& ranks,
     const nlohmann::json details{{"traffic", traffic(*setup.communicator)}};
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
-    mark_stopped(ranks, folder);
+    if (ranks.place.rank == 0) distributed::mark_stopped(ranks.place);
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {

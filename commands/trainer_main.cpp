@@ -34,15 +34,20 @@ int dispatch(const std::vector<std::string>& arguments) {
   throw std::invalid_argument("[dimred-train] needs stage1, stage2 or evaluate, received " + name);
 }
 
+void tell_the_ranks(const std::string& text) {
+  dimred::launch::Place place;
+  try {
+    place = dimred::launch::discover();
+  } catch (const std::invalid_argument&) {  // nobody can be found in such an environment
+  }
+  if (place.size > 1) dimred::distributed::refuse(place, text);
+}
+
 }  // namespace
 
 int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
   const auto name = arguments.empty() ? "dimred" : "dimred " + arguments.front();
   return run(
-      name,
-      [&] { return dispatch(arguments); },
-      [](const std::string& text) {
-        dimred::distributed::refuse(dimred::launch::discover(), text);
-      });
+      name, [&] { return dispatch(arguments); }, tell_the_ranks);
 }

@@ -21,16 +21,17 @@ struct Ranks {
   void leave();
 };
 
-/// One rank, whatever the environment says.
-Ranks alone();
+/// One rank: every collective is a no-op.
+Ranks alone(const launch::Place& place = {});
 
-/// Rank 0 has said it already.
+/// Another rank (rank 0, as a rule) has said it already.
 class SaidByRank0 : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Tells rank 0, where it waits for this rank to come, that it cannot.
+/// Tells rank 0, where it waits for this rank to come, that it cannot; rank 0 tells all that wait
+/// for it. Takes up to three seconds.
 void refuse(const launch::Place& place, const std::string& reason);
 
 /// Meets the other ranks. `on_failure` is called from another thread, once, when a rank has died,
@@ -40,5 +41,10 @@ Ranks connect(const launch::Place& place,
               const launch::ConnectOptions& options,
               bool on_gpu,
               const std::function<void(const Failure&)>& on_failure);
+
+/// A note in the store of torchrun's agent, which lives as long as the torchrun command: a signal
+/// has stopped the ranks, and a restart of them must end at once. Without an agent: nothing, false.
+void mark_stopped(const launch::Place& place);
+bool was_stopped(const launch::Place& place);
 
 }  // namespace dimred::distributed

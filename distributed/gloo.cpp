@@ -9,10 +9,12 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place) {
   using c10d::ProcessGroupGloo;
   const std::chrono::milliseconds timeout(static_cast<std::int64_t>(place.timeout * 1000));
   auto options = ProcessGroupGloo::Options::create(timeout);
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
-  options->devices.push_back(interface != nullptr
-                                 ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                 : ProcessGroupGloo::createDeviceForHostname(place.address));
+  const char* given = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
+  const std::string interfaces = given == nullptr ? "" : given;
+  const auto first = interfaces.substr(0, interfaces.find(','));  // c10d takes a list
+  options->devices.push_back(first.empty()
+                                 ? ProcessGroupGloo::createDeviceForHostname(place.address)
+                                 : ProcessGroupGloo::createDeviceForInterface(first));
   return c10::make_intrusive<ProcessGroupGloo>(place.store, place.rank, place.size, options);
 }
 

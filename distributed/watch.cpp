@@ -1,5 +1,6 @@
 #include "distributed/watch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,12 +10,15 @@
 namespace dimred::distributed {
 namespace {
 
-constexpr auto period = std::chrono::seconds(1);
 constexpr auto failure_key = "failure";
 constexpr std::int64_t gone = std::int64_t{1} << 60;  // beats of a rank that has left
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::chrono::duration<double> period_of(double timeout) {
+  return std::chrono::duration<double>(timeout > 0 ? std::min(1.0, timeout / 4) : 1.0);
 }
 
 std::string beat_key(int rank) { return "beat" + std::to_string(rank); }
@@ -37,16 +41,17 @@ Failure decode(const std::vector<std::uint8_t>& bytes) {
 }  // namespace
 
 Watch::Watch(c10::intrusive_ptr<c10d::Store> store,
-             int rank,
-             int size,
-             double timeout,
+             const WatchOptions& options,
              std::function<void(const Failure&)> on_failure)
     : store_(std::move(store)),
-      rank_(rank),
-      size_(size),
-      timeout_(timeout),
+      rank_(options.rank),
+      size_(options.size),
+      speaks_of_store_(options.speaks_of_store),
+      agent_store_(options.agent_store),
+      period_(period_of(options.timeout)),
+      timeout_(options.timeout),
       on_failure_(std::move(on_failure)),
-      pulses_(static_cast<std::size_t>(size), Pulse{.beats = -1, .since = now()}),
+      pulses_(static_cast<std::size_t>(options.size), Pulse{.beats = -1, .since = now()}),
       last_round_(now()) {
   watcher_ = std::thread([this] { keep_watch(); });
   if (timeout_ > 0) timer_ = std::thread([this] { look_after_the_store(); });
@@ -70,11 +75,11 @@ void Watch::keep_watch() {
     try {
       beat();
     } catch (const std::exception&) {
-      notice({.rank = 0, .text = "is gone, and with it the store", .speaker = 1});
+      notice(store_failure("is gone"));
     }
     last_round_ = now();
     lock.lock();
-    changed_.wait_for(lock, period, [this] { return stopping_ || failure_.has_value(); });
+    changed_.wait_for(lock, period_, [this] { return stopping_ || failure_.has_value(); });
   }
 }
 
@@ -82,12 +87,10 @@ void Watch::keep_watch() {
 void Watch::look_after_the_store() {
   std::unique_lock lock(mutex_);
   while (!stopping_ && !failure_) {
-    changed_.wait_for(lock, period, [this] { return stopping_ || failure_.has_value(); });
-    if (stopping_ || failure_ || now() - last_round_ < timeout_ + 1) continue;
+    changed_.wait_for(lock, period_, [this] { return stopping_ || failure_.has_value(); });
+    if (stopping_ || failure_ || now() - last_round_ < timeout_ + period_.count()) continue;
     lock.unlock();
-    notice({.rank = 0,
-            .text = concat("has not answered for ", timeout_.load(), " s (it keeps the store)"),
-            .speaker = 1});
+    notice(store_failure(concat("has not answered for ", timeout_.load(), " s")));
     lock.lock();
   }
 }
@@ -106,6 +109,14 @@ void Watch::beat() {
   }
   if (failure) notice(*failure);
   for (const auto& [other, count] : beats) look_after(other, count);
+}
+
+Failure Watch::store_failure(const std::string& what) const {
+  constexpr int nobody = -1;
+  return {.rank = agent_store_ ? nobody : 0,
+          .text = agent_store_ ? concat("torchrun's store ", what)
+                               : concat(what, ", and with it the store that the ranks meet in"),
+          .speaker = speaks_of_store_ ? rank_ : nobody};
 }
 
 void Watch::look_after(int other, std::int64_t beats) {
@@ -135,7 +146,7 @@ void Watch::notice(const Failure& failure) {
 Failure Watch::report(const Failure& failure) {
   try {
     // The watcher may hang in a request to a store that does not answer any more.
-    const std::unique_lock lock(store_mutex_, period);
+    const std::unique_lock lock(store_mutex_, std::chrono::seconds(1));
     if (!lock.owns_lock()) return failure;
     return decode(store_->compareSet(failure_key, {}, encode(failure)));
   } catch (const std::exception&) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -14,13 +15,22 @@ namespace dimred::distributed {
 
 /// What ends all ranks.
 struct Failure {
-  int rank = 0;      // the one that failed
+  int rank = 0;      // the one that failed; -1: none of them
   std::string text;  // why
   int exit_code = 1;
   int speaker = 0;  // the rank that says so
 };
 
-/// Watches over the ranks through the store: each gives a sign of life every second, rank 0 looks
+struct WatchOptions {
+  int rank = 0;
+  int size = 1;
+  double timeout = 6;            // seconds without a sign of life that are a death; 0: never
+  bool speaks_of_store = false;  // says it when the store is gone
+  bool agent_store = false;      // torchrun's agent keeps the store, else rank 0
+};
+
+/// Watches over the ranks through the store: each gives a sign of life every second (a
+/// quarter of a shorter timeout), rank 0 looks
 /// after all the others and they after rank 0. A rank that died or was stopped (its process, not
 /// its sockets) is noticed after `timeout` seconds and two periods, whatever the main threads are
 /// doing; no clocks are compared. Cost: three small requests a second and rank; rank 0 reads R
@@ -29,9 +39,7 @@ class Watch {
  public:
   /// `store` is used by the watch alone. `on_failure` runs in the watch's thread.
   Watch(c10::intrusive_ptr<c10d::Store> store,
-        int rank,
-        int size,
-        double timeout,
+        const WatchOptions& options,
         std::function<void(const Failure&)> on_failure);
   /// Without leave() the others will find this rank silent.
   ~Watch();
@@ -60,12 +68,15 @@ class Watch {
   void keep_watch();
   void look_after_the_store();
   void beat();
+  Failure store_failure(const std::string& what) const;
   void look_after(int other, std::int64_t beats);
   std::optional<Failure> published();
   void notice(const Failure& failure);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_, size_;
+  bool speaks_of_store_, agent_store_;
+  std::chrono::duration<double> period_;
   std::atomic<double> timeout_;
   std::function<void(const Failure&)> on_failure_;
   std::vector<Pulse> pulses_;

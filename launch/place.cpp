@@ -57,7 +57,6 @@ Place of_torchrun(const Lookup& variable) {
   found.address = text_of(variable, "MASTER_ADDR").value_or("");
   found.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   found.run_id = text_of(variable, "TORCHELASTIC_RUN_ID").value_or("");
-  found.restarts = number_or(variable, "TORCHELASTIC_RESTART_COUNT", 0);
   if (found.size > 1) {
     require(!found.address.empty(), where, "needs MASTER_ADDR beside WORLD_SIZE, which is not set");
     found.port = number_of(variable, "MASTER_PORT");
@@ -99,20 +98,19 @@ Place of_mpirun(const Lookup& variable) {
   return found;
 }
 
-/// Tasks of srun's step. Without SLURM_STEP_NUM_TASKS the process may be sbatch's own, which is one
-/// whatever the job's SLURM_NTASKS; a meeting point in the environment says that it is not.
+/// Tasks of srun's step. A process without SLURM_STEP_NUM_TASKS is sbatch's own, which is one
+/// whatever the job's SLURM_NTASKS.
 std::optional<int> srun_tasks(const Lookup& variable) {
-  if (!text_of(variable, "SLURM_PROCID")) return std::nullopt;
-  if (text_of(variable, "SLURM_STEP_NUM_TASKS")) return number_of(variable, "SLURM_STEP_NUM_TASKS");
-  if (text_of(variable, "SLURM_NTASKS") && text_of(variable, "MASTER_ADDR"))
-    return number_of(variable, "SLURM_NTASKS");
-  return std::nullopt;
+  if (!text_of(variable, "SLURM_PROCID") || !text_of(variable, "SLURM_STEP_NUM_TASKS"))
+    return std::nullopt;
+  return number_of(variable, "SLURM_STEP_NUM_TASKS");
 }
 
 Place found_in(const Lookup& variable) {
   if (text_of(variable, "RANK") || text_of(variable, "WORLD_SIZE")) return of_torchrun(variable);
-  if (const auto tasks = srun_tasks(variable)) return of_srun(variable, *tasks);
+  // mpirun starts its daemons with srun, and its ranks inherit the daemon's SLURM variables.
   if (text_of(variable, "OMPI_COMM_WORLD_SIZE")) return of_mpirun(variable);
+  if (const auto tasks = srun_tasks(variable)) return of_srun(variable, *tasks);
   return {};
 }
 

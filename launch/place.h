@@ -16,18 +16,17 @@ struct Place {
   int port = 0;                   // of the store that rank 0, or torchrun's agent, serves
   bool agent_store = false;       // torchrun's agent serves it, rank 0 must not
   std::string run_id;             // torchrun's
-  int restarts = 0;               // how often torchrun has started the ranks anew
 };
 
 /// An environment variable by name; nullptr when it is not set.
 using Lookup = std::function<const char*(const char*)>;
 
-/// Rank and size from the variables of torchrun (RANK, WORLD_SIZE, ...), srun (SLURM_PROCID,
-/// SLURM_STEP_NUM_TASKS, ...) or Open MPI (OMPI_COMM_WORLD_RANK, ...), in this order; without any,
-/// rank 0 of 1. srun and mpirun give no meeting point: MASTER_ADDR and MASTER_PORT where they are
-/// set, else the first host of SLURM_STEP_NODELIST, or this machine where all ranks are on it, and
-/// a port by the job's number. A process that sbatch, not srun, started is alone. Throws
-/// std::invalid_argument for a variable that is missing or no number (names it).
+/// Rank and size from the variables of torchrun (RANK, WORLD_SIZE, ...), Open MPI
+/// (OMPI_COMM_WORLD_RANK, ...) or srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...), in this order;
+/// without any, rank 0 of 1. srun and mpirun give no meeting point: MASTER_ADDR and MASTER_PORT
+/// where they are set, else the first host of SLURM_STEP_NODELIST, or this machine where all ranks
+/// are on it, and a port by the job's number. A process that sbatch, not srun, started is alone.
+/// Throws std::invalid_argument for a variable that is missing or no number (names it).
 Place discover(const Lookup& variable);
 
 /// discover() in this process's environment.

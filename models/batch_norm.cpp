@@ -90,6 +90,7 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
 torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& input) {
   if (!is_training() || !sum_over_ranks) return torch::nn::BatchNorm2dImpl::forward(input);
   const auto statistics = global_statistics(input.detach(), sum_over_ranks);
+  if (statistics.count == 0) return input;  // no rank has a sample in this pass
   {
     const torch::NoGradGuard no_grad;
     num_batches_tracked.add_(1);

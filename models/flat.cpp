@@ -1,5 +1,6 @@
 #include "models/flat.h"
 
+#include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::models {
@@ -99,6 +100,11 @@ void from_file(const layout::Layout& layout, std::span<const float> file, torch:
 std::vector<float> to_vector(const torch::Tensor& values) {
   const auto host = values.detach().cpu().contiguous();
   return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
+}
+
+std::string digest_of(const torch::Tensor& values) {
+  const auto host = values.detach().cpu();
+  return digest({static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()});
 }
 
 std::vector<std::int64_t> to_integers(const torch::Tensor& values) {

@@ -34,6 +34,9 @@ void from_file(const layout::Layout& layout, std::span<const float> file, torch:
 /// A flat host copy of any contiguous float32 / int64 vector, and back.
 std::vector<float> to_vector(const torch::Tensor& values);
 std::vector<std::int64_t> to_integers(const torch::Tensor& values);
+
+/// XXH3-128 of a contiguous tensor's bytes, in memory order.
+std::string digest_of(const torch::Tensor& values);
 void assign(torch::Tensor& target, std::span<const float> values);
 void assign(torch::Tensor& target, std::span<const std::int64_t> values);
 

@@ -36,7 +36,9 @@ double trial_loss(Run& run, const training::Step& step) {
   const auto counters = flat.counters.clone();
   const auto loss = training::loss_only(run.setup, step.batch, step.key).mean_loss();
   ++run.state.position.totals.forward_passes;
-  if (!run.options.trial_batchnorm_moving) {
+  if (run.options.trial_batchnorm_moving) {
+    training::share_running_statistics(run.setup);
+  } else {
     flat.buffers.copy_(buffers);
     flat.counters.copy_(counters);
   }

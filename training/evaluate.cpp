@@ -43,14 +43,19 @@ void recalibrate_batchnorm(Setup& setup) {
   const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
+  std::array<double, 1> batches{};
   while (auto batch = loader.next()) {
     if (batch->count() == 0 && !synchronized) continue;
+    ++batches[0];
     setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);
     loader.recycle(std::move(*batch));
   }
   setup.objective->set_batchnorm_momentum(torch_default_momentum);
+  if (setup.communicator->size() == 1) return;
+  setup.flat.buffers.mul_(batches[0]);  // the mean over batches, a rank's may be fewer
   setup.communicator->all_reduce(setup.flat.buffers);
-  setup.flat.buffers.div_(setup.communicator->size());
+  setup.communicator->all_reduce(batches);
+  setup.flat.buffers.div_(batches[0]);
 }
 
 void add_scores(Setup& setup, CurveRow& row) {

@@ -49,7 +49,8 @@ struct Sums {
   }
 };
 
-/// After every step, so that a state saved in the middle of an epoch changes nothing.
+}  // namespace
+
 void share_running_statistics(Setup& setup) {
   auto& communicator = *setup.communicator;
   if (communicator.size() == 1 || setup.flat.buffers.numel() == 0) return;
@@ -67,8 +68,6 @@ void share_running_statistics(Setup& setup) {
   }
 }
 
-}  // namespace
-
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,
@@ -85,6 +84,7 @@ BatchResult loss_and_gradient(Setup& setup,
     sums.add(evaluation);
   }
   if (buckets != nullptr) buckets->start_rest();
+  // After every step, so that a state saved in the middle of an epoch changes nothing.
   share_running_statistics(setup);
   return sums.reduced(setup);
 }

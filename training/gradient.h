@@ -32,6 +32,9 @@ BatchResult loss_and_gradient(Setup& setup,
                               ForwardKey key,
                               GradientBuckets* buckets = nullptr);
 
+/// BatchNorm's running statistics of all ranks become one, by the setup's policy.
+void share_running_statistics(Setup& setup);
+
 /// The same function without gradient: at the same weights it returns the same loss bit for bit.
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 

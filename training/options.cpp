@@ -77,12 +77,18 @@ void add_loss_options(OptionTable& table, models::LossOptions& options) {
                     {"mindspore", models::SmoothingForm::mindspore}});
 }
 
+namespace {
+
+constexpr double largest_batch = 1 << 30;
+
+}  // namespace
+
 void add_compute_options(OptionTable& table, RunOptions& options) {
   table.group("Run");
   table.add("batch_size",
             &options.batch_size,
             "samples per rank and step (default: 64, or global_batch_size / ranks)",
-            at_least(1));
+            between(1, largest_batch));
   table.add("gradient_accumulation",
             &options.gradient_accumulation,
             "passes that a rank's batch of a step is split into, to save memory",
@@ -105,7 +111,7 @@ void add_run_options(OptionTable& table, RunOptions& options) {
             &options.global_batch_size,
             "samples per step over all ranks (default: batch_size x ranks, with which it must "
             "agree)",
-            at_least(1));
+            between(1, largest_batch));
   table.add("seed",
             &options.seed,
             "of initial weights, sample order, augmentation and split",

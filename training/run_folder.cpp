@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 /// far.
 /// The batch of a rank follows from the global one and the ranks.
 constexpr std::array free_options{"epochs",
+                                  "gradient_accumulation",
                                   "threads",
                                   "prefetch",
                                   "quiet",
@@ -82,6 +83,7 @@ void refuse_other_configuration(const fs::path& folder,
             earlier,
             ", received ",
             value,
+            key == "global_batch_size" ? " (batch_size x ranks unless given)" : "",
             "; choose another --output");
   }
 }

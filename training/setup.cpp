@@ -188,7 +188,8 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   distributed::require_agreement(*setup.communicator,
                                  {{"the training data", setup.train->description()},
                                   {"the test data", setup.test->description()},
-                                  {"the layout", setup.flat.layout.hash}});
+                                  {"the layout", setup.flat.layout.hash},
+                                  {"the weights drawn", models::digest_of(setup.flat.weights)}});
   return setup;
 }
 

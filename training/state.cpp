@@ -57,9 +57,8 @@ checkpoints::State network_state(const Setup& setup,
 
 void require_equal_weights(const Setup& setup, const Position& position) {
   if (setup.communicator->size() == 1) return;
-  const auto host = setup.flat.weights.detach().cpu();
-  const auto* bytes = static_cast<const std::byte*>(host.const_data_ptr());
-  const auto all = setup.communicator->gather(digest({bytes, host.nbytes()}));
+  const auto all = setup.communicator->gather(
+      concat(models::digest_of(setup.flat.weights), ' ', models::digest_of(setup.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
                         "training",

@@ -16,10 +16,12 @@ struct Watches {
   explicit Watches(int size, double timeout) : told(static_cast<std::size_t>(size)) {
     for (int rank = 0; rank < size; ++rank) {
       list.push_back(
-          std::make_unique<Watch>(store, rank, size, timeout, [this, rank](const auto& f) {
-            const std::lock_guard lock(mutex);
-            told[static_cast<std::size_t>(rank)].push_back(f);
-          }));
+          std::make_unique<Watch>(store,
+                                  WatchOptions{.rank = rank, .size = size, .timeout = timeout},
+                                  [this, rank](const auto& f) {
+                                    const std::lock_guard lock(mutex);
+                                    told[static_cast<std::size_t>(rank)].push_back(f);
+                                  }));
     }
   }
   std::size_t told_to(std::size_t rank) {

@@ -33,7 +33,6 @@ TEST(Place, OfTorchrun) {
                                {"MASTER_PORT", "29500"},
                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                {"TORCHELASTIC_RUN_ID", "abc"},
-                               {"TORCHELASTIC_RESTART_COUNT", "2"},
                                {"SLURM_PROCID", "0"},  // torchrun inside a SLURM job
                                {"SLURM_STEP_NUM_TASKS", "2"}});
   EXPECT_EQ(place.rank, 5);
@@ -44,7 +43,6 @@ TEST(Place, OfTorchrun) {
   EXPECT_EQ(place.port, 29500);
   EXPECT_TRUE(place.agent_store);
   EXPECT_EQ(place.run_id, "abc");
-  EXPECT_EQ(place.restarts, 2);
   EXPECT_EQ(place.launcher, "torchrun");
 }
 
@@ -74,6 +72,8 @@ TEST(Place, OfSrunWithNothingElse) {
 
 TEST(Place, OfABatchScriptIsOneRank) {
   EXPECT_EQ(place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).size, 1);
+  EXPECT_EQ(place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"MASTER_ADDR", "node1"}}).size,
+            1);
 }
 
 TEST(Place, OfMpirunOnOneMachine) {

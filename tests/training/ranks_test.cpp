@@ -78,6 +78,15 @@ TEST_P(Parts, SynchronizedBatchNormIsThatOfTheWholeBatch) {
   EXPECT_TRUE(torch::allclose(bias_gradient, whole.bias_gradient, 1e-4, 1e-4));
 }
 
+TEST(SynchronizedBatchNorm, APassWithoutAnySampleChangesNothing) {
+  models::BatchNorm2d norm(5);
+  norm->sum_over_ranks = [](torch::Tensor&) {};
+  auto nothing = torch::empty({0, 5, 3, 3}).requires_grad_();
+  norm->forward(nothing).sum().backward();
+  EXPECT_TRUE(torch::equal(norm->running_mean, torch::zeros({5})));
+  EXPECT_TRUE(torch::equal(norm->running_var, torch::ones({5})));
+}
+
 layout::Layout layout_of(const std::vector<std::int64_t>& sizes) {
   std::vector<layout::Parameter> table;
   for (const auto size : sizes) {
@@ -229,14 +238,19 @@ TEST(Agreement, NamesTheFactAndTheRank) {
   EXPECT_EQ(named, 3);
 }
 
-TEST(EqualWeights, NamesTheRankThatWentApart) {
+class EqualWeights : public testing::TestWithParam<bool> {};
+
+TEST_P(EqualWeights, NamesTheRankThatWentApart) {
+  const bool in_buffers = GetParam();
   std::atomic<int> named = 0;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     training::Setup setup;  // testing::Test has a name like it
     setup.communicator = {&communicator, [](auto*) {}};
     setup.flat.weights = torch::ones({10});
+    setup.flat.buffers = torch::ones({4});
     require_equal_weights(setup, {.step = 5});
-    if (communicator.rank() == 2) setup.flat.weights[3] += 1e-7;
+    auto& vector = in_buffers ? setup.flat.buffers : setup.flat.weights;
+    if (communicator.rank() == 2) vector[3] += 1e-6;
     try {
       require_equal_weights(setup, {.step = 6});
     } catch (const std::runtime_error& error) {
@@ -249,6 +263,10 @@ TEST(EqualWeights, NamesTheRankThatWentApart) {
   });
   EXPECT_EQ(named, 3);
 }
+
+INSTANTIATE_TEST_SUITE_P(Vector, EqualWeights, testing::Bool(), [](const auto& one) {
+  return one.param ? "buffers" : "weights";
+});
 
 TEST(OnRank0, GivesTheTextOrTheErrorToAll) {
   std::atomic<int> refused = 0;

@@ -1,0 +1,98 @@
+#include "distributed/connect.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace dimred::distributed {
+namespace {
+
+/// The store that torchrun's agent serves while its ranks come and go; ranks are threads here.
+class Connect : public testing::Test {
+ protected:
+  launch::Place place(int rank, int size = 2) const {
+    return {.rank = rank,
+            .size = size,
+            .local_rank = rank,
+            .local_size = size,
+            .launcher = "torchrun",
+            .address = "127.0.0.1",
+            .port = server_->getPort(),
+            .agent_store = true,
+            .run_id = "job"};
+  }
+
+  /// The sum of (rank + 1) over all ranks, or what connect threw.
+  static std::string start(const launch::Place& place, double timeout) {
+    launch::ConnectOptions options;
+    options.rendezvous_timeout = timeout;
+    try {
+      auto ranks = connect(place, options, /*on_gpu=*/false, [](const Failure&) {});
+      std::vector<double> values{place.rank + 1.0};
+      ranks.communicator->all_reduce(values);
+      ranks.leave();
+      return std::to_string(static_cast<int>(values[0]));
+    } catch (const SaidByRank0& error) {
+      return std::string("said: ") + error.what();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+  std::future<std::string> start_later(int rank, double timeout = 20) const {
+    return std::async(std::launch::async, start, place(rank), timeout);
+  }
+
+ private:
+  static c10d::TCPStoreOptions serving() {
+    c10d::TCPStoreOptions options;
+    options.port = 0;
+    options.isServer = true;
+    options.waitWorkers = false;
+    return options;
+  }
+  c10::intrusive_ptr<c10d::TCPStore> server_ =
+      c10::make_intrusive<c10d::TCPStore>("127.0.0.1", serving());
+};
+
+TEST_F(Connect, RanksMeetAgainInTheStoreOfEarlierStarts) {
+  for (int round = 0; round < 2; ++round) {
+    auto other = start_later(1);
+    EXPECT_EQ(start(place(0), 20), "3");
+    EXPECT_EQ(other.get(), "3");
+    // Of the next start one rank comes alone and dies: what it left must not stand for it later.
+    EXPECT_NE(start(place(0), 0.2).find("these have not come"), std::string::npos);
+  }
+}
+
+TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
+  for (const int unable : {0, 1}) {
+    auto other = start_later(1 - unable);
+    refuse(place(unable), "no such checkpoint");
+    const auto text = other.get();
+    EXPECT_NE(text.find("rank " + std::to_string(unable) + ": no such checkpoint"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.starts_with("said: "), unable == 0);  // else rank 0 itself has to say it
+  }
+  auto other = start_later(1);
+  EXPECT_EQ(start(place(0), 20), "3");  // the refusals were of another start
+  EXPECT_EQ(other.get(), "3");
+}
+
+TEST_F(Connect, AMarkOutlivesTheRanksInTheAgentsStore) {
+  EXPECT_FALSE(was_stopped(place(0)));
+  mark_stopped(place(0));
+  EXPECT_TRUE(was_stopped(place(0)));
+  EXPECT_TRUE(was_stopped(place(0, 1)));  // also one rank alone
+  auto other_job = place(0);
+  other_job.run_id = "another";
+  EXPECT_FALSE(was_stopped(other_job));
+  auto by_hand = place(0);
+  by_hand.agent_store = false;
+  EXPECT_FALSE(was_stopped(by_hand));
+}
+
+}  // namespace
+}  // namespace dimred::distributed
