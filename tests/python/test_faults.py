@@ -35,21 +35,21 @@ def check(cases: Iterable[Case]) -> None:
 
 
 def test_killed_runs_end_the_same(place: Workplace) -> None:
-    check(kills.cases(place, 10, SEED))
+    check(kills.cases(place, 6, SEED))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_failing_calls_end_with_one_line(name: str, place: Workplace) -> None:
-    check(writes.cases(place, 5, (name,)))
+    check(writes.cases(place, 4, (name,)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prefix_of_the_saves_can_be_taken_up(name: str, place: Workplace) -> None:
-    check(prefixes.cases(place, 6, (name,)))
+    check(prefixes.cases(place, 4, (name,)))
 
 
 def test_damaged_files_are_noticed(place: Workplace) -> None:
-    check(damage.cases(place, 25, 1, SEED))
+    check(damage.cases(place, 15, 1, SEED))
 
 
 def test_what_is_not_finite_is_not_saved(place: Workplace) -> None:

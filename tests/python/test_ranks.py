@@ -78,7 +78,7 @@ def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
         assert int(now["wire_bytes"]) > 0
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [3])
 def test_stage2_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
     """50 steps: line searches take the same trials unless rounding decides one."""
     one, several = runs("stage2", 1), runs("stage2", ranks)
@@ -146,7 +146,7 @@ def wait_for_training(run: Path, processes: list[subprocess.Popen]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGUSR1, 143), (signal.SIGINT, 130)])
 def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp_path: Path, dimred: Path) -> None:
     run = tmp_path / "run"
     with started(dimred, [*LONG, "--output", run], 3) as processes:
@@ -197,8 +197,7 @@ def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
         assert '"ranks": 2' in (tmp_path / launcher / "manifest.json").read_text()
 
 
-@pytest.mark.parametrize("dead", [0, 2])
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(("stop", "dead"), [(signal.SIGKILL, 2), (signal.SIGSTOP, 0)])
 def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path: Path, dimred: Path) -> None:
     run = tmp_path / "run"
     with started(dimred, [*LONG, "--output", run], 3) as processes:
