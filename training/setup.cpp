@@ -144,7 +144,7 @@ torch::Device parse_device(const std::string& text, int local_rank) {
                         "training::device",
                         "no CUDA device was found for --device ",
                         text);
-    const auto count = static_cast<int>(torch::cuda::device_count());
+    const int count = static_cast<unsigned char>(torch::cuda::device_count());
     if (!device.has_index()) device.set_index(static_cast<torch::DeviceIndex>(local_rank % count));
     return device;
   } catch (const c10::Error&) {
