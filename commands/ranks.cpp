@@ -47,9 +47,8 @@ class End {
 };
 
 Failure failure_of(int rank, const std::exception& error) {
-  const bool callers = dynamic_cast<const std::invalid_argument*>(&error) != nullptr;
-  return {
-      .rank = rank, .text = error.what(), .exit_code = callers ? exit_caller : exit_environment};
+  const auto [text, code] = ending_of(error);
+  return {.rank = rank, .text = text, .exit_code = code};
 }
 
 /// A collective fails because of somebody else: who that is, the watch will know.
@@ -59,7 +58,10 @@ Failure cause_of(distributed::Ranks& ranks, double patience, const std::exceptio
     ranks.watch->suspect();
     if (const auto cause = ranks.watch->failure(patience)) return *cause;
   }
-  return ranks.watch->report(failure);
+  auto standing = ranks.watch->report(failure);
+  // What all have agreed to throw is nobody's alone, whoever reported it first.
+  if (standing.text == failure.text) standing.rank = failure.rank;
+  return standing;
 }
 
 }  // namespace

@@ -64,31 +64,14 @@ int report(const std::string& name, const std::string& text, int code) {
   return code;
 }
 
-namespace {
-
-struct Ending {
-  std::string text;
-  int code = exit_environment;
-};
-
-/// What the exception under way means for the caller.
-Ending ending() {
-  try {
-    throw;
-  } catch (const std::invalid_argument& error) {
+Ending ending_of(const std::exception& error) {
+  if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr)
     return {error.what(), exit_caller};
-  } catch (const std::filesystem::filesystem_error& error) {
-    return {describe(error)};
-  } catch (const std::bad_alloc&) {
-    return {"not enough memory"};
-  } catch (const std::exception& error) {
-    return {error.what()};
-  } catch (...) {
-    return {"unknown exception"};
-  }
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return {describe(*file)};
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return {"not enough memory"};
+  return {error.what()};
 }
-
-}  // namespace
 
 int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse) {
   const bool speaks = is_rank_0();
@@ -97,11 +80,13 @@ int run(const std::string& name, const std::function<int()>& command, const Refu
     const int code = command();
     flush_output();
     return code;
-  } catch (...) {
-    const auto [text, code] = ending();
+  } catch (const std::exception& error) {
+    const auto [text, code] = ending_of(error);
     if (speaks || !refuse) report(name, text, code);
     if (refuse) refuse(text);
     return code;
+  } catch (...) {
+    return report(name, "unknown exception", exit_environment);
   }
 }
 

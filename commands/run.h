@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +11,13 @@ namespace dimred::commands {
 constexpr int exit_success = 0;
 constexpr int exit_environment = 1;  // a file, a device, memory, or a bug of ours
 constexpr int exit_caller = 2;       // bad input; nothing was written
+
+/// What an exception means for the caller.
+struct Ending {
+  std::string text;
+  int code = exit_environment;
+};
+Ending ending_of(const std::exception& error);
 
 /// How a rank that cannot start tells the others, which wait for it.
 using Refusal = std::function<void(const std::string& text)>;

@@ -40,9 +40,10 @@ int number_or(const Lookup& variable, const char* name, int otherwise) {
   return text_of(variable, name) ? number_of(variable, name) : otherwise;
 }
 
-/// MASTER_PORT, else one of 20000 ports by the job, so that two jobs on a machine rarely meet.
+/// MASTER_PORT, else one of 20000 ports by the job, so that two jobs on a machine rarely meet;
+/// below those that Linux gives out to whoever asks for any (32768 and up).
 int port_of(const Lookup& variable, const std::string& job) {
-  constexpr int first = 20000;
+  constexpr int first = 12000;
   constexpr std::size_t count = 20000;
   const int other = first + static_cast<int>(std::hash<std::string>{}(job) % count);
   return number_or(variable, "MASTER_PORT", other);
@@ -75,9 +76,9 @@ Place of_srun(const Lookup& variable, int size) {
   const auto nodes = text_of(variable, "SLURM_STEP_NODELIST");
   const auto master = text_of(variable, "MASTER_ADDR");
   found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
-  found.port = port_of(variable,
-                       text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
-                           text_of(variable, "SLURM_STEP_ID").value_or(""));
+  found.run_id = text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
+                 text_of(variable, "SLURM_STEP_ID").value_or("");
+  found.port = port_of(variable, found.run_id);
   return found;
 }
 
@@ -93,8 +94,8 @@ Place of_mpirun(const Lookup& variable) {
       where,
       "needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several machines");
   found.address = master.value_or("127.0.0.1");
-  const auto job = text_of(variable, "PMIX_NAMESPACE");
-  found.port = port_of(variable, job.value_or(""));
+  found.run_id = text_of(variable, "PMIX_NAMESPACE").value_or("");
+  found.port = port_of(variable, found.run_id);
   return found;
 }
 

@@ -31,7 +31,7 @@ def rate(run: Run) -> float:
 
 
 def wire_per_step(run: Run) -> float:
-    """Bytes that rank 0 sent per optimiser step, evaluations included."""
+    """Bytes that rank 0 sent per optimiser step, evaluations not included."""
     last = run.curve.iloc[-1]
     return float(last["wire_bytes"]) / max(1.0, float(last["step"]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -42,7 +43,7 @@ class Host:
 def hosts() -> Iterator[list[Host]]:
     """Gone again afterwards; skipped where this user may not make any."""
     mark = f"{os.getpid() % 100000}"
-    pair = [Host(f"dimred{mark}{end}", f"d{mark}{end}", f"10.213.77.{index + 1}") for index, end in enumerate("ab")]
+    pair = [Host(f"dimred{mark}{end}", f"d{mark}{end}", f"192.168.177.{index + 1}") for index, end in enumerate("ab")]
     with ExitStack() as undo:
         try:
             for host in pair:
@@ -59,13 +60,26 @@ def hosts() -> Iterator[list[Host]]:
         yield pair
 
 
-def run_on(hosts: list[Host], program: Path, arguments: list[object]) -> Ended:
+@pytest.fixture
+def names(hosts) -> Iterator[str]:
+    """Each host knows its own name as 127.0.1.1, as Debian sets it up; gives the first one's name."""
+    folders = [Path("/etc/netns") / host.namespace for host in hosts]
+    with ExitStack() as undo:
+        for own, folder in enumerate(folders):
+            lines = [f"{'127.0.1.1' if i == own else host.address} node{i}" for i, host in enumerate(hosts)]
+            folder.mkdir(parents=True)
+            undo.callback(shutil.rmtree, folder)
+            (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        yield "node0"
+
+
+def run_on(hosts: list[Host], program: Path, arguments: list[object], master: str = "") -> Ended:
     """One rank a host."""
     port = free_port()
     processes = []
     for rank, host in enumerate(hosts):
         place = environment_of(rank, len(hosts), port)
-        place |= {"MASTER_ADDR": hosts[0].address, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        place |= {"MASTER_ADDR": master or hosts[0].address, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
         processes.append(subprocess.Popen([*host.command(), str(program), *map(str, arguments)], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **place}))  # fmt: skip
     try:
@@ -90,3 +104,9 @@ def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path
         assert counted > 5e6
         # Headers, acknowledgements, the rendezvous and the signs of life come on top.
         assert counted < sent < 1.03 * counted, (counted, sent)
+
+
+def test_hosts_that_know_themselves_as_loopback_meet(hosts, names: str, tmp_path: Path, binaries: Path) -> None:
+    arguments = ["stage1", "--train_samples=200", "--test_samples=50", "--global_batch_size=100", "--threads=1"]
+    done = run_on(hosts, binaries / "dimred", [*arguments, "--epochs=1", "--output", tmp_path / "run"], names)
+    assert done.codes == [0, 0], done.errors

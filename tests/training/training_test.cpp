@@ -58,7 +58,8 @@ struct DropoutNet final : models::Network {
   torch::nn::Linear fc{nullptr};
 };
 
-Setup toy_setup(models::Precision precision, std::shared_ptr<models::Network> network = nullptr) {
+Setup toy_setup(models::Precision precision,
+                const std::shared_ptr<models::Network>& network = nullptr) {
   torch::manual_seed(3);
   Setup setup;
   setup.communicator = distributed::single_rank();
@@ -193,6 +194,7 @@ class Files : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
+  void start(const std::string& config) const { const RunFolder folder(folder_, config, *ranks_); }
   std::filesystem::path folder_;
   std::unique_ptr<distributed::Communicator> ranks_ = distributed::single_rank();
 };
@@ -224,11 +226,10 @@ TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
 }
 
 TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
-  RunFolder(folder_, "seed = 1\nepochs = 2\nmodel = \"convnet\"\n", *ranks_);
-  RunFolder(
-      folder_, "seed = 1\nepochs = 5\nmodel = \"convnet\"\n", *ranks_);  // longer: taken up again
+  start("seed = 1\nepochs = 2\nmodel = \"convnet\"\n");
+  start("seed = 1\nepochs = 5\nmodel = \"convnet\"\n");  // longer: taken up again
   try {
-    RunFolder(folder_, "seed = 1\nepochs = 5\nmodel = \"resnet20\"\n", *ranks_);
+    start("seed = 1\nepochs = 5\nmodel = \"resnet20\"\n");
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""),
@@ -238,25 +239,25 @@ TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
 }
 
 TEST_F(Files, RunFolderRefusesADamagedConfiguration) {
-  RunFolder(folder_, "seed = 1\n", *ranks_);
+  start("seed = 1\n");
   EXPECT_EQ(read_config(folder_), "seed = 1\n");
   const auto size = std::filesystem::file_size(folder_ / "config.toml");
   std::fstream(folder_ / "config.toml").seekp(static_cast<std::streamoff>(size) - 2).put('3');
   EXPECT_THROW(read_config(folder_), std::runtime_error);
-  EXPECT_THROW(RunFolder(folder_, "seed = 3\n", *ranks_), std::runtime_error);
+  EXPECT_THROW(start("seed = 3\n"), std::runtime_error);
 }
 
 TEST_F(Files, RunFolderStartsWhereAKilledStartLeftItsTemporaryFile) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "config.toml.tmp") << "seed";
-  RunFolder(folder_, "seed = 1\n", *ranks_);
+  start("seed = 1\n");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "config.toml.tmp"));
 }
 
 TEST_F(Files, RunFolderRefusesForeignFiles) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "thesis.txt") << "precious";
-  EXPECT_THROW(RunFolder(folder_, "seed = 1\n", *ranks_), std::invalid_argument);
+  EXPECT_THROW(start("seed = 1\n"), std::invalid_argument);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "config.toml"));
 }
 
