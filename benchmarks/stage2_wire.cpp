@@ -99,7 +99,7 @@ int main(int count, char** values) {
   auto& ranks = *all.communicator;
   auto problem = make_problem(std::stoll(values[1]), std::stoll(values[2]), ranks);
   const auto own = problem.basis.size(1);
-  auto state = stage2::initial_state(problem.basis.size(0), torch::zeros({own}));
+  auto state = stage2::initial_state(problem.basis, torch::zeros({own}));
   nlohmann::json result{{"ranks", ranks.size()}, {"columns", problem.weights.numel()}};
   for (int round = -1; round < std::stoi(values[3]); ++round) {  // the first warms up
     if (round == 0) result["seconds"].clear();

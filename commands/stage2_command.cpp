@@ -1,5 +1,4 @@
 #include "checkpoints/atomic_file.h"
-#include "checkpoints/list_files.h"
 #include "checkpoints/state.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
@@ -8,10 +7,12 @@
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
 #include "pca/fit.h"
-#include "stage2/train.h"
+#include "stage2/options.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/signals.h"
+#include "training/snapshot_mean.h"
+#include "training/soup.h"
 
 namespace dimred::commands {
 namespace {
@@ -43,24 +44,29 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
   return adopt_run(table, run, plan.common);
 }
 
-training::Weights start_weights(const training::Setup& setup, const Plan& plan) {
+/// The weights, and the forward passes that choosing them has cost.
+struct Beginning {
+  training::Weights weights;
+  training::Totals before;
+};
+
+Beginning start_weights(training::Setup& setup, const Plan& plan) {
   const auto& options = plan.options;
   switch (plan.resolved.start) {
     case stage2::Start::mean:
-      return training::mean_of_snapshots(setup, options.snapshots);
-    case stage2::Start::first: {
-      const auto files = checkpoints::list_files(options.snapshots, {".h5"});
-      require(!files.empty(),
-              "stage2",
-              "start = first: ",
-              options.snapshots.string(),
-              " holds no snapshots");
-      return training::load_weights(setup, files.front());
+      return {training::mean_of_snapshots(setup, options.snapshots, options.start_latest), {}};
+    case stage2::Start::soup: {
+      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest);
+      const auto batches = soup.images_evaluated / setup.global_batch_size;
+      return {std::move(soup.weights), {.forward_passes = batches}};
     }
+    case stage2::Start::first:
+      return {training::load_weights(setup, training::snapshot_files(options.snapshots).front()),
+              {}};
     case stage2::Start::file:
-      return training::load_weights(setup, options.start_file);
+      return {training::load_weights(setup, options.start_file), {}};
     default:
-      return training::load_weights(setup, options.checkpoint);
+      return {training::load_weights(setup, options.checkpoint), {}};
   }
 }
 
@@ -82,12 +88,13 @@ void require_same_start(const distributed::Ranks& ranks,
                         const fs::path& basis,
                         const training::Weights& start) {
   if (ranks.place.size == 1) return;
-  const auto sidecar = fs::path(basis).replace_extension(".json");
-  distributed::require_agreement(
-      *ranks.communicator,
-      {{"the projection matrix", fingerprint(basis)},
-       {"the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none"},
-       {"the start weights", digest(std::as_bytes(std::span(start.values)))}});
+  distributed::Facts facts{{"the start weights", digest(std::as_bytes(std::span(start.values)))}};
+  if (!basis.empty()) {
+    const auto sidecar = fs::path(basis).replace_extension(".json");
+    facts.emplace_back("the projection matrix", fingerprint(basis));
+    facts.emplace_back("the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none");
+  }
+  distributed::require_agreement(*ranks.communicator, facts);
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
@@ -119,44 +126,53 @@ fs::path basis_file(const Plan& plan,
   return file;
 }
 
+/// Own columns of P; no components without a subspace.
+pca::Basis load_subspace(const Plan& plan,
+                         const training::Setup& setup,
+                         const fs::path& file,
+                         Console& console) {
+  if (file.empty()) {
+    console.line("no subspace");
+    return {};
+  }
+  auto basis = pca::load_basis(file,
+                               setup.flat.layout,
+                               setup.own_shard(),
+                               plan.resolved.components,
+                               pca::kBasisTolerance,
+                               pca_ranks(*setup.communicator),
+                               plan.options.basis_dtype);
+  const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
+  console.line(concat("basis ",
+                      basis.components,
+                      " x ",
+                      setup.flat.layout.file_size,
+                      rounded ? " in bfloat16" : ""));
+  return basis;
+}
+
 int descend(const Plan& plan,
             const distributed::Ranks& ranks,
             const std::string& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
-  const auto start = start_weights(setup, plan);
+  const auto [start, before] = start_weights(setup, plan);
   const training::RunFolder folder(plan.common.run.output, config, *ranks.communicator);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
-    const auto file = basis_file(plan, setup, folder, console);
+    const bool subspace = plan.resolved.basis != stage2::BasisKind::none;
+    const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
     require_same_start(ranks, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
-    auto basis = pca::load_basis(file,
-                                 setup.flat.layout,
-                                 setup.own_shard(),
-                                 plan.resolved.components,
-                                 pca::kBasisTolerance,
-                                 pca_ranks(*setup.communicator),
-                                 plan.options.basis_dtype);
-    const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
-    console.line(concat("basis ",
-                        basis.components,
-                        " x ",
-                        setup.flat.layout.file_size,
-                        rounded ? " in bfloat16" : "",
-                        ", start: ",
-                        start.source));
+    auto basis = load_subspace(plan, setup, file, console);
+    console.line("start: " + start.source);
     console.line(
         concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
-    const stage2::TrainOptions options{
-        .epochs = plan.common.run.epochs,
-        .method = plan.options.preset,
-        .step = plan.resolved.step,
-        .trial_batchnorm_moving = plan.options.trial_batchnorm_moving,
-        .recalibrate_batchnorm = plan.options.recalibrate_batchnorm,
-        .keep_checkpoints = plan.options.keep_checkpoints};
-    return stage2::train(setup, folder, std::move(basis), start, options, console);
+    auto options = plan.resolved.train;
+    options.epochs = plan.common.run.epochs;
+    return stage2::train(
+        setup, folder, stage2::subspace_of(basis, setup), start, before, options, console);
   });
 }
 
@@ -166,8 +182,8 @@ int stage2_command(const std::vector<std::string>& arguments) {
   Plan plan;
   plan.common.run.epochs = 2;
   OptionTable table("dimred stage2",
-                    "Line-searched quasi-Newton descent in the subspace of a projection matrix.");
-  training::add_run_options(table, plan.common.run);
+                    "Descent in the subspace of a projection matrix, and its baselines.");
+  training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);

@@ -133,7 +133,10 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
       run.console,
       label,
       [&](const training::Step& step) { return train_step(run, step); },
-      [&] { save_snapshot_if_due(run); });
+      [&] {
+        save_snapshot_if_due(run);
+        return true;
+      });
   if (end == training::EpochEnd::stopped) {
     save_state(run);
     return end;

@@ -27,6 +27,8 @@ const char* name(UpdateOutcome outcome) {
       return "updated";
     case UpdateOutcome::skipped:
       return "skipped";
+    case UpdateOutcome::damped:
+      return "damped";
   }
   return "unknown";
 }
@@ -49,6 +51,17 @@ UpdateOutcome update(Eigen::MatrixXd& inverse_hessian,
   if (!updated.allFinite()) return UpdateOutcome::skipped;
   inverse_hessian = (updated + updated.transpose()) / 2;
   return UpdateOutcome::updated;
+}
+
+Eigen::VectorXd powell_damped(const Eigen::VectorXd& s,
+                              const Eigen::VectorXd& y,
+                              const Eigen::VectorXd& b_s) {
+  constexpr double least = 0.2;
+  const double curvature = s.dot(y);
+  const double model = s.dot(b_s);
+  if (!(model > 0) || curvature >= least * model) return y;
+  const double theta = (1 - least) * model / (model - curvature);
+  return theta * y + (1 - theta) * b_s;
 }
 
 Direction direction(Eigen::MatrixXd& inverse_hessian, const Eigen::VectorXd& gradient) {

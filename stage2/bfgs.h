@@ -14,7 +14,7 @@ struct BfgsOptions {
 /// Throws std::invalid_argument("[stage2::bfgs] rule, received ...").
 void validate(const BfgsOptions& options);
 
-enum class UpdateOutcome { none, updated, skipped };  // none: there is no previous step
+enum class UpdateOutcome { none, updated, skipped, damped };  // none: there is no previous step
 const char* name(UpdateOutcome outcome);
 
 /// H <- (I - r s y') H (I - r y s') + r s s',  r = 1 / s'y, so that H y = s. In place, [k x k]
@@ -24,6 +24,13 @@ UpdateOutcome update(Eigen::MatrixXd& inverse_hessian,
                      const Eigen::VectorXd& s,
                      const Eigen::VectorXd& y,
                      const BfgsOptions& options);
+
+/// Powell's damping: y, or where s'y < .2 s'Bs the blend theta y + (1 - theta) Bs with which
+/// s'y = .2 s'Bs, so that H stays positive definite without skipping. B = inverse of H; `b_s` = B s
+/// [k]. Source: Nocedal & Wright, 2nd ed., procedure 18.2.
+Eigen::VectorXd powell_damped(const Eigen::VectorXd& s,
+                              const Eigen::VectorXd& y,
+                              const Eigen::VectorXd& b_s);
 
 struct Direction {
   Eigen::VectorXd d;   // [k]

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "pca/basis.h"
-#include "stage2/presets.h"
+#include "stage2/train.h"
 #include "support/options.h"
 
 namespace dimred::stage2 {
@@ -17,10 +17,22 @@ struct Options {
   std::filesystem::path snapshots;   // empty: <run folder of checkpoint>/snapshots
   pca::BasisDtype basis_dtype = pca::BasisDtype::float32;  // of P in memory
   std::string preset = "robust";
+  std::optional<std::int64_t> n_component;
+  std::optional<BasisKind> basis;
+  Start start = Start::preset;       // of the preset
+  std::int64_t start_latest = 0;     // of mean and soup: the latest snapshots; 0: all
+  std::filesystem::path start_file;  // with start = file
+  bool on_validation = false;        // train on half of the validation split
+  double budget = 0;
+
+  // Of the method; unset: the preset's.
+  std::optional<MethodKind> method;
+  std::optional<Decay> schedule, alpha_schedule;
+  std::optional<Curvature> curvature;
+  std::optional<AverageKind> average;
   std::optional<double> rho, sigma, gamma, alpha, curvature_floor, relative_curvature_floor;
-  std::optional<std::int64_t> trials, n_component;
-  Start start = Start::preset;          // of the preset
-  std::filesystem::path start_file;     // with start = file
+  std::optional<double> learning_rate, momentum, weight_decay, sam_radius, average_from, ema_decay;
+  std::optional<std::int64_t> trials;
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
@@ -31,7 +43,8 @@ void add_options(OptionTable& table, Options& options);
 /// Every constant resolved: the preset's, where the user set none. Also fills the unset fields of
 /// `options`, so that config.toml shows them. Throws std::invalid_argument for a bad combination.
 struct Resolved {
-  StepOptions step;
+  TrainOptions train;  // but for epochs
+  BasisKind basis = BasisKind::pca;
   std::int64_t components = 32;
   Start start = Start::last;
 };

@@ -16,6 +16,37 @@ void validate(const StepOptions& options) {
   require(residual.alpha >= 0, "stage2::residual", "alpha needs >= 0, received ", residual.alpha);
 }
 
+void validate(const RateOptions& options) {
+  constexpr auto place = "stage2";
+  require(options.learning_rate > 0,
+          place,
+          "learning_rate needs > 0, received ",
+          options.learning_rate);
+  require(options.momentum >= 0 && options.momentum < 1,
+          place,
+          "momentum needs [0, 1), received ",
+          options.momentum);
+}
+
+void validate(const PenaltyOptions& options) {
+  constexpr auto place = "stage2";
+  require(
+      options.weight_decay >= 0, place, "weight_decay needs >= 0, received ", options.weight_decay);
+  require(options.sam_radius >= 0, place, "sam_radius needs >= 0, received ", options.sam_radius);
+}
+
+void validate(const AverageOptions& options) {
+  constexpr auto place = "stage2";
+  require(options.from >= 0 && options.from < 1,
+          place,
+          "average_from needs [0, 1), received ",
+          options.from);
+  require(options.decay >= 0 && options.decay < 1,
+          place,
+          "ema_decay needs [0, 1), received ",
+          options.decay);
+}
+
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> list = {
       {.name = "robust",
@@ -49,6 +80,47 @@ const std::vector<Preset>& presets() {
                 .on_failure = OnFailure::next_trial},
        .components = 40,
        .start = Start::first},
+      // nblt/DLDR train_psgd.py: 40 epochs of batch 128 with milestones 30 and 50.
+      {.name = "psgd",
+       .summary = "DLDR's P-SGD: momentum SGD in the subspace, no residual, start = first",
+       .method = MethodKind::psgd,
+       .step = {.residual = {.gamma = 0.9, .alpha = 0, .joint = false}},
+       .rates = {.learning_rate = 1, .momentum = 0.9},
+       .schedule = schedules::ScheduleKind::step,
+       .components = 40,
+       .start = Start::first},
+      // nblt/TWA train_twa.py, CIFAR: learning rate 2, a tenth at half and at three quarters.
+      {.name = "twa",
+       .summary = "TWA: momentum SGD in the span of the snapshots, start = their mean",
+       .method = MethodKind::psgd,
+       .step = {.residual = {.gamma = 0.9, .alpha = 0, .joint = false}},
+       .rates = {.learning_rate = 2, .momentum = 0.9},
+       .schedule = schedules::ScheduleKind::step,
+       .penalty = {.weight_decay = 1e-5},
+       .basis = BasisKind::span,
+       .start = Start::mean},
+      {.name = "sgd",
+       .summary = "baseline: momentum SGD in all weights, its rate annealed to zero",
+       .method = MethodKind::sgd,
+       .rates = {.learning_rate = 0.05, .momentum = 0.9},
+       .schedule = schedules::ScheduleKind::linear,
+       .penalty = {.weight_decay = 5e-4},
+       .basis = BasisKind::none},
+      // timgaripov/swa: constant rate .05; its mean is of epochs, this one of steps.
+      {.name = "swa",
+       .summary = "baseline: momentum SGD at a constant rate, mean of its iterates",
+       .method = MethodKind::sgd,
+       .rates = {.learning_rate = 0.05, .momentum = 0.9},
+       .penalty = {.weight_decay = 5e-4},
+       .average = {.kind = AverageKind::uniform, .from = 0},
+       .basis = BasisKind::none},
+      {.name = "ema",
+       .summary = "baseline: momentum SGD at a constant rate, exponential mean of its iterates",
+       .method = MethodKind::sgd,
+       .rates = {.learning_rate = 0.05, .momentum = 0.9},
+       .penalty = {.weight_decay = 5e-4},
+       .average = {.kind = AverageKind::ema},
+       .basis = BasisKind::none},
   };
   return list;
 }
@@ -60,10 +132,13 @@ const Preset& preset(const std::string& wanted) {
     names.push_back(candidate.name);
   }
   const auto near = nearest(wanted, names);
-  throw std::invalid_argument(
-      concat("[stage2] preset needs robust, mindspore-latest, mindspore-first or dldr, received ",
-             wanted,
-             near ? "; did you mean " + *near + "?" : ""));
+  std::string all;
+  for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
+  throw std::invalid_argument(concat("[stage2] preset needs one of ",
+                                     all,
+                                     "; received ",
+                                     wanted,
+                                     near ? "; did you mean " + *near + "?" : ""));
 }
 
 }  // namespace dimred::stage2

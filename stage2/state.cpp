@@ -9,28 +9,12 @@
 namespace dimred::stage2 {
 namespace {
 
-std::vector<double> numbers(const Eigen::MatrixXd& matrix) {
-  return {matrix.data(), matrix.data() + matrix.size()};
-}
-
-/// The JSON array `key` into a matrix or vector that has its size already.
-template <class Matrix>
-void restore(const nlohmann::json& scalars, const char* key, Matrix& target) {
-  const auto values = scalars.at(key).get<std::vector<double>>();
-  require(static_cast<Eigen::Index>(values.size()) == target.size(),
-          "stage2::state",
-          "the state's ",
-          key,
-          " has ",
-          values.size(),
-          " numbers, n_component now needs ",
-          target.size());
-  std::copy(values.begin(), values.end(), target.data());
-}
+constexpr auto place = "stage2::state";
+constexpr auto average_key = "average";
 
 /// P w over all ranks, which tells one matrix from another.
-std::vector<double> coordinates(const training::Setup& setup, const torch::Tensor& basis) {
-  auto values = project(basis, setup.own_columns(setup.flat.weights));
+std::vector<double> coordinates(const training::Setup& setup, const Subspace& subspace) {
+  auto values = project(subspace, setup.own_columns(setup.flat.weights));
   setup.communicator->all_reduce(values);
   return values;
 }
@@ -38,55 +22,88 @@ std::vector<double> coordinates(const training::Setup& setup, const torch::Tenso
 /// Another matrix puts the same weights elsewhere; a sum in another order moves them by rounding.
 void require_same_basis(const nlohmann::json& scalars,
                         const training::Setup& setup,
-                        const torch::Tensor& basis) {
+                        const Subspace& subspace) {
   const auto saved = scalars.at("coordinates").get<std::vector<double>>();
-  const auto now = coordinates(setup, basis);
+  const auto now = coordinates(setup, subspace);
+  require(saved.size() == now.size(),
+          place,
+          "the state was made with ",
+          saved.size(),
+          " components, n_component now is ",
+          now.size());
   const double tolerance = 1e-5 * setup.flat.weights.norm().item<double>();
-  bool same = saved.size() == now.size();
+  bool same = true;
   for (std::size_t i = 0; same && i < now.size(); ++i)
     same = std::abs(saved[i] - now[i]) <= tolerance;
   require(same,
-          "stage2::state",
+          place,
           "the state belongs to another projection matrix; restore that one, or choose another "
           "--output");
+}
+
+std::vector<float> gathered(const training::Setup& setup, const torch::Tensor& own) {
+  return models::to_file(setup.flat.layout, setup.communicator->all_gather(own, setup.shards));
+}
+
+void restore(const training::Setup& setup,
+             const checkpoints::State& saved,
+             const std::string& name,
+             torch::Tensor own) {
+  const auto found = saved.vectors.find(name);
+  require(found != saved.vectors.end(),
+          place,
+          "the state is of another method: it has no ",
+          name,
+          "; choose another --output");
+  auto whole = torch::zeros_like(setup.flat.weights);
+  models::from_file(setup.flat.layout, found->second, whole);
+  own.copy_(setup.own_columns(whole));
 }
 
 }  // namespace
 
 checkpoints::State to_checkpoint(const training::Setup& setup,
                                  const TrainState& state,
-                                 const torch::Tensor& basis) {
+                                 Method& method,
+                                 const RunIdentity& run) {
   auto saved = training::network_state(setup, "stage2", state.position);
-  const auto& step = state.step;
   saved.scalars["curve"] = training::to_json(state.curve);
   saved.scalars["steps"] = training::to_json(state.steps);
-  saved.scalars["inverse_hessian"] = numbers(step.inverse_hessian);
-  saved.scalars["s"] = numbers(step.s);
-  saved.scalars["last_gradient"] = numbers(step.last_gradient);
-  saved.scalars["has_last"] = step.has_last;
-  saved.scalars["coordinates"] = coordinates(setup, basis);
-  const auto m = setup.communicator->all_gather(step.residual_momentum, setup.shards);
-  saved.vectors["residual_momentum"] = models::to_file(setup.flat.layout, m);
+  saved.scalars["length"] = run.length;
+  saved.scalars["method"] = method.numbers();
+  saved.scalars["coordinates"] = coordinates(setup, run.subspace);
+  for (const auto& [name, own] : method.vectors()) saved.vectors[name] = gathered(setup, own);
+  if (state.average.values.defined()) {
+    saved.scalars["average_count"] = state.average.count;
+    saved.vectors[average_key] = gathered(setup, state.average.values);
+  }
   return saved;
 }
 
 void from_checkpoint(const checkpoints::State& saved,
                      training::Setup& setup,
-                     const torch::Tensor& basis,
-                     TrainState& state) {
+                     TrainState& state,
+                     Method& method,
+                     const RunIdentity& run) {
   state.position = training::restore_network(saved, "stage2", setup);
   const auto& scalars = saved.scalars;
   state.curve = training::prefix_from_json(scalars.at("curve"));
   state.steps = training::prefix_from_json(scalars.at("steps"));
-  auto& step = state.step;
-  restore(scalars, "inverse_hessian", step.inverse_hessian);
-  restore(scalars, "s", step.s);
-  restore(scalars, "last_gradient", step.last_gradient);
-  step.has_last = scalars.at("has_last");
-  require_same_basis(scalars, setup, basis);
-  auto whole = torch::zeros_like(setup.flat.weights);
-  models::from_file(setup.flat.layout, saved.vectors.at("residual_momentum"), whole);
-  step.residual_momentum.copy_(setup.own_columns(whole));
+  const double length = scalars.at("length");
+  require(!run.has_length || length == run.length,
+          place,
+          "the rates of this run fall over ",
+          length,
+          " epochs or passes, received ",
+          run.length,
+          "; choose another --output");
+  require_same_basis(scalars, setup, run.subspace);
+  method.restore_numbers(scalars.at("method"));
+  for (const auto& [name, own] : method.vectors()) restore(setup, saved, name, own);
+  if (state.average.values.defined()) {
+    restore(setup, saved, average_key, state.average.values);
+    state.average.count = scalars.at("average_count");
+  }
 }
 
 }  // namespace dimred::stage2

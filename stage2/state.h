@@ -1,31 +1,42 @@
 #pragma once
 
 #include "checkpoints/state.h"
-#include "stage2/step.h"
+#include "stage2/average.h"
+#include "stage2/method.h"
 #include "training/epoch.h"
 #include "training/setup.h"
 
 namespace dimred::stage2 {
 
-/// Everything that stage 2 carries from step to step besides the network's own vectors.
+/// Everything that stage 2 carries from step to step besides the network's own vectors and what the
+/// method keeps.
 struct TrainState {
   training::Position position;
-  StepState step;
+  Average average;
   training::FilePrefix curve, steps;  // what of curve.csv and steps.csv belongs to this state
 };
 
-/// m goes to the file gathered over ranks and in file order, so the state is independent of their
-/// number. Cost: one read of `basis` [k x own columns], for P w, by which a resume knows it.
+/// Which run a state is of: it goes on only in the same one.
+struct RunIdentity {
+  const Subspace& subspace;
+  double length = 0;        // budget or epochs
+  bool has_length = false;  // the steps depend on it
+};
+
+/// Vectors of own columns go to the file gathered over ranks and in file order, so the state is
+/// independent of their number. Cost: one read of P, for P w, by which a resume knows it.
 checkpoints::State to_checkpoint(const training::Setup& setup,
                                  const TrainState& state,
-                                 const torch::Tensor& basis);
+                                 Method& method,
+                                 const RunIdentity& run);
 
-/// Each rank keeps its own columns of m, whatever the number of ranks that saved it. Throws
-/// std::invalid_argument when it is another stage's, another model's, of another k, or was made
-/// with another basis.
+/// Each rank keeps its own columns, whatever the number of ranks that saved. Throws
+/// std::invalid_argument when it is another stage's, another model's, of another method or k, or
+/// was made with another basis or schedule.
 void from_checkpoint(const checkpoints::State& saved,
                      training::Setup& setup,
-                     const torch::Tensor& basis,
-                     TrainState& state);
+                     TrainState& state,
+                     Method& method,
+                     const RunIdentity& run);
 
 }  // namespace dimred::stage2

@@ -11,38 +11,107 @@ std::span<const double> view(const Eigen::VectorXd& v) {
   return {v.data(), static_cast<std::size_t>(v.size())};
 }
 
-/// What one all-reduce of k + 2 numbers brings together.
+/// What one all-reduce of components + 2 numbers brings together.
 struct Projected {
-  Eigen::VectorXd g_k;           // P g [k]
+  Eigen::VectorXd g_k;           // P g [components]
   double gradient_momentum = 0;  // g'm with the momentum of before the step
   double gradient_square = 0;    // |g|^2
 };
 
-Projected project_all(const torch::Tensor& basis,
+Projected project_all(const Subspace& subspace,
                       const torch::Tensor& g,
                       const torch::Tensor& m,
                       distributed::Communicator& communicator) {
-  auto numbers = project(basis, g);
+  auto numbers = project(subspace, g);
   numbers.push_back(inner_product(g, m));
   numbers.push_back(inner_product(g, g));
   communicator.all_reduce(numbers);
-  const auto k = basis.size(0);
+  const auto k = subspace.components();
   return {Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),
           numbers[static_cast<std::size_t>(k)],
           numbers[static_cast<std::size_t>(k) + 1]};
 }
 
-}  // namespace
-
-StepState initial_state(std::int64_t components, const torch::Tensor& own_gradient) {
-  return {.inverse_hessian = Eigen::MatrixXd::Identity(components, components),
-          .s = Eigen::VectorXd::Zero(components),
-          .last_gradient = Eigen::VectorXd::Zero(components),
-          .has_last = false,
-          .residual_momentum = torch::zeros_like(own_gradient)};
+/// Each block's H learns from its own part of (s, y).
+UpdateOutcome update(std::vector<Eigen::MatrixXd>& inverse_hessians,
+                     const Eigen::VectorXd& s,
+                     const Eigen::VectorXd& y,
+                     const BfgsOptions& options) {
+  auto outcome = UpdateOutcome::skipped;
+  Eigen::Index row = 0;
+  for (auto& h : inverse_hessians) {
+    const auto k = h.rows();
+    const auto one = stage2::update(h, s.segment(row, k), y.segment(row, k), options);
+    if (one == UpdateOutcome::updated) outcome = one;
+    row += k;
+  }
+  return outcome;
 }
 
-StepReport step(const torch::Tensor& basis,
+Direction direction(std::vector<Eigen::MatrixXd>& inverse_hessians, const Eigen::VectorXd& g_k) {
+  Direction whole{.d = Eigen::VectorXd::Zero(g_k.size())};
+  Eigen::Index row = 0;
+  for (auto& h : inverse_hessians) {
+    const auto k = h.rows();
+    const Eigen::VectorXd gradient = g_k.segment(row, k);
+    if (!gradient.isZero(0)) {  // d = 0 where there is nothing to descend
+      const auto part = stage2::direction(h, gradient);
+      whole.d.segment(row, k) = part.d;
+      whole.slope += part.slope;
+      whole.reset = whole.reset || part.reset;
+    }
+    row += k;
+  }
+  return whole;
+}
+
+/// H learns from the change of g_k on the batch that the step was taken on. B s = -t g_k, because
+/// d = -H g_k.
+void learn_from_the_same_batch(const Subspace& subspace,
+                               const BatchLoss& batch,
+                               const Eigen::VectorXd& g_k,
+                               const BfgsOptions& options,
+                               StepState& state,
+                               StepReport& report,
+                               distributed::Communicator& communicator) {
+  const auto there = batch.gradient_here();
+  ++report.gradients;
+  auto numbers = project(subspace, there);
+  communicator.all_reduce(numbers);
+  const Eigen::VectorXd y = Eigen::Map<const Eigen::VectorXd>(numbers.data(), g_k.size()) - g_k;
+  state.has_last = false;
+  report.curvature = state.s.dot(y);
+  if (!y.allFinite()) {
+    report.update = UpdateOutcome::skipped;
+    return;
+  }
+  Eigen::VectorXd damped = y;
+  Eigen::Index row = 0;
+  for (const auto& h : state.inverse_hessians) {
+    const auto k = h.rows();
+    damped.segment(row, k) = powell_damped(
+        state.s.segment(row, k), y.segment(row, k), -report.step_size * g_k.segment(row, k));
+    row += k;
+  }
+  report.update = update(state.inverse_hessians, state.s, damped, options);
+  if (report.update == UpdateOutcome::updated && damped != y) report.update = UpdateOutcome::damped;
+}
+
+}  // namespace
+
+StepState initial_state(const Subspace& subspace, const torch::Tensor& own_gradient) {
+  StepState state;
+  for (const auto& block : subspace.blocks) {
+    const auto k = block.basis.size(0);
+    state.inverse_hessians.push_back(Eigen::MatrixXd::Identity(k, k));
+  }
+  state.s = Eigen::VectorXd::Zero(subspace.components());
+  state.last_gradient = state.s;
+  state.residual_momentum = torch::zeros_like(own_gradient);
+  return state;
+}
+
+StepReport step(const Subspace& subspace,
                 const BatchLoss& batch,
                 torch::Tensor& weights,
                 StepState& state,
@@ -55,23 +124,24 @@ StepReport step(const torch::Tensor& basis,
   StepReport report{.loss = batch.loss};
 
   const auto [g_k, gradient_momentum, gradient_square] =
-      project_all(basis, batch.gradient, m, communicator);
+      project_all(subspace, batch.gradient, m, communicator);
   report.not_finite =
       !std::isfinite(gradient_square) || !std::isfinite(batch.loss) || !g_k.allFinite();
   if (report.not_finite) return report;
   report.residual_norm = std::sqrt(std::max(0.0, gradient_square - g_k.squaredNorm()));
 
-  auto inverse_hessian = state.inverse_hessian;
+  auto inverse_hessians = state.inverse_hessians;
   if (state.has_last) {
     const Eigen::VectorXd y = g_k - state.last_gradient;
     report.curvature = state.s.dot(y);
-    report.update = update(inverse_hessian, state.s, y, options.bfgs);
+    report.update = update(inverse_hessians, state.s, y, options.bfgs);
   }
-  const auto [d, subspace_slope, reset] = direction(inverse_hessian, g_k);
+  const auto [d, subspace_slope, reset] = direction(inverse_hessians, g_k);
   report.reset = reset;
   report.direction_norm = d.norm();
 
-  const auto [forward, projected] = back_project(basis, view(d), view(g_k));  // P'd, P'g_k
+  const auto [forward, projected] =
+      back_project(subspace, view(d), view(g_k), batch.gradient);  // P'd, P'g_k
   m.mul_(residual.gamma).add_(batch.gradient).sub_(projected);
 
   // g'm of the new m without another pass: g'(g - P'g_k) = |g|^2 - |g_k|^2.
@@ -102,10 +172,13 @@ StepReport step(const torch::Tensor& basis,
       report.step_size *= options.search.rho;
       torch::add_out(weights, start, u, report.step_size);
     }
-    if (accepted || policy == OnFailure::next_trial) state.s = report.step_size * d;
-    state.inverse_hessian = inverse_hessian;
+    const bool known = accepted || policy == OnFailure::next_trial;
+    if (known) state.s = report.step_size * d;
+    state.inverse_hessians = inverse_hessians;
     state.last_gradient = g_k;
     state.has_last = true;
+    if (known && options.curvature == Curvature::same)
+      learn_from_the_same_batch(subspace, batch, g_k, options.bfgs, state, report, communicator);
   }
   if (!residual.joint && residual.alpha > 0)
     weights.sub_(communicator.all_gather(m, shards), residual.alpha);

@@ -8,24 +8,26 @@
 
 #include "distributed/communicator.h"
 #include "stage2/presets.h"
+#include "stage2/subspace.h"
 
 namespace dimred::stage2 {
 
-/// What stage 2 carries from step to step; with the weights it is the resume state.
+/// What quasi-Newton descent carries from step to step; with the weights it is the resume state.
 struct StepState {
-  Eigen::MatrixXd inverse_hessian;  // H [k x k]
-  Eigen::VectorXd s;                // t d of the last accepted step [k]
-  Eigen::VectorXd last_gradient;    // its g_k [k]
-  bool has_last = false;            // there was one, and the step before this was it
-  torch::Tensor residual_momentum;  // m, own columns
+  std::vector<Eigen::MatrixXd> inverse_hessians;  // H [k x k] of each block
+  Eigen::VectorXd s;                              // t d of the last accepted step [components]
+  Eigen::VectorXd last_gradient;                  // its g_k [components]
+  bool has_last = false;                          // there was one, and the step before this was it
+  torch::Tensor residual_momentum;                // m, own columns
 };
-StepState initial_state(std::int64_t components, const torch::Tensor& own_gradient);
+StepState initial_state(const Subspace& subspace, const torch::Tensor& own_gradient);
 
 /// The loss of one global batch as a function of the weights.
 struct BatchLoss {
-  double loss = 0;                   // at the present weights
-  torch::Tensor gradient;            // its mean gradient, own columns
-  std::function<double()> evaluate;  // the same loss wherever the weights now are
+  double loss = 0;                               // at the present weights
+  torch::Tensor gradient;                        // its mean gradient, own columns
+  std::function<double()> evaluate;              // the same loss wherever the weights now are
+  std::function<torch::Tensor()> gradient_here;  // and its gradient there, own columns
 };
 
 struct StepReport {
@@ -40,11 +42,14 @@ struct StepReport {
   bool reset = false;              // H was reset to I
   bool residual_left_out = false;  // the joint direction was no descent, the m part was dropped
   bool not_finite = false;         // gradient not finite: nothing was changed
+  std::int64_t gradients = 0;      // computed beside the batch's own
+  double rate = 0;                 // learning rate, or alpha of the quasi-Newton methods
 };
 
-/// One step of line-searched quasi-Newton descent in the subspace of `basis` [k x own columns], in
-/// place on `weights` [memory_size, all columns] and `state`. Reads P twice. See docs/methods.md.
-StepReport step(const torch::Tensor& basis,
+/// One step of line-searched quasi-Newton descent in the subspace (own columns), in place on
+/// `weights` [memory_size, all columns] and `state`. Reads P twice, or three times with the
+/// curvature of the same batch. See docs/methods.md.
+StepReport step(const Subspace& subspace,
                 const BatchLoss& batch,
                 torch::Tensor& weights,
                 StepState& state,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto header =
     "epoch,step,loss,slope,trials,step_size,curvature,update,reset,residual_left_out,"
-    "direction_norm,residual_norm,outcome\n";
+    "direction_norm,residual_norm,outcome,rate\n";
 
 }  // namespace
 
@@ -25,7 +25,8 @@ void StepLog::append(const training::Position& position, const StepReport& repor
        << report.slope << ',' << report.search.trials << ',' << report.step_size << ','
        << report.curvature << ',' << name(report.update) << ',' << report.reset << ','
        << report.residual_left_out << ',' << report.direction_norm << ',' << report.residual_norm
-       << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << '\n';
+       << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << ','
+       << report.rate << '\n';
 }
 
 training::FilePrefix StepLog::prefix() {
@@ -45,6 +46,7 @@ void StepCounts::add(const StepReport& report) {
 }
 
 std::string StepCounts::describe() const {
+  if (trials == 0 && failed == 0) return concat("          ", steps, " steps");
   return concat("          ",
                 steps,
                 " steps, ",

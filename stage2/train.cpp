@@ -3,6 +3,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
+#include "stage2/batch_loss.h"
 #include "stage2/projection_cuda.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
@@ -19,53 +20,58 @@ using training::EpochEnd;
 struct Run {
   training::Setup& setup;
   const training::RunFolder& folder;
-  torch::Tensor basis;  // [k x own columns]
+  Subspace subspace;
   const TrainOptions& options;
   Console& console;
+  std::unique_ptr<Method> method;
   TrainState state;
   checkpoints::StateStore states;
   StepCounts counts;
   checkpoints::BackgroundWriter writer;
 };
 
-/// Runs a trial as the gradient's own function; unless told otherwise it leaves BatchNorm's running
-/// statistics as it found them.
-double trial_loss(Run& run, const training::Step& step) {
-  auto& flat = run.setup.flat;
-  const auto buffers = flat.buffers.clone();
-  const auto counters = flat.counters.clone();
-  const auto loss = training::loss_only(run.setup, step.batch, step.key).mean_loss();
-  ++run.state.position.totals.forward_passes;
-  if (run.options.trial_batchnorm_moving) {
-    training::share_running_statistics(run.setup);
-  } else {
-    flat.buffers.copy_(buffers);
-    flat.counters.copy_(counters);
-  }
-  return loss;
+/// In [0, 1]: of the budget, or of the epochs.
+double progress_of(const Run& run) {
+  const auto& position = run.state.position;
+  const auto steps = run.setup.steps_per_epoch();
+  const auto& options = run.options;
+  const double done = options.budget > 0
+                          ? spent(position.totals, steps) / options.budget
+                          : static_cast<double>(position.epoch * steps + position.step_in_epoch) /
+                                static_cast<double>(options.epochs * steps);
+  return std::min(1.0, done);
+}
+
+bool is_spent(const Run& run) {
+  if (run.options.budget <= 0) return run.state.position.epoch >= run.options.epochs;
+  return spent(run.state.position.totals, run.setup.steps_per_epoch()) >= run.options.budget;
+}
+
+RunIdentity identity(const Run& run) {
+  const auto& options = run.options;
+  const bool by_budget = options.budget > 0;
+  return {.subspace = run.subspace,
+          .length = by_budget ? options.budget : static_cast<double>(options.epochs),
+          .has_length = has_length(options.method) || options.average.kind != AverageKind::none};
 }
 
 training::BatchResult train_step(Run& run, StepLog& log, const training::Step& now) {
   auto& setup = run.setup;
-  auto& position = run.state.position;
-  const auto result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
-  const BatchLoss batch{
-      .loss = result.mean_loss(),
-      .gradient = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards),
-      .evaluate = [&] { return trial_loss(run, now); }};
-  const auto report = step(run.basis,
-                           batch,
-                           setup.flat.weights,
-                           run.state.step,
-                           run.options.step,
-                           *setup.communicator,
-                           setup.shards);
-  ++position.totals.forward_passes;
-  ++position.totals.backward_passes;
-  position.totals.basis_bytes_read += 2 * static_cast<std::int64_t>(run.basis.nbytes());
-  log.append(position, report);
+  auto& totals = run.state.position.totals;
+  Passes passes;
+  const auto batch =
+      prepare(setup, now, run.options.penalty, run.options.trial_batchnorm_moving, passes);
+  const auto report = run.method->step(batch.loss, setup.flat.weights, progress_of(run));
+  totals.forward_passes += passes.forward;
+  totals.backward_passes += passes.backward;
+  totals.basis_bytes_read += (2 + report.gradients) * run.subspace.bytes();
+  add(run.state.average,
+      run.options.average,
+      setup.own_columns(setup.flat.weights),
+      progress_of(run));
+  log.append(run.state.position, report);
   run.counts.add(report);
-  return result;
+  return batch.result;
 }
 
 /// A curve row for the present weights.
@@ -73,10 +79,12 @@ training::CurveRow evaluate(Run& run,
                             const std::string& weights,
                             std::optional<double> train_loss) {
   const auto& position = run.state.position;
+  const auto steps = static_cast<double>(run.setup.steps_per_epoch());
   training::CurveRow row{.stage = "stage2",
-                         .method = run.options.method,
+                         .method = run.options.label,
                          .weights = weights,
-                         .epoch = static_cast<double>(position.epoch),
+                         .epoch = static_cast<double>(position.epoch) +
+                                  static_cast<double>(position.step_in_epoch) / steps,
                          .step = position.step,
                          .totals = position.totals};
   row.train_loss = train_loss;
@@ -98,7 +106,7 @@ void save_state(Run& run, StepLog& log) {
   const ScopedSeconds saving(run.state.position.totals.seconds);
   training::require_equal_weights(run.setup, run.state.position);
   run.state.steps = log.prefix();
-  auto saved = to_checkpoint(run.setup, run.state, run.basis);
+  auto saved = to_checkpoint(run.setup, run.state, *run.method, identity(run));
   if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
     checkpoints::sync_file(folder.curve());
@@ -110,17 +118,18 @@ void save_state(Run& run, StepLog& log) {
 EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
   auto& position = run.state.position;
   run.counts = {};
-  const auto label = concat("stage 2, epoch ", position.epoch + 1, "/", run.options.epochs);
+  const auto of = run.options.budget > 0 ? std::string() : concat("/", run.options.epochs);
+  const auto label = concat("stage 2, epoch ", position.epoch + 1, of);
   const auto end = training::run_epoch(
       run.setup,
       position,
       run.console,
       label,
       [&](const training::Step& now) { return train_step(run, log, now); },
-      [] {});
-  if (end == EpochEnd::finished) {
+      [&] { return run.options.budget <= 0 || !is_spent(run); });
+  if (end != EpochEnd::stopped) {
     const auto sums = position.epoch_sums;
-    training::finish_epoch(position);
+    if (position.step_in_epoch == run.setup.steps_per_epoch()) training::finish_epoch(position);
     // The state before is durable before this epoch counts as done: no more than one is ever lost.
     run.writer.wait();
     record(run, curve, evaluate(run, "raw", sums.mean_loss()), sums.accuracy());
@@ -130,16 +139,27 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
   return end;
 }
 
-/// Recalibrated running statistics and their curve row, then the final weights as a snapshot.
+/// Running statistics estimated anew for the present weights, where the network has any.
+bool recalibrate(Run& run) {
+  if (!run.options.recalibrate_batchnorm || run.setup.batchnorm_layers == 0) return false;
+  auto& totals = run.state.position.totals;
+  const ScopedSeconds recalibrating(totals.seconds);
+  training::recalibrate_batchnorm(run.setup);
+  totals.forward_passes += run.setup.steps_per_epoch();
+  return true;
+}
+
+/// Rows of the recalibrated and of the averaged weights, then the weights of the last row as a
+/// snapshot.
 void finish(Run& run, training::CurveWriter& curve) {
-  if (run.options.recalibrate_batchnorm && run.setup.batchnorm_layers > 0) {
-    auto& totals = run.state.position.totals;
-    {
-      const ScopedSeconds recalibrating(totals.seconds);
-      training::recalibrate_batchnorm(run.setup);
-    }
-    totals.forward_passes += run.setup.steps_per_epoch();
-    record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
+  if (recalibrate(run)) record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
+  const auto& average = run.state.average;
+  if (average.count > 0) {
+    const torch::NoGradGuard no_grad;
+    run.setup.flat.weights.copy_(
+        run.setup.communicator->all_gather(average.values, run.setup.shards));
+    recalibrate(run);
+    record(run, curve, evaluate(run, name(run.options.average.kind), std::nullopt), 0);
   }
   if (run.setup.communicator->rank() == 0) {
     checkpoints::write_snapshot(run.folder.path() / "final.h5",
@@ -151,68 +171,91 @@ void finish(Run& run, training::CurveWriter& curve) {
 bool resumed(Run& run) {
   const auto saved = training::newest_state(run.states, *run.setup.communicator, run.console);
   if (!saved) return false;
-  from_checkpoint(*saved, run.setup, run.basis, run.state);
-  training::require_epochs_left(run.state.position, run.options.epochs);
+  from_checkpoint(*saved, run.setup, run.state, *run.method, identity(run));
+  if (run.options.budget <= 0)
+    training::require_epochs_left(run.state.position, run.options.epochs);
   run.console.line(
       concat("continuing at epoch ", run.state.position.epoch, ", step ", run.state.position.step));
   return true;
 }
 
-/// P as a tensor. On the CPU it borrows the basis's memory; on a device the host copy is not kept.
-torch::Tensor tensor_of(pca::Basis& basis, const torch::Device& device) {
-  const bool wide = basis.dtype == pca::BasisDtype::float32;
-  void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
-  auto matrix = torch::from_blob(
-      values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
-  if (device.is_cpu()) return matrix;
-  matrix = matrix.to(device);
-  basis = {};
-  return matrix;
-}
-
-void start_fresh(Run& run, const training::Weights& start) {
+void start_fresh(Run& run, const training::Weights& start, const training::Totals& before) {
   training::apply(run.setup, start);
+  run.state.position.totals = before;
   if (run.options.recalibrate_batchnorm && start.needs_recalibration)
     training::recalibrate_batchnorm(run.setup);
 }
 
 }  // namespace
 
-EpochEnd train(training::Setup& setup,
-               const training::RunFolder& folder,
-               pca::Basis basis,
-               const training::Weights& start,
-               const TrainOptions& options,
-               Console& console) {
-  validate(options.step);
-  const auto k = basis.components;
-  require(setup.device.is_cpu() || k <= cuda::max_components,
+double spent(const training::Totals& totals, std::int64_t steps_per_epoch) {
+  constexpr double backward_cost = 2;  // forward passes
+  return (static_cast<double>(totals.forward_passes) +
+          backward_cost * static_cast<double>(totals.backward_passes)) /
+         ((1 + backward_cost) * static_cast<double>(steps_per_epoch));
+}
+
+Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
+  const auto own = setup.own_columns(setup.flat.gradient);
+  if (basis.components == 0) {
+    Subspace none;
+    none.own_columns = own.numel();
+    return none;
+  }
+  const bool wide = basis.dtype == pca::BasisDtype::float32;
+  void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
+  auto matrix = torch::from_blob(
+      values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
+  if (setup.device.is_cpu()) return matrix;
+  require(basis.components <= cuda::max_components,
           "stage2",
           "needs at most ",
           cuda::max_components,
           " components on a CUDA device, received ",
-          k);
+          basis.components);
+  matrix = matrix.to(setup.device);
+  basis = {};
+  return matrix;
+}
+
+EpochEnd train(training::Setup& setup,
+               const training::RunFolder& folder,
+               Subspace subspace,
+               const training::Weights& start,
+               const training::Totals& before,
+               const TrainOptions& options,
+               Console& console) {
+  validate(options.penalty);
+  validate(options.average);
   const auto own = setup.own_columns(setup.flat.gradient);
   Run run{.setup = setup,
           .folder = folder,
-          .basis = tensor_of(basis, setup.device),
+          .subspace = subspace,
           .options = options,
           .console = console,
-          .state = {.step = initial_state(k, own)},
+          .method = make_method(options.method,
+                                {.subspace = std::move(subspace),
+                                 .communicator = *setup.communicator,
+                                 .shards = setup.shards,
+                                 .own_columns = own}),
+          .state = {.average = make_average(options.average, own)},
           .states = {folder.checkpoints(), options.keep_checkpoints},
           .counts = {},
           .writer = checkpoints::BackgroundWriter()};
   const bool fresh = !resumed(run);
-  if (fresh) start_fresh(run, start);
+  if (fresh) start_fresh(run, start, before);
   training::CurveWriter curve(folder.curve(), run.state.curve);
   StepLog log(folder.steps(), run.state.steps);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
   auto end = EpochEnd::finished;
-  while (run.state.position.epoch < options.epochs && end == EpochEnd::finished)
-    end = train_epoch(run, curve, log);
-  if (end == EpochEnd::finished) finish(run, curve);
+  while (!is_spent(run) && end == EpochEnd::finished) end = train_epoch(run, curve, log);
+  if (end == EpochEnd::stopped) {
+    run.writer.wait();
+    return end;
+  }
+  finish(run, curve);
   run.writer.wait();
-  return end;
+  return EpochEnd::finished;
 }
 
 }  // namespace dimred::stage2

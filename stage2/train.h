@@ -1,7 +1,8 @@
 #pragma once
 
 #include "pca/basis.h"
-#include "stage2/options.h"
+#include "stage2/average.h"
+#include "stage2/method.h"
 #include "support/console.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
@@ -10,23 +11,36 @@
 namespace dimred::stage2 {
 
 struct TrainOptions {
-  std::int64_t epochs = 2;
-  std::string method;  // the preset's name, for curve.csv
-  StepOptions step;
+  std::string label;        // the preset's name, for curve.csv
+  std::int64_t epochs = 2;  // 0: only the start is evaluated
+  double budget = 0;        // > 0: ends when it is spent, instead of epochs
+  MethodOptions method;
+  PenaltyOptions penalty;
+  AverageOptions average;
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
 };
 
-/// Descends from `start` in the subspace of `basis`: resumes from the run folder's newest valid
-/// state, else starts fresh with a curve row for epoch 0. One curve row an epoch, one row of
-/// steps.csv a step, at the end a row `recalibrated` when the network has BatchNorm, and final.h5
-/// with the last weights. Returns stopped when a signal ended it, with a state of the last step
-/// saved.
+/// What training has cost in epochs of plain SGD: (forward + 2 backward passes) / (3 steps of an
+/// epoch); a line search's trial is one forward pass.
+double spent(const training::Totals& totals, std::int64_t steps_per_epoch);
+
+/// P as the methods take it. On the CPU it borrows the memory of `basis`, which must outlive it; on
+/// a device the host copy is given up. No basis: no subspace.
+Subspace subspace_of(pca::Basis& basis, const training::Setup& setup);
+
+/// Descends from `start` by the method: resumes from the run folder's newest valid state, else
+/// starts fresh with a curve row for epoch 0, whose costs are `before` (choosing the start). One
+/// curve row an epoch, one row of steps.csv a step; at the end a row `recalibrated` when the
+/// network has BatchNorm, one of the average (`mean`, `ema`) where there is one, and final.h5 with
+/// the weights of the last row. Returns stopped when a signal ended it, with a state of the last
+/// step saved.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
-                         pca::Basis basis,
+                         Subspace subspace,
                          const training::Weights& start,
+                         const training::Totals& before,
                          const TrainOptions& options,
                          Console& console);
 

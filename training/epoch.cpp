@@ -29,6 +29,13 @@ ProgressState progress_of(const Setup& setup,
   return state;
 }
 
+/// Whole epochs as they are; a budget's end lies between two.
+std::string epoch_text(double epoch) {
+  std::ostringstream out;
+  out << std::setprecision(3) << epoch;
+  return out.str();
+}
+
 void require_finite(const BatchResult& result, const Position& position) {
   require_environment(std::isfinite(result.loss_sum),
                       "training",
@@ -87,8 +94,7 @@ void require_epochs_left(const Position& position, std::int64_t epochs) {
 
 std::string describe(const CurveRow& row, double train_accuracy) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3)
-      << static_cast<std::int64_t>(row.epoch);
+  out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3) << epoch_text(row.epoch);
   if (row.weights != "raw") out << " (" << row.weights << ')';
   if (row.train_loss)
     out << "  train " << std::setprecision(4) << *row.train_loss << std::setprecision(2) << " / "
@@ -115,7 +121,7 @@ EpochEnd run_epoch(Setup& setup,
                    Console& console,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
-                   const std::function<void()>& after_step) {
+                   const std::function<bool()>& after_step) {
   const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
   data::Loader loader(*setup.train,
                       order,
@@ -127,7 +133,8 @@ EpochEnd run_epoch(Setup& setup,
   const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
   bool stopping = false;
-  while (!stopping) {
+  bool enough = false;
+  while (!stopping && !enough) {
     auto batch = loader.next();
     if (!batch) break;
     const Step now{.batch = to_minibatch(setup, *batch),
@@ -141,7 +148,7 @@ EpochEnd run_epoch(Setup& setup,
     auto& totals = position.totals;
     totals.images += batch->global_count;
     loader.recycle(std::move(*batch));
-    after_step();
+    enough = !after_step();
     totals.seconds = before.seconds + clock.seconds();
     totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();
     totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
@@ -154,6 +161,7 @@ EpochEnd run_epoch(Setup& setup,
     stopping = stop_agreed(*setup.communicator);
   }
   console.clear();
+  if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;
 }
 

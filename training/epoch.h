@@ -37,16 +37,17 @@ struct Step {
   ForwardKey key;
 };
 
-enum class EpochEnd { finished, stopped };  // stopped: a signal, agreed over ranks
+/// stopped: a signal, agreed over ranks; enough: after_step said so.
+enum class EpochEnd { finished, stopped, enough };
 
 /// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result), then
-/// `after_step` (saves). Keeps position, data waits and the progress line. Throws
-/// std::runtime_error when the loss is not finite (names the epoch and step).
+/// `after_step` (saves; false ends the run here). Keeps position, data waits and the progress line.
+/// Throws std::runtime_error when the loss is not finite (names the epoch and step).
 EpochEnd run_epoch(Setup& setup,
                    Position& position,
                    Console& console,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
-                   const std::function<void()>& after_step);
+                   const std::function<bool()>& after_step);
 
 }  // namespace dimred::training

@@ -17,9 +17,10 @@ Score evaluate(Setup& setup, const data::Dataset& dataset);
 /// Scores of the present weights on the validation set, where there is one, and the test set.
 void add_scores(Setup& setup, CurveRow& row);
 
-/// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
-/// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn.
-/// No effect without BatchNorm layers. Cost: one forward pass over the training set.
-void recalibrate_batchnorm(Setup& setup);
+/// Estimates BatchNorm's running statistics for the present weights: one pass over the training
+/// set, or over whole batches of at least `images` of it, in train mode without gradients;
+/// cumulative means, as torch.optim.swa_utils.update_bn. No effect without BatchNorm layers. Cost:
+/// one forward pass over these images.
+void recalibrate_batchnorm(Setup& setup, std::int64_t images = 0);
 
 }  // namespace dimred::training

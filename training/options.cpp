@@ -101,11 +101,14 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
   table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
 }
 
-void add_run_options(OptionTable& table, RunOptions& options) {
+void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs) {
   table.group("Run");
   table.add(
       "output", &options.output, "run folder; started again in the same folder, the run resumes");
-  table.add("epochs", &options.epochs, "passes over the training set", at_least(1));
+  table.add("epochs",
+            &options.epochs,
+            "passes over the training set",
+            at_least(static_cast<double>(least_epochs)));
   add_compute_options(table, options);
   table.add("global_batch_size",
             &options.global_batch_size,

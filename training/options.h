@@ -63,7 +63,7 @@ void add_data_options(OptionTable& table, DataOptions& options);
 void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, models::LossOptions& options);
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
-void add_run_options(OptionTable& table, RunOptions& options);
+void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,

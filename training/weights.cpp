@@ -6,6 +6,7 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "support/errors.h"
+#include "training/snapshot_mean.h"
 #include "training/state.h"
 
 namespace dimred::training {
@@ -104,23 +105,19 @@ Weights load_weights(const Setup& setup, const fs::path& path) {
   return weights;
 }
 
-Weights mean_of_snapshots(const Setup& setup, const fs::path& folder) {
-  const auto files = checkpoints::list_files(folder, {".h5"});
-  require(!files.empty(), "training::weights", folder.string(), " holds no snapshots");
-  std::vector<double> sum;
+Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64_t latest) {
+  const auto files = snapshot_files(folder, latest);
+  Mean mean;
   Weights last;
   for (const auto& file : files) {
     last = load_weights(setup, file);
-    sum.resize(last.values.size());
-    std::transform(sum.begin(), sum.end(), last.values.begin(), sum.begin(), std::plus<>());
+    mean.add(last.values);
   }
-  const auto count = static_cast<double>(files.size());
-  std::transform(sum.begin(), sum.end(), last.values.begin(), [count](double x) {
-    return static_cast<float>(x / count);
-  });
+  last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  last.source = concat("mean of ", files.size(), " snapshots in ", folder.string());
+  last.source = concat(
+      "mean of ", latest > 0 ? "the latest " : "", files.size(), " snapshots in ", folder.string());
   return last;
 }
 

@@ -25,9 +25,12 @@ struct Weights {
 /// std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
-/// Mean of all snapshots of a folder, accumulated in float64; buffers are the last snapshot's, so
-/// recalibrate BatchNorm afterwards.
-Weights mean_of_snapshots(const Setup& setup, const std::filesystem::path& folder);
+/// Mean of the `latest` snapshots of a folder (0: all), accumulated in float64; buffers are the
+/// last snapshot's, so recalibrate BatchNorm afterwards. Throws std::invalid_argument when there
+/// are fewer.
+Weights mean_of_snapshots(const Setup& setup,
+                          const std::filesystem::path& folder,
+                          std::int64_t latest = 0);
 
 /// Copies into the setup's network.
 void apply(Setup& setup, const Weights& weights);

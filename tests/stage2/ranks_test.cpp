@@ -63,7 +63,7 @@ Result descend(const Problem& problem,
     communicator.all_reduce(sum);
     return sum[0];
   };
-  auto state = initial_state(3, torch::zeros({range.size()}));
+  auto state = initial_state(basis, torch::zeros({range.size()}));
   for (int i = 0; i < steps; ++i) {
     auto gradient = torch::zeros({problem.layout.memory_size});
     gradient.narrow(0, 0, problem.layout.file_size).copy_(a.t().mv(residual()) / 24);
@@ -122,12 +122,12 @@ TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
     auto weights = torch::ones({problem.layout.memory_size});
     auto gradient = torch::ones({problem.layout.memory_size});
     if (communicator.rank() == 1) gradient[70] = NAN;  // a column of rank 2
-    auto state = initial_state(3, torch::zeros({own}));
+    const auto basis = torch::randn({3, own});
+    auto state = initial_state(basis, torch::zeros({own}));
     const BatchLoss batch{.loss = 1,
                           .gradient = communicator.reduce_scatter(gradient, shards),
                           .evaluate = [] { return 0.0; }};
-    const auto report =
-        step(torch::randn({3, own}), batch, weights, state, options, communicator, shards);
+    const auto report = step(basis, batch, weights, state, options, communicator, shards);
     EXPECT_TRUE(report.not_finite);
     EXPECT_TRUE(torch::all(weights == 1).item<bool>());
     EXPECT_TRUE(torch::all(state.residual_momentum == 0).item<bool>());

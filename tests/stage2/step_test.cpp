@@ -26,7 +26,7 @@ struct Quadratic {
 
 TEST(Step, MovesOnlyInsideTheSubspaceWithoutResidual) {
   Quadratic problem;
-  auto state = initial_state(2, problem.weights);
+  auto state = initial_state(problem.basis, problem.weights);
   auto options = preset("robust").step;
   options.residual.alpha = 0;
   for (int i = 0; i < 30; ++i) problem.take(state, options);
@@ -39,7 +39,7 @@ TEST(Step, MovesOnlyInsideTheSubspaceWithoutResidual) {
 
 TEST(Step, ResidualMomentumMovesWhatLiesOutside) {
   Quadratic problem;
-  auto state = initial_state(2, problem.weights);
+  auto state = initial_state(problem.basis, problem.weights);
   auto options = preset("robust").step;
   options.residual.alpha = 0.1;
   for (int i = 0; i < 200; ++i) problem.take(state, options);
@@ -50,8 +50,8 @@ TEST(Step, IsTheSameWithTheSameBasisInBfloat16) {
   Quadratic wide;
   Quadratic narrow;
   narrow.basis = narrow.basis.to(torch::kBFloat16);  // zeros and ones: exact
-  auto state = initial_state(2, wide.weights);
-  auto other = initial_state(2, narrow.weights);
+  auto state = initial_state(wide.basis, wide.weights);
+  auto other = initial_state(narrow.basis, narrow.weights);
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(wide.take(state, preset("robust").step).loss,
               narrow.take(other, preset("robust").step).loss);
@@ -62,7 +62,7 @@ TEST(Step, IsTheSameWithTheSameBasisInBfloat16) {
 
 TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
   Quadratic problem;
-  auto state = initial_state(2, problem.weights);
+  auto state = initial_state(problem.basis, problem.weights);
   auto options = preset("robust").step;
   options.residual.alpha = 0.02;
   const auto report = problem.take(state, options);
@@ -75,11 +75,11 @@ TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
 
 TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   Quadratic problem;
-  auto state = initial_state(2, problem.weights);
+  auto state = initial_state(problem.basis, problem.weights);
   auto options = preset("robust").step;
   problem.take(state, options);
   const auto weights = problem.weights.clone();
-  const auto inverse_hessian = state.inverse_hessian;
+  const auto inverse_hessians = state.inverse_hessians;
   auto worse = problem.batch();
   worse.evaluate = [&] { return worse.loss + 1; };
   const auto report =
@@ -87,13 +87,13 @@ TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(report.step_size, 0);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
-  EXPECT_EQ(state.inverse_hessian, inverse_hessian);
+  EXPECT_EQ(state.inverse_hessians, inverse_hessians);
   EXPECT_EQ(problem.take(state, options).update, UpdateOutcome::none);
 }
 
 TEST(Step, NonFiniteGradientChangesNothing) {
   Quadratic problem;
-  auto state = initial_state(2, problem.weights);
+  auto state = initial_state(problem.basis, problem.weights);
   const auto options = preset("robust").step;
   problem.take(state, options);
   const auto weights = problem.weights.clone();

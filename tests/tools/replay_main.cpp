@@ -54,7 +54,7 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
   auto weights = tests::load_npy(folder / "weights.npy");
   const auto options = options_of(preset, numbers);
   const auto communicator = distributed::single_rank();
-  auto state = stage2::initial_state(basis.size(0), weights);
+  auto state = stage2::initial_state(basis, weights);
   std::vector<torch::Tensor> trace;
   std::ofstream csv(folder / "steps.csv");
   csv << "step,loss,slope,trials,step_size,curvature,outcome\n" << std::setprecision(12);

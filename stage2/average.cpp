@@ -1,0 +1,29 @@
+#include "stage2/average.h"
+
+namespace dimred::stage2 {
+
+Average make_average(const AverageOptions& options, const torch::Tensor& own_weights) {
+  if (options.kind == AverageKind::none) return {};
+  return {.values = torch::zeros_like(own_weights)};
+}
+
+void add(Average& average,
+         const AverageOptions& options,
+         const torch::Tensor& own_weights,
+         double progress) {
+  if (options.kind == AverageKind::none || progress < options.from) return;
+  const torch::NoGradGuard no_grad;
+  const bool first = average.count++ == 0;
+  const double share = options.kind == AverageKind::uniform
+                           ? 1.0 / static_cast<double>(average.count)
+                           : 1 - options.decay;
+  if (first) {
+    average.values.copy_(own_weights);
+  } else {
+    average.values.lerp_(own_weights, share);
+  }
+}
+
+const char* name(AverageKind kind) { return kind == AverageKind::ema ? "ema" : "mean"; }
+
+}  // namespace dimred::stage2

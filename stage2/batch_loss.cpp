@@ -1,0 +1,137 @@
+#include "stage2/batch_loss.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "optimizers/sgd.h"
+#include "stage2/projection.h"
+
+namespace dimred::stage2 {
+namespace {
+
+using training::Setup;
+
+/// weight_decay |w|^2 / 2 over the columns that decay; the same bits on every rank.
+double decay_loss(const Setup& setup, double weight_decay) {
+  if (weight_decay == 0) return 0;
+  double square = 0;
+  for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
+    if (!decay) continue;
+    const auto w = setup.flat.weights.narrow(0, columns.begin, columns.size());
+    square += inner_product(w, w);
+  }
+  return weight_decay * square / 2;
+}
+
+/// Its gradient, added to own columns.
+void add_decay(const Setup& setup, double weight_decay, torch::Tensor& own_gradient) {
+  if (weight_decay == 0) return;
+  const auto ranges = optimizers::decay_ranges(setup.flat.layout);
+  std::int64_t before = 0;  // own columns of earlier ranges
+  for (const auto& own : setup.own_shard().memory) {
+    for (const auto& [columns, decay] : ranges) {
+      const auto begin = std::max(columns.begin, own.begin);
+      const auto size = std::min(columns.end, own.end) - begin;
+      if (!decay || size <= 0) continue;
+      own_gradient.narrow(0, before + begin - own.begin, size)
+          .add_(setup.flat.weights.narrow(0, begin, size), weight_decay);
+    }
+    before += own.size();
+  }
+}
+
+struct Buffers {
+  explicit Buffers(Setup& setup)
+      : setup_(setup),
+        floats_(setup.flat.buffers.clone()),
+        counters_(setup.flat.counters.clone()) {}
+  void put_back() {
+    setup_.flat.buffers.copy_(floats_);
+    setup_.flat.counters.copy_(counters_);
+  }
+
+ private:
+  Setup& setup_;
+  torch::Tensor floats_, counters_;
+};
+
+/// Mean gradient of the batch at the present weights, own columns, and its result.
+torch::Tensor gradient(Setup& setup,
+                       const training::Step& now,
+                       Passes& passes,
+                       training::BatchResult& result) {
+  const at::AutoGradMode with_grad(true);  // also within a step
+  result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
+  ++passes.forward;
+  ++passes.backward;
+  return setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+}
+
+/// radius g / |g| in all columns.
+torch::Tensor ascent(const Setup& setup, double radius, const torch::Tensor& own_gradient) {
+  std::vector<double> square{inner_product(own_gradient, own_gradient)};
+  setup.communicator->all_reduce(square);
+  const double norm = std::sqrt(square[0]);
+  const auto full = setup.communicator->all_gather(own_gradient, setup.shards);
+  return norm > 0 ? full.mul_(radius / norm) : full.zero_();
+}
+
+/// `work` at w + shift; the weights are w again afterwards, bit for bit.
+template <class Work>
+auto shifted(Setup& setup, const torch::Tensor& shift, const Work& work) {
+  if (!shift.defined()) return work();
+  const torch::NoGradGuard no_grad;
+  const auto w = setup.flat.weights.clone();
+  setup.flat.weights.add_(shift);
+  auto result = work();
+  setup.flat.weights.copy_(w);
+  return result;
+}
+
+}  // namespace
+
+PreparedBatch prepare(Setup& setup,
+                      const training::Step& now,
+                      const PenaltyOptions& penalty,
+                      bool trial_batchnorm_moving,
+                      Passes& passes) {
+  PreparedBatch prepared;
+  torch::Tensor shift;  // SAM's, the same for the gradient and for every trial of the step
+  if (penalty.sam_radius > 0) {
+    Buffers buffers(setup);
+    training::BatchResult unused;
+    shift = ascent(setup, penalty.sam_radius, gradient(setup, now, passes, unused));
+    buffers.put_back();
+  }
+  const auto gradient_at = [&setup, &now, &passes, penalty, shift](training::BatchResult& result) {
+    auto own = shifted(setup, shift, [&] { return gradient(setup, now, passes, result); });
+    add_decay(setup, penalty.weight_decay, own);
+    return own;
+  };
+  prepared.loss.gradient = gradient_at(prepared.result);
+  prepared.loss.loss = prepared.result.mean_loss() + decay_loss(setup, penalty.weight_decay);
+  prepared.loss.evaluate = [&setup, &now, &passes, penalty, shift, trial_batchnorm_moving] {
+    Buffers buffers(setup);
+    const auto result =
+        shifted(setup, shift, [&] { return training::loss_only(setup, now.batch, now.key); });
+    ++passes.forward;
+    if (trial_batchnorm_moving) {
+      training::share_running_statistics(setup);
+    } else {
+      buffers.put_back();
+    }
+    return result.mean_loss() + decay_loss(setup, penalty.weight_decay);
+  };
+  prepared.loss.gradient_here = [&setup, gradient_at] {
+    Buffers buffers(setup);
+    training::BatchResult unused;
+    auto own = gradient_at(unused);
+    buffers.put_back();
+    return own;
+  };
+  return prepared;
+}
+
+}  // namespace dimred::stage2

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "layout/shard.h"
+
+namespace dimred::stage2 {
+
+/// Rows that act on a range of columns only: P is zero outside. One block over all columns is the
+/// plain case; a block per layer makes P block-diagonal, with components of its own for each layer.
+struct Block {
+  layout::ColumnRange columns;  // of this rank's own columns
+  torch::Tensor basis;          // [k x columns], contiguous, float32 or bfloat16
+};
+
+/// What stage 2 descends in: this rank's columns of P. Without blocks there is no subspace, k = 0.
+struct Subspace {
+  std::vector<Block> blocks;
+  std::int64_t own_columns = 0;
+
+  Subspace() = default;
+  /// One block over all own columns of `basis` [k x own columns].
+  Subspace(const torch::Tensor& basis);  // NOLINT(google-explicit-constructor): a plain P is one
+
+  std::int64_t components() const;  // of all blocks together
+  std::int64_t bytes() const;
+};
+
+/// The same rows cut into `ranges` of own columns, ascending and disjoint; columns outside all of
+/// them (padding) must be zero. Cost: a copy of P, block by block.
+Subspace by_blocks(const torch::Tensor& basis, const std::vector<layout::ColumnRange>& ranges);
+
+/// g_k = P g [components] float64, blocks one after the other; this rank's partial sums. See
+/// projection.h.
+std::vector<double> project(const Subspace& subspace, const torch::Tensor& vector);
+
+/// (P' first, P' second) [own columns] float32 on the device of `like`; ONE read of P.
+std::pair<torch::Tensor, torch::Tensor> back_project(const Subspace& subspace,
+                                                     std::span<const double> first,
+                                                     std::span<const double> second,
+                                                     const torch::Tensor& like);
+
+}  // namespace dimred::stage2

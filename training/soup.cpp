@@ -1,0 +1,83 @@
+#include "training/soup.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+#include "training/evaluate.h"
+#include "training/snapshot_mean.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t recalibration_images = 10000;
+
+/// Validation accuracy of candidates, and what asking has cost.
+class Taster {
+ public:
+  explicit Taster(Setup& setup) : setup_(setup) {}
+
+  double accuracy(const Weights& weights) {
+    apply(setup_, weights);
+    if (setup_.batchnorm_layers > 0) {
+      const auto images = std::min(recalibration_images, setup_.train->size());
+      recalibrate_batchnorm(setup_, images);
+      images_ += images;
+    }
+    images_ += setup_.validation->size();
+    return evaluate(setup_, *setup_.validation).accuracy;
+  }
+  std::int64_t images() const { return images_; }
+
+ private:
+  Setup& setup_;
+  std::int64_t images_ = 0;
+};
+
+struct Candidate {
+  fs::path file;
+  double accuracy = 0;
+};
+
+}  // namespace
+
+Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
+  require(setup.validation != nullptr,
+          "training::soup",
+          "start = soup chooses by validation accuracy: needs --validation_fraction > 0");
+  Taster taster(setup);
+  std::vector<Candidate> candidates;
+  for (const auto& file : snapshot_files(folder, latest))
+    candidates.push_back({file, taster.accuracy(load_weights(setup, file))});
+  // The later one first among equals: it has been trained longer.
+  std::reverse(candidates.begin(), candidates.end());
+  std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::accuracy);
+
+  Mean soup;
+  Weights best;
+  double best_accuracy = 0;
+  for (const auto& candidate : candidates) {
+    auto weights = load_weights(setup, candidate.file);
+    auto with = soup;
+    with.add(weights.values);
+    weights.values = with.values();
+    const bool first = soup.count() == 0;
+    const double accuracy = first ? candidate.accuracy : taster.accuracy(weights);
+    if (!first && accuracy < best_accuracy) continue;
+    soup = std::move(with);
+    best = std::move(weights);
+    best_accuracy = accuracy;
+  }
+  best.kind = "mean";
+  best.needs_recalibration = true;
+  best.source = concat("greedy soup of ",
+                       soup.count(),
+                       " of ",
+                       candidates.size(),
+                       " snapshots in ",
+                       folder.string());
+  return {.weights = std::move(best), .taken = soup.count(), .images_evaluated = taster.images()};
+}
+
+}  // namespace dimred::training
