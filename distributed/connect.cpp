@@ -93,7 +93,7 @@ std::string address_towards(const std::string& host, int port) {
 /// own machine may know its name as a loopback address (Debian's 127.0.1.1), which no other can
 /// use: then the one on the way out, or the first there is.
 std::string own_address(const launch::Place& place) {
-  const auto address = address_towards(place.address, place.port);
+  auto address = address_towards(place.address, place.port);
   if (!is_loopback(address) || place.local_size == place.size) return address;
   constexpr auto elsewhere = "192.0.2.1";  // reserved for examples (RFC 5737); nothing is sent
   const auto outward = address_towards(elsewhere, place.port);

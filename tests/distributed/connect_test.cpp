@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <future>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -11,6 +12,9 @@ namespace {
 /// The store that torchrun's agent serves while its ranks come and go; ranks are threads here.
 class Connect : public testing::Test {
  protected:
+  // As in tests/tools/gloo_ranks.h: c10d's flight recorder wants one rank a process.
+  static void SetUpTestSuite() { ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0); }
+
   launch::Place place(int rank, int size = 2) const {
     return {.rank = rank,
             .size = size,

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <thread>
@@ -15,6 +16,8 @@ namespace dimred {
 /// Runs `work` on `ranks` threads, each with a communicator of the real Gloo over loopback.
 /// Rethrows the first failure when all have ended.
 inline void on_gloo_ranks(int ranks, const std::function<void(distributed::Communicator&)>& work) {
+  // c10d's flight recorder adds each process group to a map without a lock: one rank a process.
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
