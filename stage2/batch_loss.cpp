@@ -75,7 +75,7 @@ torch::Tensor ascent(const Setup& setup, double radius, const torch::Tensor& own
   setup.communicator->all_reduce(square);
   const double norm = std::sqrt(square[0]);
   const auto full = setup.communicator->all_gather(own_gradient, setup.shards);
-  return norm > 0 ? full.mul_(radius / norm) : full.zero_();
+  return norm > 0 ? full.mul(radius / norm) : torch::zeros_like(full);  // one rank's is g itself
 }
 
 /// `work` at w + shift; the weights are w again afterwards, bit for bit.
