@@ -1,0 +1,162 @@
+"""Methods, starts, budgets and averages of stage 2 as commands on a subset of Fashion-MNIST."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from ranks import run_ranks
+from test_runs import interrupted
+
+STAGE1 = ["--train_samples=1600", "--test_samples=500", "--validation_fraction=0.2", "--epochs=4", "--batch_size=64",
+          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3"]  # fmt: skip
+STEPS = 20  # of an epoch: 1280 samples in batches of 64
+COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
+PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory, execute) -> Path:
+    """A finished stage-1 run, shared; nobody writes into it."""
+    run = tmp_path_factory.mktemp("methods") / "stage1"
+    execute("dimred", "stage1", *STAGE1, "--output", run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def dimred(binaries: Path) -> Path:
+    """The command."""
+    return binaries / "dimred"
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """curve.csv without its times."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(stream)]
+
+
+def weights(file: Path) -> np.ndarray:
+    """Of a snapshot."""
+    with h5py.File(file) as h5:
+        return h5["weights"][:]
+
+
+def spent(row: dict[str, str]) -> float:
+    """In epochs of plain SGD."""
+    return (int(row["forward_passes"]) + 2 * int(row["backward_passes"])) / (3 * STEPS)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_path: Path, execute) -> None:
+    run = tmp_path / "run"
+    # The published rates are for networks with BatchNorm.
+    rate = ["--learning_rate=0.05"] if preset in ("psgd", "twa") else []
+    options = [*COMMON, *rate, f"--preset={preset}", "--budget=0.4", "--checkpoint", start]
+    execute("dimred", "stage2", *options, "--output", run)
+    curve = rows(run)
+    assert {row["method"] for row in curve} == {preset}
+    last = curve[-1]
+    search = preset in ("robust", "mindspore-latest", "mindspore-first", "dldr")
+    most = (3 + 20 if search else 3) / (3 * STEPS)  # a step more than it had left
+    assert 0.4 <= spent(last) < 0.4 + most
+    assert float(last["test_loss"]) < 3
+    if not search:
+        assert int(last["step"]) == math.ceil(0.4 * STEPS)
+        assert float(last["epoch"]) == pytest.approx(0.4)
+    kinds = [row["weights"] for row in curve]
+    first = "mean" if preset == "twa" else "raw"
+    ends = {"swa": ["raw", "mean"], "ema": ["raw", "ema"]}.get(preset, ["raw"])
+    assert kinds == [first, *ends]
+    read = int(last["basis_bytes_read"])
+    if preset in ("sgd", "swa", "ema"):
+        assert read == 0 and not (run / "pca_mat.npy").exists()
+    else:  # twice a step; in memory rows begin and end on 64 bytes, parameter by parameter
+        matrix = np.load(run / "pca_mat.npy", mmap_mode="r").nbytes
+        assert matrix <= read / (2 * int(last["step"])) < 1.02 * matrix
+
+
+def test_a_start_without_a_step_is_what_its_name_says(start: Path, tmp_path: Path, execute) -> None:
+    files = sorted((start / "snapshots").glob("*.h5"))
+    latest = np.mean([weights(file).astype(np.float64) for file in files[-3:]], axis=0)
+    common = ["--preset=sgd", "--epochs=0", "--threads=1", "--checkpoint", start]
+    execute("dimred", "stage2", *common, "--start=mean", "--start_latest=3", "--output", tmp_path / "mean")
+    assert np.array_equal(weights(tmp_path / "mean" / "final.h5"), latest.astype(np.float32))
+    (row,) = rows(tmp_path / "mean")
+    assert row["weights"] == "mean" and row["forward_passes"] == "0"
+    execute("dimred", "stage2", *common, "--start=first", "--output", tmp_path / "first")
+    assert np.array_equal(weights(tmp_path / "first" / "final.h5"), weights(files[0]))
+
+
+def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_path: Path, execute, fails) -> None:
+    common = ["--preset=sgd", "--epochs=0", "--threads=1", "--checkpoint", start]
+    execute("dimred", "stage2", *common, "--start=soup", "--start_latest=4", "--output", tmp_path / "soup")
+    (soup,) = rows(tmp_path / "soup")
+    single = []
+    for i, file in enumerate(sorted((start / "snapshots").glob("*.h5"))[-4:]):
+        run = tmp_path / f"single{i}"
+        execute("dimred", "stage2", *common, "--start=file", f"--start_file={file}", "--output", run)
+        single.append(float(rows(run)[0]["validation_accuracy"]))
+    assert float(soup["validation_accuracy"]) >= max(single)
+    assert 0 < int(soup["forward_passes"]) * 64 <= 7 * 320  # four alone, three mixtures, in batches of 64
+    line = fails(2, "stage2", *common, "--validation_fraction=0", "--start=soup", "--output", tmp_path / "none")
+    assert "needs --validation_fraction > 0" in line
+
+
+SCHEDULED = {
+    "psgd": ["--preset=psgd", "--learning_rate=0.1", "--schedule=cosine", "--alpha=0.02", "--alpha_schedule=linear",
+             "--average=uniform", "--average_from=0.3", "--weight_decay=1e-4"],
+    "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
+    "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_stopped_run_comes_to_the_same_end(name: str, start: Path, tmp_path: Path, binaries, execute) -> None:
+    options = ["stage2", *COMMON, *SCHEDULED[name], "--epochs=3", f"--checkpoint={start}"]
+    execute("dimred", *options, "--output", tmp_path / "whole")
+    run = tmp_path / "run"
+    assert interrupted([str(binaries / "dimred"), *options, f"--output={run}"], 15, run) == 143
+    assert "continuing at epoch" in execute("dimred", *options, "--output", run)
+    assert rows(run) == rows(tmp_path / "whole")
+    assert (run / "steps.csv").read_text() == (tmp_path / "whole" / "steps.csv").read_text()
+    assert np.array_equal(weights(run / "final.h5"), weights(tmp_path / "whole" / "final.h5"))
+
+
+def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails) -> None:
+    options = ["stage2", *COMMON, "--preset=sgd", "--checkpoint", start, "--output", tmp_path / "run"]
+    execute("dimred", *options, "--epochs=1")
+    assert "the rates of this run fall over 1" in fails(2, *options, "--epochs=2")
+
+
+@pytest.mark.parametrize("name", ["psgd", "sgd", "same"])
+def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
+    options = ["stage2", "--n_component=6", "--global_batch_size=63", "--threads=1", *SCHEDULED[name], "--epochs=1",
+               "--checkpoint", start]  # fmt: skip
+    ends = {}
+    for ranks in (1, 3):
+        run = tmp_path / str(ranks)
+        done = run_ranks(dimred, [*options, "--output", run], ranks)
+        assert done.codes == [0] * ranks, done.errors
+        ends[ranks] = weights(run / "final.h5")
+    difference = np.linalg.norm(ends[1] - ends[3]) / np.linalg.norm(ends[1])
+    assert difference < 1e-5  # sums in another order, twenty steps
+
+
+BAD = {
+    "--method=psgd --basis=none": "method = psgd needs a basis",
+    "--start_latest=3": "start_latest needs start = mean or soup",
+    "--start=mean --start_latest=99": "start_latest needs at most the 12 snapshots",
+    "--preset=swag": "did you mean swa?",
+    "--average_from=1": "average_from",
+    "--budget=-1": "budget",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_what_cannot_be_is_refused(words: str, start: Path, tmp_path: Path, fails) -> None:
+    assert BAD[words] in fails(2, "stage2", *words.split(), "--checkpoint", start, "--output", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
