@@ -15,7 +15,8 @@ namespace dimred::pca {
 /// How far P P' may be from I before load_basis refuses a matrix, whichever way it came to be so.
 /// Rounding to bfloat16 (relative errors e of at most 2^-8, of rms 2^-9.2) moves a product p'q by
 /// sum p_i q_i (e_i + e'_i): some 2^-8 / sqrt(M) for rows spread over M columns (measured: 6.5e-5
-/// at M = 93322), 2^-7 at most, which rows that rest on a few columns come near.
+/// at M = 93322), 2^-7 at most, which rows that rest on a few columns come near: such a whole
+/// matrix is refused, while blocks of a few columns are what layers have, and pass in bfloat16.
 inline constexpr double kBasisTolerance = 1e-3;
 
 /// How P lies in memory; files are float32 either way.

@@ -90,7 +90,7 @@ std::int64_t whole_diagonal(std::span<const double> lower, std::int64_t k) {
     largest = std::max(largest, square);
     off = std::max(off, std::abs(square - std::round(square)));
   }
-  return off <= kBasisTolerance * largest && off < 0.25 ? std::llround(largest) : 0;
+  return off <= 0.01 * largest && off < 0.25 ? std::llround(largest) : 0;
 }
 
 }  // namespace

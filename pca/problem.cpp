@@ -84,10 +84,16 @@ std::string text_of(const Problem& problem, const FitOptions& options) {
                 problem.plan.components,
                 ", kind ",
                 name_of(options.kind),
-                ", ",
+                ", blocks ",
                 problem.blocks.size(),
-                " blocks, seed ",
+                ", seed ",
                 options.seed,
+                ", from ",
+                options.snapshots.from,
+                " to ",
+                options.snapshots.to,
+                " skip ",
+                options.snapshots.skip,
                 options.gram.empty() ? "" : ", with Gram matrix");
 }
 
