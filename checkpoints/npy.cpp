@@ -199,9 +199,13 @@ NpyHeader read_npy_header(const std::filesystem::path& path) {
   return header;
 }
 
-std::string npy_header_bytes(const std::vector<std::int64_t>& shape) {
-  std::string text =
-      concat("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape_text(shape), ", }");
+std::string npy_header_bytes(const std::vector<std::int64_t>& shape, int item_bytes) {
+  check(item_bytes == 4 || item_bytes == 8, "npy values have 4 or 8 bytes");
+  std::string text = concat("{'descr': '<f",
+                            item_bytes,
+                            "', 'fortran_order': False, 'shape': ",
+                            shape_text(shape),
+                            ", }");
   const std::size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';

@@ -7,7 +7,7 @@
 #include <vector>
 
 // NumPy's .npy format, versions 1-3: read strictly (float32 and float64, little-endian, C and
-// Fortran order), written as version 1, float32, C order. Format: numpy/lib/format.py.
+// Fortran order), written as version 1, C order. Format: numpy/lib/format.py.
 namespace dimred::checkpoints {
 
 struct NpyHeader {
@@ -22,7 +22,8 @@ struct NpyHeader {
 /// missing, std::runtime_error("[npy] file: rule, received ...") otherwise.
 NpyHeader read_npy_header(const std::filesystem::path& path);
 
-/// The bytes in front of the data of a C-order float32 array, padded to a multiple of 64.
-std::string npy_header_bytes(const std::vector<std::int64_t>& shape);
+/// The bytes in front of the data of a C-order array of float32 (item_bytes = 4) or float64 (8),
+/// padded to a multiple of 64.
+std::string npy_header_bytes(const std::vector<std::int64_t>& shape, int item_bytes = 4);
 
 }  // namespace dimred::checkpoints

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <stdexcept>
 
 #include "checkpoints/npy.h"
@@ -6,6 +7,7 @@
 #include "checkpoints/step_names.h"
 #include "commands/inspect.h"
 #include "pca/basis.h"
+#include "pca/kinds.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "support/option_values.h"
@@ -72,10 +74,22 @@ std::string explained_text(const std::vector<double>& ratios) {
 
 /// max |P P' - I|; reading all of P also verifies its digests. Costs the memory of P.
 double orthonormality_error(const fs::path& file, const pca::BasisFile& basis) {
-  auto layout = layout::make_layout({{"columns", {basis.columns}}});
-  layout.hash = basis.layout_hash;  // whichever model it belongs to
   constexpr double any = 1e30;
-  return pca::load_basis(file, layout, layout::shard_of(layout, 0, 1), 0, any).orthonormality_error;
+  const auto all = layout::shard_of(basis.layout, 0, 1);
+  return pca::load_basis(file, basis.layout, all, 0, any).orthonormality_error;
+}
+
+std::string blocks_text(const pca::BasisFile& basis) {
+  if (basis.blocks.empty()) return "1, whole";
+  const auto& rows = basis.block_components;
+  const auto fewer =
+      std::ranges::count_if(rows, [&](std::int64_t count) { return count < basis.components; });
+  return concat(rows.size(),
+                ", block-diagonal by layers, ",
+                fewer,
+                " with fewer than ",
+                basis.components,
+                " rows that are not zero");
 }
 
 std::string inspect_npy(const fs::path& file) {
@@ -86,20 +100,25 @@ std::string inspect_npy(const fs::path& file) {
   text += text_row("order", header.fortran_order ? "Fortran" : "C");
   if (header.shape.size() != 2) return text;
   const auto basis = pca::read_basis_header(file);
-  if (basis.layout_hash.empty() && basis.singular_values.empty()) {
+  if (!basis.sidecar) {
     return text + text_row("sidecar", "none: which model it belongs to is not known");
   }
   text += text_row("whole", "yes, digests verified");
+  text += text_row("kind", basis.seed ? concat(basis.kind, ", seed ", *basis.seed) : basis.kind);
   text += text_row("components", count_text(basis.components));
+  text += text_row("blocks", blocks_text(basis));
   text += text_row("orthonormal to", number_text(orthonormality_error(file, basis)));
   text += text_row("layout", basis.layout_hash.empty() ? "unknown" : basis.layout_hash);
+  if (basis.kind == pca::name_of(pca::Kind::random)) return text;
   if (!basis.singular_values.empty()) {
     const auto& values = basis.singular_values;
     text +=
         text_row("singular values",
                  concat(decimal_text(values.front(), 4), " ... ", decimal_text(values.back(), 4)));
   }
-  return text + text_row("explained variance", explained_text(basis.explained_variance_ratio));
+  const bool centred = basis.kind != pca::name_of(pca::Kind::span);
+  return text + text_row(centred ? "explained variance" : "of squared norm",
+                         explained_text(basis.explained_variance_ratio));
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ struct PcaOptions {
   fs::path snapshots;
   fs::path output = "pca_mat.npy";
   std::int64_t components = 32;
+  pca::Kind kind = pca::Kind::pca;
+  pca::Blocks blocks = pca::Blocks::whole;
+  std::int64_t seed = 0;
+  pca::SnapshotRange range;
+  fs::path gram;
   std::int64_t threads = 0;
   std::int64_t tile_mb = 32;
   bool overwrite = false;
@@ -43,9 +48,36 @@ OptionTable table_of(PcaOptions& options) {
             &options.output,
             "matrix to write (.npy); its sidecar .json gets the singular values and digests");
   table.add("overwrite", &options.overwrite, "replace an existing output");
-  table.group("Components");
+  table.add("gram",
+            &options.gram,
+            "also write the Gram matrix of the centred snapshots used here (.npy, n x n float64)");
+  table.group("Snapshots");
+  table.add("snapshot_from",
+            &options.range.from,
+            "first epoch used (of .npy and safetensors, which know no epochs: first snapshot, "
+            "counted from 1); 0: from the first on",
+            at_least(0));
   table.add(
-      "components", &options.components, "k, rows of the matrix; needs n - 1 >= k", at_least(1));
+      "snapshot_to", &options.range.to, "last epoch or snapshot used; 0: to the last", at_least(0));
+  table.add("snapshot_skip",
+            &options.range.skip,
+            "snapshots left out after each one used: 1 uses every second",
+            at_least(0));
+  table.group("Components");
+  table.add("components",
+            &options.components,
+            "k, rows of the matrix; needs n - 1 >= k (span: n >= k, and all n unless given)",
+            at_least(1));
+  table.add_choice("kind",
+                   &options.kind,
+                   "principal components; span of the snapshots, not centred; random rows; the "
+                   "components with each layer's columns shuffled",
+                   pca::kind_names());
+  table.add_choice("blocks",
+                   &options.blocks,
+                   "layers: k components for each layer by itself, a block-diagonal matrix",
+                   pca::blocks_names());
+  table.add("seed", &options.seed, "of random and shuffled", at_least(0));
   table.group("Machine");
   table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
   table.add("tile_mb",
@@ -73,11 +105,13 @@ void check_paths(const PcaOptions& options) {
           "pca",
           "needs a file for --output, received the folder ",
           output.string());
-  for (const auto& path : {output, fs::path(output).replace_extension(".json")}) {
-    require(options.overwrite || !fs::exists(path),
+  for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram}) {
+    require(options.overwrite || path.empty() || !fs::exists(path),
             "pca",
             path.string(),
-            " exists already; choose another --output or give --overwrite");
+            " exists already; choose another ",
+            path == options.gram ? "--gram" : "--output",
+            " or give --overwrite");
   }
   std::error_code none;
   require(!fs::equivalent(options.snapshots, output, none),
@@ -101,19 +135,23 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
   pca::agree(ranks, [&] {
     if (first) check_paths(options);
   });
-  const auto source = pca::open_source(options.snapshots, ranks);
-  pca::FitOptions fit;
-  fit.components = options.components;
-  fit.threads = options.threads;
+  pca::FitOptions fit{.components = options.components,
+                      .kind = options.kind,
+                      .blocks = options.blocks,
+                      .seed = static_cast<std::uint64_t>(options.seed),
+                      .snapshots = options.range,
+                      .gram = options.gram,
+                      .threads = options.threads,
+                      .tile_bytes = options.tile_mb << 20};
   if (fit.threads == 0 && ranks.size > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
-  fit.tile_bytes = options.tile_mb << 20;
-  auto report = pca::fit(*source, fit, options.output, ranks);
+  auto report = pca::fit_snapshots(options.snapshots, fit, options.output, ranks);
   report.peak_memory = peak_memory();
   if (!first) return exit_success;
   Console console(options.quiet);
   console.line(pca::describe(report));
   console.line("wrote " + options.output.string());
+  if (!options.gram.empty()) console.line("wrote " + options.gram.string());
   return exit_success;
 }
 
@@ -126,6 +164,7 @@ int pca_command(const std::vector<std::string>& arguments, const AmongRanks& amo
     print(*help);
     return exit_success;
   }
+  if (options.kind == pca::Kind::span && !table.was_set("components")) options.components = 0;
   if (!among) return fit(options, {});
   return among(table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
 }

@@ -8,6 +8,7 @@
 
 #include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
+#include "pca/basis_blocks.h"
 #include "pca/exchange.h"
 #include "pca/npy_matrix.h"
 #include "pca/ordered_sum.h"
@@ -24,6 +25,10 @@ namespace {
 
 constexpr const char* kPlace = "pca::load_basis";
 
+/// The most that rounding to bfloat16 moves a product of two rows of norm 1: a block of a few
+/// columns (a bias) comes near it.
+constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
+
 /// What one load shares.
 struct Load {
   const std::filesystem::path& path;
@@ -36,14 +41,25 @@ struct Load {
 void check_sidecar(const std::filesystem::path& npy,
                    const checkpoints::NpyHeader& header,
                    const Sidecar& sidecar) {
-  const std::int64_t blocks =
+  const std::int64_t digests =
       sidecar.digest_columns < 1
           ? 0
           : padded(sidecar.parameters, sidecar.digest_columns) / sidecar.digest_columns;
+  std::int64_t covered = 0;
+  for (const layout::ColumnRange& block : sidecar.blocks) {
+    const bool next = block.begin == covered && block.size() > 0;
+    covered = next ? block.end : std::numeric_limits<std::int64_t>::max();
+  }
+  require_environment((sidecar.blocks.empty() || covered == sidecar.parameters) &&
+                          sidecar.block_components.size() == sidecar.blocks.size(),
+                      kPlace,
+                      "'",
+                      sidecar_path(npy).string(),
+                      "' is damaged: its blocks do not cover the columns");
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;
-  require_environment(same && blocks == std::ssize(sidecar.digests) && blocks > 0 &&
+  require_environment(same && digests == std::ssize(sidecar.digests) && digests > 0 &&
                           std::ssize(sidecar.singular_values) == sidecar.components,
                       kPlace,
                       "'",
@@ -181,6 +197,10 @@ bool load_columns(const std::filesystem::path& npy,
   const ShardTarget target(columns, shard);
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
+  const auto own =
+      blocks_of(columns, shard, sidecar ? sidecar->blocks : std::vector<layout::ColumnRange>{});
+  basis.blocks = own.ranges;
+  basis.block_count = own.count;
   const auto size = static_cast<std::size_t>(basis.components * basis.columns);
   basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
   load_values({npy, *matrix, sidecar, target, basis}, threads);
@@ -203,8 +223,15 @@ BasisFile read_basis_header(const std::filesystem::path& npy) {
   file.columns = header.shape[1];
   file.fortran_order = header.fortran_order;
   file.item_bytes = header.item_bytes;
+  if (file.columns > 0) file.layout = layout::make_layout({{"columns", {file.columns}}});
   if (const std::optional<Sidecar> sidecar = read_sidecar(npy)) {
     check_sidecar(npy, header, *sidecar);
+    file.sidecar = true;
+    file.kind = sidecar->kind;
+    file.seed = sidecar->seed;
+    file.blocks = sidecar->blocks;
+    file.block_components = sidecar->block_components;
+    if (!sidecar->layout_json.empty()) file.layout = layout_from_json(sidecar->layout_json);
     file.layout_hash = sidecar->layout_hash;
     file.singular_values = sidecar->singular_values;
     file.explained_variance_ratio = sidecar->explained_variance_ratio;
@@ -226,13 +253,27 @@ Basis load_basis(const std::filesystem::path& npy,
   agree(ranks, [&] { complete |= load_columns(npy, layout, shard, components, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
   if (tolerance <= 0 || !complete) return basis;
-  basis.orthonormality_error = measure_orthonormality(basis, threads, ranks);
-  require(basis.orthonormality_error <= tolerance,
+  const Orthonormality measured = measure_orthonormality(basis, threads, ranks);
+  basis.orthonormality_error = measured.error;
+  const bool small_blocks = basis.block_count > 1 && dtype == BasisDtype::bfloat16;
+  const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;
+  require(measured.error <= limit || measured.apparent_blocks < 2,
+          kPlace,
+          "needs the sidecar ",
+          sidecar_path(npy).filename().string(),
+          " with its blocks beside '",
+          npy.string(),
+          "': its rows are orthogonal, of norm sqrt(",
+          measured.apparent_blocks,
+          "), as those of a block-diagonal matrix of ",
+          measured.apparent_blocks,
+          " blocks (--blocks layers)");
+  require(measured.error <= limit,
           kPlace,
           "needs orthonormal rows, |P P' - I| <= ",
-          tolerance,
+          limit,
           ", received ",
-          basis.orthonormality_error,
+          measured.error,
           " in '",
           npy.string(),
           dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,27 +15,50 @@ namespace dimred::pca {
 /// How far P P' may be from I before load_basis refuses a matrix, whichever way it came to be so.
 /// Rounding to bfloat16 (relative errors e of at most 2^-8, of rms 2^-9.2) moves a product p'q by
 /// sum p_i q_i (e_i + e'_i): some 2^-8 / sqrt(M) for rows spread over M columns (measured: 6.5e-5
-/// at M = 93322), 2^-7 at most, which rows that rest on a few columns come near.
+/// at M = 93322), 2^-7 at most, which rows that rest on a few columns come near: such a whole
+/// matrix is refused, while blocks of a few columns are what layers have, and pass in bfloat16.
 inline constexpr double kBasisTolerance = 1e-3;
 
 /// How P lies in memory; files are float32 either way.
 enum class BasisDtype { float32, bfloat16 };
 
+/// Columns of a shard that belong to one block of a block-diagonal P.
+struct BasisBlock {
+  std::int64_t index = 0;  // of the block, 0..B-1 in memory order, the same on every rank
+  std::int64_t begin = 0;  // columns [begin, end) of the shard's, padding included
+  std::int64_t end = 0;
+  bool operator==(const BasisBlock&) const = default;
+};
+
 /// A rank's columns of P, in memory order.
+/// Each of its B blocks of columns is a basis of its own: k orthonormal rows (or fewer, the others
+/// zero). So the subspace has k B directions; projecting onto it gives k numbers a block,
+/// g_k[b] = P[:, b] g[b], back-projecting P[:, b]' d[b]. B = 1 is the usual P.
 struct Basis {
-  std::int64_t components = 0;  // k
-  std::int64_t columns = 0;     // memory columns of the shard, padding included (zeros)
+  std::int64_t components = 0;     // k
+  std::int64_t block_count = 1;    // B, over all ranks
+  std::vector<BasisBlock> blocks;  // own ones, by begin, without gaps; ranks share the blocks that
+                                   // their borders cut; empty when the rank has no columns
+  std::int64_t columns = 0;        // memory columns of the shard, padding included (zeros)
   BasisDtype dtype = BasisDtype::float32;
   std::vector<float> values;           // [k x columns], row-major; empty in bfloat16
   std::vector<std::uint16_t> bfloats;  // the same as bits of bfloat16; empty in float32
-  double orthonormality_error = 0;     // max |P P' - I| over all ranks' columns; NaN: not checked
+  double orthonormality_error = 0;     // max |P P' - I| over all ranks' columns, block by block
+                                       // (a row of zeros in a block is right); NaN: not checked
 };
 
 struct BasisFile {
   std::int64_t components = 0, columns = 0;  // k, M
   bool fortran_order = false;
   int item_bytes = 4;
-  std::string layout_hash;  // of the sidecar; empty without one
+  // Of the sidecar; without one, as here.
+  bool sidecar = false;
+  std::string kind;  // as name_of(Kind)
+  std::optional<std::uint64_t> seed;
+  std::vector<layout::ColumnRange> blocks;     // columns of the file; empty: one block of all
+  std::vector<std::int64_t> block_components;  // rows that are not zero, of each of these
+  layout::Layout layout;  // of its columns; one vector where the sidecar has none
+  std::string layout_hash;
   std::vector<double> singular_values, explained_variance_ratio;
 };
 
@@ -49,10 +73,12 @@ BasisFile read_basis_header(const std::filesystem::path& npy);
 /// tolerance; pass 0 to skip; P P' is summed over the ranks, whose shards together are all columns;
 /// one rank alone checks only a shard of all columns). `components` > 0 takes the first so many
 /// rows. In bfloat16 each value is rounded to nearest, ties to even, on its way into the shard, and
-/// orthonormality is that of the rounded rows. What one rank throws, all throw.
+/// orthonormality is that of the rounded rows. A sidecar's blocks must each hold whole parameters;
+/// orthonormality is then that of each block. What one rank throws, all throw.
 /// Throws std::invalid_argument for another model's matrix or rows that are not orthonormal (says
-/// the error measured), std::runtime_error for a damaged file.
-/// Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
+/// the error measured, and where it looks so, that a block-diagonal matrix has lost its sidecar:
+/// without it P P' has the number of blocks in its diagonal), std::runtime_error for a damaged
+/// file. Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
 /// columns they lie in); memory: the shard and 2 digest blocks.
 Basis load_basis(const std::filesystem::path& npy,
                  const layout::Layout& layout,

@@ -27,6 +27,14 @@ class FilesSource final : public SnapshotSource {
   std::string layout_json() const override { return rows_.front().layout_json; }
   std::int64_t bytes_verified() const override { return bytes_verified_; }
 
+  std::vector<std::int64_t> epochs() const override {
+    std::vector<std::int64_t> epochs;
+    for (const Row& row : rows_) {
+      if (row.epoch >= 0) epochs.push_back(row.epoch);
+    }
+    return epochs;
+  }
+
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     const auto index = static_cast<std::size_t>(row);
     read_runs(files_[index], rows_[index].runs, begin, out);

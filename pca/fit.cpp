@@ -2,184 +2,109 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
-#include "pca/dense.h"
+#include "pca/block_fit.h"
 #include "pca/exchange.h"
+#include "pca/gram_file.h"
 #include "pca/output.h"
-#include "pca/passes.h"
+#include "pca/problem.h"
+#include "pca/shuffle.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
 
-/// Above this, P P' - I is more than the rounding of P to float32 (at most 1.2e-7) explains.
-constexpr double kOrthonormal = 2.5e-7;
+/// All blocks of one fit, each with its spectrum.
+class Fit {
+ public:
+  Fit(const Problem& problem, const FitOptions& options, const Ranks& ranks)
+      : problem_(problem),
+        options_(options),
+        ranks_(ranks),
+        variances_(static_cast<std::size_t>(problem.plan.components)),
+        gram_(problem.snapshots->rows()) {}
 
-void check_options(const SnapshotSource& source, const FitOptions& options) {
-  const std::int64_t n = source.rows();
-  const std::int64_t k = options.components;
-  require(k >= 1, "pca::fit", "needs k >= 1, received k = ", k);
-  require(n - 1 >= k, "pca::fit", "needs n - 1 >= k, received n = ", n, ", k = ", k);
-  require(options.threads >= 0, "pca::fit", "needs threads >= 0, received ", options.threads);
-  require(options.tile_bytes >= 1 << 20,
-          "pca::fit",
-          "needs tile_bytes >= 1048576, received ",
-          options.tile_bytes);
-}
-
-/// What can be refused before anything is read.
-PassPlan plan_fit(const SnapshotSource& source,
-                  const FitOptions& options,
-                  const std::filesystem::path& output,
-                  const Ranks& ranks) {
-  PassPlan plan;
-  agree(ranks, [&] {
-    check_options(source, options);
-    if (ranks.rank == 0) check_output(output, source);
-    plan = plan_passes(source,
-                       select_kernels(options.kernels),
-                       options.components,
-                       options.threads > 0 ? options.threads : available_threads(),
-                       options.tile_bytes,
-                       own_columns(ranks, source.columns()));
-  });
-  require_same(
-      ranks,
-      "pca::fit",
-      concat(source.rows(), " x ", source.columns(), " snapshots, k = ", options.components));
-  return plan;
-}
-
-/// C [n x k'']: column j = v_j / s_j, so that P = C' W. Columns are made to sum to exactly what
-/// rounding allows of 0, so that W's column means drop out.
-std::vector<double> combinations_of(const Eigenpairs& pairs, std::int64_t n, std::int64_t k) {
-  const std::int64_t width = padded(k, kComponentUnit);
-  std::vector<double> c(static_cast<std::size_t>(n * width));
-  for (std::int64_t j = 0; j < k; ++j) {
-    const double singular = std::sqrt(pairs.values[static_cast<std::size_t>(j)]);
-    const double* vector = pairs.vectors.data() + j * n;
-    double mean = 0;
-    for (std::int64_t i = 0; i < n; ++i) mean += vector[i] / static_cast<double>(n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      c[static_cast<std::size_t>(i * width + j)] = (vector[i] - mean) / singular;
+  /// P in `file`; returns its digests, all ranks'.
+  std::vector<std::string> write(std::int64_t header_bytes,
+                                 checkpoints::AtomicFile& file,
+                                 FitReport& report) {
+    const bool whole = options_.blocks == Blocks::whole;
+    const BlockPlan shared{problem_.plan, options_.kind, whole, header_bytes, ranks_, file};
+    std::vector<std::string> digests;
+    for (const layout::ColumnRange& block : problem_.blocks) {
+      BlockFit part = fit_block(shared, block);
+      take(part, report);
+      digests = std::move(part.digests);
     }
+    require(std::ranges::any_of(report.block_components, [](auto rows) { return rows > 0; }),
+            "pca::fit",
+            "needs snapshots that differ, received ",
+            report.rows,
+            " that span no direction in any layer");
+    const Stopwatch watch;
+    const bool shuffled = options_.kind == Kind::shuffled;
+    if (shuffled) {
+      shuffle_columns(problem_.plan, problem_.layers, options_.seed, header_bytes, ranks_, file);
+    }
+    if (shuffled || problem_.blocks.size() > 1) {
+      agree(ranks_, [&] { digests = digests_of_file(problem_.plan, header_bytes, file); });
+    }
+    digests = join_lines(ranks_, digests);
+    report.seconds_components += watch.seconds();
+    return digests;
   }
-  return c;
-}
 
-void check_rank(const Eigenpairs& pairs, std::int64_t n, std::int64_t k) {
-  const double floor = static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
-                       std::max(0.0, pairs.values.front());
-  const auto directions =
-      std::ranges::count_if(pairs.values, [floor](double v) { return v > floor; });
-  require(directions >= k,
-          "pca::fit",
-          "needs snapshots that span k = ",
-          k,
-          " directions, received ",
-          n,
-          " that span ",
-          directions,
-          " (are some equal?)");
-}
-
-void record_spectrum(const Eigenpairs& pairs, FitReport& report) {
-  double total = 0;
-  for (const double value : pairs.values) total += std::max(0.0, value);
-  for (std::int64_t j = 0; j < report.components; ++j) {
-    const double value = pairs.values[static_cast<std::size_t>(j)];
-    report.singular_values.push_back(std::sqrt(value));
-    report.explained_variance_ratio.push_back(value / total);
+  void record_spectrum(FitReport& report) const {
+    for (const double value : variances_) {
+      report.singular_values.push_back(std::sqrt(value));
+      report.explained_variance_ratio.push_back(total_ > 0 ? value / total_ : 0);
+    }
+    report.random_walk_ratio = problem_.plan.centred
+                                   ? random_walk_ratio(report.rows, report.components)
+                                   : std::vector<double>(variances_.size());
   }
-  report.random_walk_ratio = random_walk_ratio(report.rows, report.components);
-}
 
-/// One pass that writes P, measured.
-Components write_measured(const PassPlan& plan,
-                          const std::vector<double>& combinations,
-                          std::int64_t header_bytes,
-                          const Ranks& ranks,
-                          checkpoints::AtomicFile& file,
-                          FitReport& report) {
-  Components components;
-  agree(ranks, [&] { components = write_components(plan, combinations, header_bytes, file); });
-  const std::int64_t stride = padded(report.components, plan.kernels->row_unit);
-  sum_lower(ranks, components.gram, report.components, stride);
-  report.orthonormality_error = identity_error(components.gram, report.components, stride);
-  return components;
-}
+  /// The Gram matrix of the centred snapshots; by one more pass where the blocks' is another.
+  void write_gram(FitReport& report) {
+    if (options_.gram.empty()) return;
+    if (!problem_.plan.centred) {
+      std::vector<double> lower;
+      agree(ranks_, [&] { lower = gram_matrix(problem_.centred); });
+      const std::int64_t stride = padded(report.rows, problem_.centred.kernels->row_unit);
+      sum_lower(ranks_, lower, report.rows, stride);
+      gram_.add(lower, stride);
+      report.bytes_read +=
+          report.rows * problem_.centred.own.size() * problem_.snapshots->item_bytes();
+    }
+    on_first_rank(ranks_, [&] { gram_.write(options_.gram); });
+  }
 
-/// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
-Components write_orthonormal(const PassPlan& plan,
-                             std::vector<double> combinations,
-                             std::int64_t header_bytes,
-                             const Ranks& ranks,
-                             checkpoints::AtomicFile& file,
-                             FitReport& report) {
-  const std::int64_t k = report.components;
-  Components components = write_measured(plan, combinations, header_bytes, ranks, file, report);
-  if (report.orthonormality_error <= kOrthonormal) return components;
-  on_first_rank(ranks, [&] {
-    const std::int64_t stride = padded(k, plan.kernels->row_unit);
-    orthonormalize(components.gram, k, stride, combinations, padded(k, kComponentUnit));
-  });
-  share_first(ranks, combinations);
-  components = write_measured(plan, combinations, header_bytes, ranks, file, report);
-  report.reorthonormalized = true;
-  require_environment(report.orthonormality_error <= 1e-6,
-                      "pca::fit",
-                      "needs |P P' - I| <= 1e-6 after orthonormalisation, measured ",
-                      report.orthonormality_error);
-  return components;
-}
+ private:
+  void take(const BlockFit& part, FitReport& report) {
+    for (std::size_t j = 0; j < variances_.size(); ++j) variances_[j] += part.variances[j];
+    total_ += part.total;
+    if (!options_.gram.empty() && problem_.plan.centred) {
+      gram_.add(part.gram, padded(report.rows, problem_.plan.kernels->row_unit));
+    }
+    report.block_components.push_back(part.rows);
+    report.orthonormality_error = std::max(report.orthonormality_error, part.orthonormality_error);
+    report.reorthonormalized |= part.reorthonormalized;
+    if (!problem_.gaussian) report.bytes_read += part.bytes_read;
+    report.seconds_gram += part.seconds_gram;
+    report.seconds_components += part.seconds_components;
+  }
 
-/// First pass: the spectrum of the centred snapshots.
-Eigenpairs measure_spectrum(const PassPlan& plan, const Ranks& ranks, FitReport& report) {
-  const Stopwatch watch;
-  const std::int64_t n = report.rows;
-  const std::int64_t stride = padded(n, plan.kernels->row_unit);
-  std::vector<double> gram;
-  agree(ranks, [&] { gram = gram_matrix(plan); });
-  sum_lower(ranks, gram, n, stride);
-  Eigenpairs pairs{std::vector<double>(static_cast<std::size_t>(n)),
-                   std::vector<double>(static_cast<std::size_t>(n * n))};
-  on_first_rank(ranks, [&] { pairs = eigenpairs(gram, n, stride); });
-  share_first(ranks, pairs.values);
-  share_first(ranks, pairs.vectors);
-  check_rank(pairs, n, report.components);
-  record_spectrum(pairs, report);
-  report.seconds_gram = watch.seconds();
-  return pairs;
-}
-
-/// Second pass: P in `file`, signs settled. Returns its digests, all ranks'.
-std::vector<std::string> write_basis(const PassPlan& plan,
-                                     const Eigenpairs& pairs,
-                                     std::int64_t header_bytes,
-                                     const Ranks& ranks,
-                                     checkpoints::AtomicFile& file,
-                                     FitReport& report) {
-  const Stopwatch watch;
-  Components components = write_orthonormal(plan,
-                                            combinations_of(pairs, report.rows, report.components),
-                                            header_bytes,
-                                            ranks,
-                                            file,
-                                            report);
-  const std::vector<bool> flip = rows_to_flip(components.ranges, ranks);
-  std::vector<std::string> digests;
-  agree(ranks,
-        [&] { digests = settle_signs(plan, flip, header_bytes, std::move(components), file); });
-  digests = join_lines(ranks, digests);
-  report.seconds_components = watch.seconds();
-  return digests;
-}
+  const Problem& problem_;
+  const FitOptions& options_;
+  const Ranks& ranks_;
+  std::vector<double> variances_;  // [k]
+  double total_ = 0;
+  GramFile gram_;
+};
 
 }  // namespace
 
@@ -188,26 +113,35 @@ FitReport fit(const SnapshotSource& source,
               const std::filesystem::path& output,
               const Ranks& ranks) {
   const Stopwatch total;
-  const PassPlan plan = plan_fit(source, options, output, ranks);
+  const Problem problem = plan_fit(source, options, output, ranks);
   FitReport report;
-  report.rows = source.rows();
+  report.kind = options.kind;
+  report.seed = options.seed;
+  report.rows = problem.snapshots->rows();
   report.columns = source.columns();
-  report.components = options.components;
-  report.kernels = plan.kernels->name;
+  report.components = problem.plan.components;
+  report.kernels = problem.plan.kernels->name;
+  report.bytes_read = source.bytes_verified();
 
   const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
-  const Eigenpairs pairs = measure_spectrum(plan, ranks, report);
-  const std::vector<std::string> digests =
-      write_basis(plan, pairs, std::ssize(header), ranks, *file, report);
-  report.seconds_fsync = commit_output(
-      *file, output, sidecar_of(source, plan, report, digests, options.tile_bytes), ranks);
-  const std::int64_t passes = report.reorthonormalized ? 3 : 2;
-  report.bytes_read =
-      source.bytes_verified() + passes * report.rows * plan.own.size() * source.item_bytes();
+  Fit work(problem, options, ranks);
+  std::vector<std::string> digests = work.write(std::ssize(header), *file, report);
+  work.record_spectrum(report);
+  work.write_gram(report);
+  report.seconds_fsync =
+      commit_output(*file, output, sidecar_of(problem, options, report, std::move(digests)), ranks);
   report.seconds_total = total.seconds();
   settle_report(report, ranks);
   return report;
+}
+
+FitReport fit_snapshots(const std::filesystem::path& path,
+                        const FitOptions& options,
+                        const std::filesystem::path& output,
+                        const Ranks& ranks) {
+  const std::unique_ptr<SnapshotSource> source = open_source(path, ranks);
+  return fit(*source, options, output, ranks);
 }
 
 }  // namespace dimred::pca

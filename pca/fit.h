@@ -6,14 +6,21 @@
 #include <vector>
 
 #include "pca/kernels.h"
+#include "pca/kinds.h"
 #include "pca/ranks.h"
 #include "pca/source.h"
 
 namespace dimred::pca {
 
 struct FitOptions {
-  std::int64_t components = 32;        // k >= 1, n - 1 >= k, k <= M
-  std::int64_t threads = 0;            // 0: all cores this process may use
+  std::int64_t components = 32;   // k >= 1; pca, shuffled: n - 1 >= k; span: n >= k, and 0 is n;
+                                  // random: M >= k
+  Kind kind = Kind::pca;          // what the rows are
+  Blocks blocks = Blocks::whole;  // layers: k rows for each layer, P block-diagonal
+  std::uint64_t seed = 0;         // of random and shuffled
+  SnapshotRange snapshots;        // those used; n is their number
+  std::filesystem::path gram;     // also write their Gram matrix here (.npy); empty: do not
+  std::int64_t threads = 0;       // 0: all cores this process may use
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
                                        // of n x 512 values is used
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
@@ -21,50 +28,78 @@ struct FitOptions {
 
 /// The same on every rank.
 struct FitReport {
+  Kind kind = Kind::pca;
+  std::uint64_t seed = 0;
   std::int64_t rows = 0, columns = 0, components = 0;  // n, M, k
-  std::vector<double> singular_values;                 // [k] of the centred W
-  std::vector<double> explained_variance_ratio;        // [k], of the total variance
-  std::vector<double> random_walk_ratio;               // [k], the null at the same n
-  double orthonormality_error = 0;                     // max |P P' - I|, measured in float64
-  bool reorthonormalized = false;                      // a second pass was needed (steep spectrum)
-  std::int64_t bytes_read = 0;                         // of W, by all ranks, digests included
-  double seconds_gram = 0, seconds_components = 0;     // first pass; second pass, signs and digests
-  double seconds_fsync = 0, seconds_total = 0;         // rank 0's, as those above; with fsync
-  std::string kernels;                                 // "avx512", "avx2" or "baseline"; rank 0's
-  std::string peak_memory;                             // filled by the caller that wants it
+  std::vector<std::int64_t> block_components;    // of each block: rows that are not zero, at most k
+  std::vector<double> singular_values;           // [k] of the centred W; span: of W; random: zeros.
+                                                 // Layers: row j's variances of all blocks summed
+  std::vector<double> explained_variance_ratio;  // [k], of the total variance (span: of |W|^2)
+  std::vector<double> random_walk_ratio;         // [k], the null at the same n; span, random: zeros
+  double orthonormality_error = 0;  // max |P P' - I|, measured in float64, over all blocks
+  bool reorthonormalized = false;   // a second pass was needed (steep spectrum), by some block
+  std::int64_t bytes_read = 0;      // of W, by all ranks, digests included
+  double seconds_gram = 0, seconds_components = 0;  // first pass; second pass, signs and digests
+  double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
+  std::string kernels;                              // "avx512", "avx2" or "baseline"; rank 0's
+  std::string peak_memory;                          // filled by the caller that wants it
 };
 
 /// PCA by the method of snapshots: G = Wc Wc' in float64 over fixed blocks of 4096 columns added in
 /// order, eigenpairs by LAPACKE_dsyevr, P = S^-1 V' Wc, written tile by tile to `output` (npy
-/// [k, M] float32, C order; its name ends in .npy) with sidecar <output stem>.json (singular
-/// values, explained variance ratio, snapshot list, layout hash, digest of each block of columns).
-/// Rows have norm 1, are orthogonal to 1e-6 (P P' is measured; above 2.5e-7, a second pass
-/// orthonormalises by CholeskyQR), and their entry of largest magnitude is positive. The same bits
-/// for any tile size and thread count. Two passes over W; memory: tiles + 24 n^2 bytes a thread,
-/// never n x M. flops ~ n^2 M + 2 n k M + k^2 M.
+/// [k, M] float32, C order; its name ends in .npy) with sidecar <output stem>.json (kind, blocks,
+/// singular values, explained variance ratio, snapshot list, layout hash, digest of each block of
+/// columns). Rows have norm 1, are orthogonal to 1e-6 (P P' is measured; above 2.5e-7, a second
+/// pass orthonormalises by CholeskyQR), and their entry of largest magnitude is positive. The same
+/// bits for any tile size and thread count. Two passes over W; memory: tiles + 24 n^2 bytes a
+/// thread, never n x M. flops ~ n^2 M + 2 n k M + k^2 M.
+///
+/// Other kinds (pca/kinds.h) by the same passes. span: G = W W', not centred; its k leading rows,
+/// at k = n the whole span (the subspace of Gram-Schmidt on W). random: W is k Gaussian rows
+/// (pca/gaussian_source.h), P = L^-1 W with L L' = W W'; the snapshots give M and the layout only,
+/// so one is enough. W W' is exact there, so the matrix has the same bits for any R, threads and
+/// tile size on the same processors (others may differ by one rounding to float32). shuffled: the
+/// finished PCA with its columns moved by shuffle_columns (pca/shuffle.h); its values are the
+/// PCA's bit by bit.
+/// Blocks::layers does all this for each entry of the layout by itself: P is block-diagonal, one
+/// k x M file whose rows have norm 1 and sign + in each block; a block's rows beyond the directions
+/// that its columns have (eigenvalue above 1e-12 of the largest; random: its number of columns) are
+/// zero.
+/// `options.gram` receives the Gram matrix of the centred snapshots used, [n, n] float64, whatever
+/// the kind (span and random: by one more pass over W); it is complete before the matrix is.
+///
 /// An existing output is replaced only when the new one is complete and durable; its old sidecar
 /// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
 /// With R ranks each reads and writes its own columns only, whole digest blocks, into the one file
 /// (see AtomicFile::Join for the file systems that allow it); rank 0 solves the eigenproblem and
 /// commits, and nobody returns before. The same bits for the same R on the same processors. Another
-/// R adds the same B = ceil(M / 4096) partial Grams in another order. Two orders differ by at most
-/// 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x = rows of Wc; LAPACK's own error is some n u |G|:
-/// together d = 2 (B + n) u trace(G) in norm. So an eigenvalue s_j^2 differs by at most d, a row of
-/// P by 2 d s_1 / (s_j gap_j), where gap_j is the distance of s_j^2 from the nearest eigenvalue,
-/// and an entry by one rounding to float32 (2^-23 of it) more; unless |P P' - I| is so close to
-/// 2.5e-7 that only one of the two needs the second pass, which moves a row by k 2.5e-7 at most.
+/// R adds the same partial Grams, B <= ceil(M / 4096) + 1 in a block, in another order. Two orders
+/// differ by at most 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x = rows of Wc; LAPACK's own error
+/// is some n u |G|: together d = 2 (B + n) u trace(G) in norm. So an eigenvalue s_j^2 differs by at
+/// most d, a row of P by 2 d s_1 / (s_j gap_j), where gap_j is the distance of s_j^2 from the
+/// nearest eigenvalue, and an entry by one rounding to float32 (2^-23 of it) more; unless
+/// |P P' - I| is so close to 2.5e-7 that only one of the two needs the second pass, which moves a
+/// row by k 2.5e-7 at most.
 /// What one rank throws, all throw.
 /// Throws std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
 /// snapshots span fewer than k directions (equal snapshots; says how many; a direction counts when
-/// its eigenvalue is above n 2.2e-16 of the largest), hold a value that is not finite (names the
-/// row), or are what the output would replace; std::runtime_error on I/O or LAPACK failure. Nothing
-/// is left behind.
-/// Source: Sirovich, "Turbulence and the dynamics of coherent structures", 1987.
+/// its eigenvalue is above n 2.2e-16 of the largest; with Blocks::layers only when they span none
+/// at all), when layers or shuffled are asked of rows without a layout, hold a value that is not
+/// finite (names the row), or are what the output would replace; std::runtime_error on I/O or
+/// LAPACK failure. Nothing is left behind.
+/// Sources: Sirovich, "Turbulence and the dynamics of coherent structures", 1987; span: Li et al.,
+/// "Trainable weight averaging", ICLR 2023.
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,
               const Ranks& ranks = {});
+
+/// fit() of the snapshots at `path` (as open_source): what stage 2 calls when no matrix is given.
+FitReport fit_snapshots(const std::filesystem::path& path,
+                        const FitOptions& options,
+                        const std::filesystem::path& output,
+                        const Ranks& ranks = {});
 
 /// Explained variance ratio [count] of an n-step random walk in many dimensions:
 /// lambda_i ~ 1 / (2 (1 - cos(pi i / n))), i = 1..n-1.

@@ -20,6 +20,14 @@ std::int64_t bytes_per_thread(std::int64_t n,
   return 4 * floats + 8 * doubles;
 }
 
+/// The diagonal of a sum of products, which a value that is not finite spoils for good.
+bool finite_diagonal(std::span<const double> gram, std::int64_t rows) {
+  for (std::size_t i = 0; i < gram.size(); i += static_cast<std::size_t>(rows) + 1) {
+    if (!std::isfinite(gram[i])) return false;
+  }
+  return true;
+}
+
 /// Throws for the first value of a tile that is not finite.
 void require_finite(const SnapshotSource& source,
                     const float* tile,
@@ -69,12 +77,17 @@ class GramWork {
                  const float* tile,
                  std::int64_t width,
                  std::span<double> partial) {
-    if (!plan_.kernels->centre(tile, stride_, rows_, width, panel_.data())) {
-      require_finite(*plan_.source, tile, stride_, begin, width);
-      check(false, "a tile whose column means are not finite holds a value that is not finite");
+    const std::int64_t padded_rows = padded(rows_, plan_.kernels->row_unit);
+    bool finite = true;
+    if (plan_.centred) {
+      finite = plan_.kernels->centre(tile, stride_, rows_, width, panel_.data());
+    } else {
+      plan_.kernels->widen(tile, stride_, rows_, width, panel_.data());
     }
-    plan_.kernels->gram(
-        panel_.data(), padded(rows_, plan_.kernels->row_unit), width, partial.data());
+    if (finite) plan_.kernels->gram(panel_.data(), padded_rows, width, partial.data());
+    if (finite && (plan_.centred || finite_diagonal(partial, padded_rows))) return;
+    require_finite(*plan_.source, tile, stride_, begin, width);
+    check(false, "a tile whose means or squares are not finite holds a value that is not finite");
   }
 
   const PassPlan& plan_;
@@ -113,6 +126,16 @@ PassPlan plan_passes(const SnapshotSource& source,
   }
   threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
   return {&source, &kernels, components, threads, tile_width, write_width, own};
+}
+
+PassPlan plan_within(PassPlan plan, const layout::ColumnRange& columns) {
+  plan.own.begin = std::max(plan.own.begin, columns.begin);
+  plan.own.end = std::max(plan.own.begin, std::min(plan.own.end, columns.end));
+  while (plan.write_width > kPanelColumns && plan.write_width / 2 >= plan.own.size()) {
+    plan.write_width /= 2;
+    plan.tile_width = std::min(plan.tile_width, plan.write_width);
+  }
+  return plan;
 }
 
 std::vector<double> gram_matrix(const PassPlan& plan) {

@@ -1,12 +1,11 @@
 #include "pca/orthonormality.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
 #include "checkpoints/float_formats.h"
-#include "pca/dense.h"
-#include "pca/exchange.h"
 #include "pca/kernels.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
@@ -33,25 +32,82 @@ void widen(const Kernels& kernels,
   }
 }
 
-}  // namespace
+/// P P' of columns [begin, end): the lower triangle, [rows x rows].
+std::vector<double> gram_of(const Kernels& kernels,
+                            const Basis& basis,
+                            const BasisBlock& block,
+                            std::int64_t threads) {
+  const std::int64_t rows = padded(basis.components, kernels.row_unit);
+  const std::int64_t panels = padded(block.end - block.begin, kPanelColumns) / kPanelColumns;
+  return ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
+    Lines<double> panel(static_cast<std::size_t>(rows * kPanelStride));
+    return [&, panel](std::int64_t index, std::span<double> partial) mutable {
+      const std::int64_t begin = block.begin + index * kPanelColumns;
+      const std::int64_t width = std::min(kPanelColumns, block.end - begin);
+      widen(kernels, basis, begin, width, panel.data());
+      kernels.gram(panel.data(), rows, width, partial.data());
+    };
+  });
+}
 
-double measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
+/// Lower triangles of all blocks one behind the other, packed, of all ranks.
+std::vector<double> grams_of(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
   const Kernels& kernels = select_kernels(KernelSet::automatic);
   const std::int64_t k = basis.components;
   const std::int64_t rows = padded(k, kernels.row_unit);
-  const std::int64_t panels = padded(basis.columns, kPanelColumns) / kPanelColumns;
-  std::vector<double> gram =
-      ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
-        Lines<double> panel(static_cast<std::size_t>(rows * kPanelStride));
-        return [&, panel](std::int64_t index, std::span<double> partial) mutable {
-          const std::int64_t begin = index * kPanelColumns;
-          const std::int64_t width = std::min(kPanelColumns, basis.columns - begin);
-          widen(kernels, basis, begin, width, panel.data());
-          kernels.gram(panel.data(), rows, width, partial.data());
-        };
-      });
-  sum_lower(ranks, gram, k, rows);
-  return identity_error(gram, k, rows);
+  std::vector<double> packed(static_cast<std::size_t>(basis.block_count * k * (k + 1) / 2));
+  for (const BasisBlock& block : basis.blocks) {
+    const std::vector<double> gram = gram_of(kernels, basis, block, threads);
+    double* to = packed.data() + block.index * (k * (k + 1) / 2);
+    for (std::int64_t i = 0; i < k; ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) *to++ += gram[static_cast<std::size_t>(i * rows + j)];
+    }
+  }
+  if (ranks.size > 1) ranks.sum(packed);
+  return packed;
+}
+
+/// max |A - I| of a packed lower triangle; `zeros`: a diagonal entry of exactly 0 is right, too.
+double packed_error(std::span<const double> lower, std::int64_t k, bool zeros) {
+  double error = 0;
+  const double* at = lower.data();
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j < i; ++j) error = std::max(error, std::abs(*at++));
+    const double square = *at++;
+    if (!zeros || square != 0) error = std::max(error, std::abs(square - 1));
+  }
+  return error;
+}
+
+/// The largest diagonal entry of A where it is diagonal with whole numbers, up to rounding; else 0.
+std::int64_t whole_diagonal(std::span<const double> lower, std::int64_t k) {
+  double largest = 0;
+  double off = 0;
+  const double* at = lower.data();
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j < i; ++j) off = std::max(off, std::abs(*at++));
+    const double square = *at++;
+    largest = std::max(largest, square);
+    off = std::max(off, std::abs(square - std::round(square)));
+  }
+  return off <= 0.01 * largest && off < 0.25 ? std::llround(largest) : 0;
+}
+
+}  // namespace
+
+Orthonormality measure_orthonormality(const Basis& basis,
+                                      std::int64_t threads,
+                                      const Ranks& ranks) {
+  const std::vector<double> grams = grams_of(basis, threads, ranks);
+  const std::int64_t k = basis.components;
+  const auto size = static_cast<std::size_t>(k * (k + 1) / 2);
+  Orthonormality result;
+  for (std::size_t at = 0; at < grams.size(); at += size) {
+    const std::span lower = std::span(grams).subspan(at, size);
+    result.error = std::max(result.error, packed_error(lower, k, basis.block_count > 1));
+  }
+  if (basis.block_count == 1) result.apparent_blocks = whole_diagonal(grams, k);
+  return result;
 }
 
 }  // namespace dimred::pca

@@ -7,8 +7,14 @@
 
 namespace dimred::pca {
 
-/// max |P P' - I| over all ranks, in float64, of the values as they lie in memory; every thread
-/// takes whole panels of columns. Cost: one read of P.
-double measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks);
+struct Orthonormality {
+  double error = 0;                  // max |P P' - I|, of all blocks
+  std::int64_t apparent_blocks = 0;  // > 1: one block whose P P' is that of a block-diagonal basis
+};
+
+/// Over all ranks, in float64, of the values as they lie in memory; every thread takes whole panels
+/// of columns. Of several blocks each by itself, where a row of zeros may stand for one of norm 1.
+/// Cost: one read of P; memory: 8 B k^2 bytes.
+Orthonormality measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks);
 
 }  // namespace dimred::pca

@@ -39,9 +39,7 @@ double commit(checkpoints::AtomicFile& matrix,
   return seconds;
 }
 
-}  // namespace
-
-void check_output(const std::filesystem::path& output, const SnapshotSource& source) {
+void check_matrix(const std::filesystem::path& output, const SnapshotSource& source) {
   const std::string shown = concat("'", output.string(), "'");
   require(output.extension() == ".npy",
           "pca::fit",
@@ -63,7 +61,22 @@ void check_output(const std::filesystem::path& output, const SnapshotSource& sou
               shown);
     }
   }
+}
+
+}  // namespace
+
+void check_output(const std::filesystem::path& output,
+                  const std::filesystem::path& gram,
+                  const SnapshotSource& source) {
+  check_matrix(output, source);
   require_replaceable(output);
+  if (gram.empty()) return;
+  check_matrix(gram, source);
+  require(std::filesystem::weakly_canonical(gram) != std::filesystem::weakly_canonical(output),
+          "pca::fit",
+          "needs two names for the matrix and the Gram matrix, received '",
+          gram.string(),
+          "' for both");
 }
 
 std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path& output,
@@ -83,12 +96,17 @@ std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path
   return file;
 }
 
-Sidecar sidecar_of(const SnapshotSource& source,
-                   const PassPlan& plan,
+Sidecar sidecar_of(const Problem& problem,
+                   const FitOptions& options,
                    const FitReport& report,
-                   std::vector<std::string> digests,
-                   std::int64_t tile_bytes) {
-  return {.snapshots = report.rows,
+                   std::vector<std::string> digests) {
+  const bool snapshots = !problem.gaussian;
+  const bool layers = options.blocks == Blocks::layers;
+  return {.kind = name_of(options.kind),
+          .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
+          .block_components = layers ? report.block_components : std::vector<std::int64_t>{},
+          .seed = needs_seed(options.kind) ? std::optional(options.seed) : std::nullopt,
+          .snapshots = snapshots ? report.rows : 0,
           .parameters = report.columns,
           .components = report.components,
           .singular_values = report.singular_values,
@@ -96,13 +114,13 @@ Sidecar sidecar_of(const SnapshotSource& source,
           .random_walk_ratio = report.random_walk_ratio,
           .orthonormality_error = report.orthonormality_error,
           .reorthonormalized = report.reorthonormalized,
-          .snapshot_names = source.names(),
-          .layout_hash = source.layout_hash(),
-          .layout_json = source.layout_json(),
+          .snapshot_names = snapshots ? problem.snapshots->names() : std::vector<std::string>{},
+          .layout_hash = problem.snapshots->layout_hash(),
+          .layout_json = problem.snapshots->layout_json(),
           .digest_columns = kDigestColumns,
           .digests = std::move(digests),
-          .threads = plan.threads,
-          .tile_bytes = tile_bytes,
+          .threads = problem.plan.threads,
+          .tile_bytes = options.tile_bytes,
           .kernels = report.kernels};
 }
 

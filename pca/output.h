@@ -8,15 +8,17 @@
 
 #include "checkpoints/atomic_file.h"
 #include "pca/fit.h"
-#include "pca/passes.h"
+#include "pca/problem.h"
 #include "pca/sidecar.h"
 
 namespace dimred::pca {
 
-/// Throws std::invalid_argument when `output` does not end in .npy, its folder is missing, it is a
-/// folder, it is one of the source's files, or a file that is no sidecar (whole or damaged) stands
-/// in its sidecar's place.
-void check_output(const std::filesystem::path& output, const SnapshotSource& source);
+/// Throws std::invalid_argument when `output`, or `gram` unless it is empty, does not end in .npy,
+/// its folder is missing, it is a folder or one of the source's files, when both are the same, or a
+/// file that is no sidecar (whole or damaged) stands in the output's sidecar's place.
+void check_output(const std::filesystem::path& output,
+                  const std::filesystem::path& gram,
+                  const SnapshotSource& source);
 
 /// The temporary file that all ranks write P to, of `bytes` behind `header`: created, locked and
 /// reserved by rank 0, then joined by the others.
@@ -29,11 +31,10 @@ std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path
 /// 0's.
 void settle_report(FitReport& report, const Ranks& ranks);
 
-Sidecar sidecar_of(const SnapshotSource& source,
-                   const PassPlan& plan,
+Sidecar sidecar_of(const Problem& problem,
+                   const FitOptions& options,
                    const FitReport& report,
-                   std::vector<std::string> digests,
-                   std::int64_t tile_bytes);
+                   std::vector<std::string> digests);
 
 /// Makes the matrix and its sidecar durable under their final names, by rank 0 once the others'
 /// parts are durable; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so

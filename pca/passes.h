@@ -27,14 +27,18 @@ struct PassPlan {
   std::int64_t threads = 0;
   std::int64_t tile_width = 0;   // columns read at a time: kPanelColumns 2^i, up to kBlockColumns
   std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
-  layout::ColumnRange own;       // this rank's columns: whole digest blocks, maybe none
+  layout::ColumnRange own;       // this rank's columns, maybe none
+  bool centred = true;           // the Gram matrix is that of the centred snapshots
 
-  /// Blocks of `width` columns, kBlockColumns or kDigestColumns, in the own columns.
-  std::int64_t blocks(std::int64_t width) const { return (own.size() + width - 1) / width; }
-  /// Columns of the own block `index`.
+  /// Blocks of `width` columns, kBlockColumns or kDigestColumns, that the own columns lie in:
+  /// counted from column 0 whatever the rank, so that only the first and the last may be cut.
+  std::int64_t blocks(std::int64_t width) const {
+    return own.size() == 0 ? 0 : (own.end - 1) / width - own.begin / width + 1;
+  }
+  /// Own columns of block `index`.
   layout::ColumnRange block(std::int64_t index, std::int64_t width) const {
-    const std::int64_t begin = own.begin + index * width;
-    return {begin, std::min(begin + width, own.end)};
+    const std::int64_t begin = (own.begin / width + index) * width;
+    return {std::max(begin, own.begin), std::min(begin + width, own.end)};
   }
 };
 
@@ -56,8 +60,11 @@ PassPlan plan_passes(const SnapshotSource& source,
                      std::int64_t tile_bytes,
                      const layout::ColumnRange& own);
 
-/// The own columns' part of G = Wc Wc' [n' x n'], n' = n padded to kernels.row_unit; the lower
-/// triangle is valid.
+/// `plan` for those of its own columns that lie in `columns`, with tiles no wider than they need.
+PassPlan plan_within(PassPlan plan, const layout::ColumnRange& columns);
+
+/// The own columns' part of G = Wc Wc' (not centred: W W') [n' x n'], n' = n padded to
+/// kernels.row_unit; the lower triangle is valid.
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const PassPlan& plan);
 
@@ -84,7 +91,8 @@ struct Components {
 };
 
 /// Writes the own columns of P = C' W behind `header_bytes` of file. combinations: C [n x k''], k''
-/// = k padded to kComponentUnit; its columns sum to 0, so that W needs no centring. A piece is
+/// = k padded to kComponentUnit; for centred rows its columns sum to 0, so that W needs no
+/// centring. A piece is
 /// negated when the entry of largest magnitude that any thread has met in its row so far is
 /// negative: a guess at the final sign, which settle_signs corrects where it was wrong (about a
 /// quarter of the file).
@@ -97,11 +105,17 @@ Components write_components(const PassPlan& plan,
 std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks);
 
 /// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
-/// kDigestColumns columns.
+/// kDigestColumns columns (of the own part of it).
 std::vector<std::string> settle_signs(const PassPlan& plan,
                                       const std::vector<bool>& flip,
                                       std::int64_t header_bytes,
                                       Components components,
                                       checkpoints::AtomicFile& file);
+
+/// The digest of each own block of kDigestColumns columns as it lies in the file. Cost: one read of
+/// the own columns of P.
+std::vector<std::string> digests_of_file(const PassPlan& plan,
+                                         std::int64_t header_bytes,
+                                         checkpoints::AtomicFile& file);
 
 }  // namespace dimred::pca

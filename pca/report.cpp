@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -19,6 +20,55 @@ std::string percent(double ratio) { return decimal_text(100 * ratio, 2) + " %"; 
 
 std::string shape_text(std::int64_t rows, std::int64_t columns) {
   return concat(count_text(rows), " x ", count_text(columns));
+}
+
+/// W, P, and what P is unless it is the PCA of all columns.
+std::string shapes_text(const FitReport& report) {
+  std::string text;
+  if (report.kind != Kind::random) {
+    text = concat("W ", shape_text(report.rows, report.columns), " -> ");
+  }
+  text += concat("P ",
+                 shape_text(report.components, report.columns),
+                 " (",
+                 bytes_text(report.components * report.columns * 4),
+                 ")\n");
+  if (report.kind != Kind::pca) text += concat("kind ", name_of(report.kind));
+  if (needs_seed(report.kind)) text += concat(", seed ", report.seed);
+  if (report.kind != Kind::pca) text += '\n';
+  const std::vector<std::int64_t>& rows = report.block_components;
+  if (rows.size() < 2) return text;
+  const auto fewer = std::ranges::count_if(
+      rows, [&report](std::int64_t count) { return count < report.components; });
+  return text + concat(rows.size(),
+                       " blocks, ",
+                       std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
+                       " directions in all; ",
+                       fewer,
+                       " blocks have fewer than ",
+                       report.components,
+                       '\n');
+}
+
+std::string variance_text(const FitReport& report) {
+  if (report.kind == Kind::random) return {};
+  const bool centred = report.kind != Kind::span;
+  std::string text = concat(centred ? "explained variance " : "share of the squared norm ",
+                            percent(sum_of(report.explained_variance_ratio)),
+                            " in ",
+                            report.components,
+                            " components, ",
+                            percent(report.explained_variance_ratio.front()),
+                            " in the first");
+  if (!centred) return text + '\n';
+  if (report.kind == Kind::shuffled) text += " before the shuffle";
+  return text + concat(" (a random walk of ",
+                       report.rows,
+                       " snapshots: ",
+                       percent(sum_of(report.random_walk_ratio)),
+                       ", ",
+                       percent(report.random_walk_ratio.front()),
+                       ")\n");
 }
 
 }  // namespace
@@ -57,28 +107,8 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
 }
 
 std::string describe(const FitReport& report) {
-  const double gigabytes = static_cast<double>(report.bytes_read) * 1e-9;
   const double seconds = report.seconds_total - report.seconds_fsync;
-  std::string text = concat("W ",
-                            shape_text(report.rows, report.columns),
-                            " -> P ",
-                            shape_text(report.components, report.columns),
-                            " (",
-                            bytes_text(report.components * report.columns * 4),
-                            ")\n");
-  text += concat("explained variance ",
-                 percent(sum_of(report.explained_variance_ratio)),
-                 " in ",
-                 report.components,
-                 " components, ",
-                 percent(report.explained_variance_ratio.front()),
-                 " in the first (a random walk of ",
-                 report.rows,
-                 " snapshots: ",
-                 percent(sum_of(report.random_walk_ratio)),
-                 ", ",
-                 percent(report.random_walk_ratio.front()),
-                 ")\n");
+  std::string text = shapes_text(report) + variance_text(report);
   text +=
       concat("|P P' - I| <= ",
              report.orthonormality_error,
@@ -94,7 +124,7 @@ std::string describe(const FitReport& report) {
                  " s), read ",
                  bytes_text(report.bytes_read),
                  " at ",
-                 decimal_text(gigabytes / seconds, 2),
+                 decimal_text(static_cast<double>(report.bytes_read) * 1e-9 / seconds, 2),
                  " GB/s, ",
                  report.kernels,
                  " kernels");

@@ -24,7 +24,8 @@ Row snapshot_row(const std::filesystem::path& path) {
           info.layout_hash,
           info.layout_json,
           info.parameters,
-          static_cast<std::int64_t>(std::filesystem::file_size(path))};
+          static_cast<std::int64_t>(std::filesystem::file_size(path)),
+          info.epoch};
 }
 
 /// BatchNorm's statistics are floats in a state_dict, but no weights.
@@ -57,7 +58,7 @@ Json to_message(const Row& row) {
   for (const FloatRun& run : row.runs) {
     runs.push_back({static_cast<int>(run.type), run.begin, run.size, run.offset});
   }
-  return {row.layout_hash, row.layout_json, row.columns, std::move(runs)};
+  return {row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch};
 }
 
 void take_message(const Json& message, Row& row) {
@@ -70,6 +71,7 @@ void take_message(const Json& message, Row& row) {
                         run.at(2).get<std::int64_t>(),
                         run.at(3).get<std::int64_t>()});
   }
+  message.at(4).get_to(row.epoch);
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.

@@ -18,6 +18,7 @@ struct Row {
   std::string layout_json;
   std::int64_t columns = 0;
   std::int64_t bytes_verified = 0;  // by this rank
+  std::int64_t epoch = -1;          // -1: the file carries none
 };
 
 /// The rows of snapshots or of safetensors files, all of one kind. File i is read and verified by

@@ -71,4 +71,25 @@ std::vector<std::string> settle_signs(const PassPlan& plan,
   return digests;
 }
 
+std::vector<std::string> digests_of_file(const PassPlan& plan,
+                                         std::int64_t header_bytes,
+                                         checkpoints::AtomicFile& file) {
+  const std::int64_t columns = plan.source->columns();
+  std::vector<std::string> digests(static_cast<std::size_t>(plan.blocks(kDigestColumns)));
+  for_each_index(std::ssize(digests), plan.threads, [&](std::int64_t block) {
+    const layout::ColumnRange range = plan.block(block, kDigestColumns);
+    std::vector<float> row(static_cast<std::size_t>(range.size()));
+    std::vector<std::string> rows;
+    for (std::int64_t j = 0; j < plan.components; ++j) {
+      checkpoints::read_exactly(file.descriptor(),
+                                header_bytes + (j * columns + range.begin) * 4,
+                                std::as_writable_bytes(std::span(row)),
+                                file.temporary_path());
+      rows.push_back(digest(std::as_bytes(std::span(row))));
+    }
+    digests[static_cast<std::size_t>(block)] = block_digest(rows);
+  });
+  return digests;
+}
+
 }  // namespace dimred::pca

@@ -27,8 +27,32 @@ std::string checksum_of(std::string_view text) {
   return digest(std::as_bytes(std::span(text.substr(0, text.rfind(kChecksumKey)))));
 }
 
+/// What files from before there were kinds and blocks lack.
+void read_kind(const Json& json, Sidecar& sidecar) {
+  if (json.contains("kind")) json.at("kind").get_to(sidecar.kind);
+  if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
+  if (!json.contains("blocks")) return;
+  for (const Json& block : json.at("blocks")) {
+    sidecar.blocks.push_back({block.at(0).get<std::int64_t>(), block.at(1).get<std::int64_t>()});
+  }
+  json.at("block_components").get_to(sidecar.block_components);
+}
+
+void write_kind(const Sidecar& sidecar, Json& json) {
+  json["kind"] = sidecar.kind;
+  if (sidecar.seed) json["seed"] = *sidecar.seed;
+  if (sidecar.blocks.empty()) return;
+  Json blocks = Json::array();
+  for (const layout::ColumnRange& block : sidecar.blocks) {
+    blocks.push_back({block.begin, block.end});
+  }
+  json["blocks"] = std::move(blocks);
+  json["block_components"] = sidecar.block_components;
+}
+
 Sidecar from_json(const Json& json) {
   Sidecar sidecar;
+  read_kind(json, sidecar);
   json.at("snapshots").get_to(sidecar.snapshots);
   json.at("parameters").get_to(sidecar.parameters);
   json.at("components").get_to(sidecar.components);
@@ -111,6 +135,7 @@ std::string to_json(const Sidecar& sidecar) {
         {"tile_bytes", sidecar.tile_bytes},
         {"kernels", sidecar.kernels}}},
   };
+  write_kind(sidecar, json);
   json["checksum"] = std::string(32, '0');
   std::string text = text_of(json);
   check(text.starts_with(kStart), "a sidecar's text starts with its format");

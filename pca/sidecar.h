@@ -7,14 +7,19 @@
 #include <vector>
 
 #include "layout/layout.h"
+#include "layout/shard.h"
 
 namespace dimred::pca {
 
 /// What <stem>.json beside a matrix says of it.
 struct Sidecar {
-  std::int64_t snapshots = 0;                                                        // n
-  std::int64_t parameters = 0;                                                       // M
-  std::int64_t components = 0;                                                       // k
+  std::string kind = "pca";  // name_of(Kind); files from before there were others do not say it
+  std::vector<layout::ColumnRange> blocks;     // of P, in file order; empty: one of all columns
+  std::vector<std::int64_t> block_components;  // [blocks] rows that are not zero
+  std::optional<std::uint64_t> seed;           // of random and shuffled
+  std::int64_t snapshots = 0;                  // n
+  std::int64_t parameters = 0;                 // M
+  std::int64_t components = 0;                 // k
   std::vector<double> singular_values, explained_variance_ratio, random_walk_ratio;  // [k]
   double orthonormality_error = 0;
   bool reorthonormalized = false;

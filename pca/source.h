@@ -37,9 +37,20 @@ class SnapshotSource {
   /// Empty when the rows carry none (a plain .npy).
   virtual std::string layout_hash() const { return {}; }
   virtual std::string layout_json() const { return {}; }
+  /// Epoch of each row, counted from 1; empty when the rows carry none (.npy, safetensors).
+  virtual std::vector<std::int64_t> epochs() const { return {}; }
   /// Read for digests before the fit, by this rank.
   virtual std::int64_t bytes_verified() const { return 0; }
   virtual int item_bytes() const { return 4; }  // of a value in the file
+};
+
+/// Which snapshots of a source a fit uses. Epochs are those that the snapshots carry; where they
+/// carry none, their places in the order taken, counted from 1.
+struct SnapshotRange {
+  std::int64_t from = 0;  // first epoch; 0: from the first snapshot on
+  std::int64_t to = 0;    // last epoch, included; 0: to the last snapshot
+  std::int64_t skip = 0;  // snapshots left out after each one taken, from the first in range on
+  bool operator==(const SnapshotRange&) const = default;
 };
 
 /// Rows given in memory, [n x M] row-major; for tests and small problems.

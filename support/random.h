@@ -14,6 +14,8 @@ enum class RandomPurpose : std::uint32_t {
   initialization = 3,
   forward = 4,
   split = 5,
+  basis = 8,    // random rows of a projection matrix
+  shuffle = 9,  // of its columns
 };
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.

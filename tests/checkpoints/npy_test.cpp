@@ -133,6 +133,10 @@ TEST_F(Npy, WritesHeadersByteForByteAsNumpy) {
   EXPECT_EQ(read_npy_header(write(npy_header_bytes({0, 7}))).shape,
             (std::vector<std::int64_t>{0, 7}));
   EXPECT_NE(npy_header_bytes({7}).find("(7,), }"), std::string::npos);
+  const NpyHeader wide =
+      read_npy_header(write(npy_header_bytes({2, 3}, 8) + std::string(48, '\0')));
+  EXPECT_EQ(wide.item_bytes, 8);
+  EXPECT_EQ(wide.data_offset % 64, 0);
 }
 
 }  // namespace

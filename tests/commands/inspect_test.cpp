@@ -129,6 +129,26 @@ TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
   expect_shown(inspect(matrix), {"3 x 40", "sidecar             none"});
 }
 
+TEST(InspectMatrix, ShowsKindSeedAndBlocks) {
+  const TemporaryFolder folder;
+  const auto matrix = folder.path() / "p.npy";
+  const auto pca = concat("pca ",
+                          write_snapshots(folder.path(), 6).string(),
+                          " --components 5 --overwrite --output ",
+                          matrix.string());
+  ASSERT_EQ(dimred_program(pca).code, 0);
+  expect_shown(inspect(matrix), {"kind                pca\n", "blocks              1, whole"});
+  ASSERT_EQ(dimred_program(pca + " --kind shuffled --seed 9 --blocks layers").code, 0);
+  expect_shown(inspect(matrix),
+               {"kind                shuffled, seed 9",
+                "blocks              2, block-diagonal by layers, 1 with fewer than 5 rows",
+                "orthonormal to"});  // conv.bias has 4 columns
+  ASSERT_EQ(dimred_program(pca + " --kind random --seed 9").code, 0);
+  const auto outcome = inspect(matrix);
+  expect_shown(outcome, {"kind                random, seed 9"});
+  EXPECT_THAT(outcome.output, Not(HasSubstr("explained variance")));
+}
+
 TEST(InspectMatrix, TruncationIsDamage) {
   const TemporaryFolder folder;
   auto bytes = checkpoints::npy_header_bytes({2, 3});

@@ -146,6 +146,73 @@ TEST_F(Pca, OverwriteReplacesADamagedSidecarButNoForeignFile) {
   }
 }
 
+TEST_F(Pca, WritesEachKindAndItsSidecarSaysSo) {
+  write_snapshots(folder.path(), 6);
+  const auto sidecar = folder.path() / "pca_mat.json";
+  for (const auto* kind : {"pca", "span", "random", "shuffled"}) {
+    for (const auto* blocks : {"whole", "layers"}) {
+      const auto outcome =
+          pca(concat("--overwrite --seed 5 --components 3 --kind ", kind, " --blocks ", blocks));
+      EXPECT_EQ(outcome.code, 0) << outcome.errors;
+      EXPECT_EQ(checkpoints::read_npy_header(output).shape, (std::vector<std::int64_t>{3, 40}));
+      const auto text = text_of_file(sidecar);
+      EXPECT_THAT(text, HasSubstr(concat("\"kind\": \"", kind, '"')));
+      const bool seed = std::string(kind) == "random" || std::string(kind) == "shuffled";
+      EXPECT_EQ(text.find("\"seed\": 5") != std::string::npos, seed) << kind;
+      const bool layers = text.find("\"blocks\": [\n  [\n   0,\n   36\n  ]") != std::string::npos;
+      EXPECT_EQ(layers, std::string(blocks) == "layers") << kind;
+    }
+  }
+}
+
+TEST_F(Pca, SpanTakesAllSnapshotsUnlessTold) {
+  write_snapshots(folder.path(), 6);
+  ASSERT_EQ(pca("--kind span").code, 0);
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 6);
+  ASSERT_EQ(pca("--kind span --components 2 --overwrite").code, 0);
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 2);
+}
+
+TEST_F(Pca, RandomNeedsOneSnapshotOnly) {
+  write_snapshots(folder.path(), 1);
+  ASSERT_EQ(pca("--kind random --components 8").code, 0);
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape, (std::vector<std::int64_t>{8, 40}));
+  EXPECT_EQ(pca("--kind random --components 41 --overwrite").code, 2);
+}
+
+TEST_F(Pca, TakesTheSnapshotsInRange) {
+  write_snapshots(folder.path(), 8);  // of epochs 1 to 8
+  const auto outcome = pca("--components 2 --snapshot_from 2 --snapshot_to 6 --snapshot_skip 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("W 3 x 40"));
+  const auto sidecar = text_of_file(folder.path() / "pca_mat.json");
+  for (int step = 1; step <= 8; ++step) {
+    const bool used = sidecar.find(concat("snapshot_0000000", step, ".h5")) != std::string::npos;
+    EXPECT_EQ(used, step == 2 || step == 4 || step == 6) << step;
+  }
+  const auto none = pca("--overwrite --components 2 --snapshot_from 9");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("of epochs 1 to 8"));
+}
+
+TEST_F(Pca, WritesTheGramMatrixButOverNoOtherFile) {
+  write_snapshots(folder.path(), 6);
+  const auto gram = folder.path() / "gram.npy";
+  const auto options = "--components 3 --gram " + gram.string();
+  const auto outcome = pca(options);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("wrote " + gram.string()));
+  EXPECT_EQ(checkpoints::read_npy_header(gram).shape, (std::vector<std::int64_t>{6, 6}));
+  EXPECT_EQ(checkpoints::read_npy_header(gram).item_bytes, 8);
+  fs::remove(output);
+  fs::remove(folder.path() / "pca_mat.json");
+  const auto refused = pca(options);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("choose another --gram or give --overwrite"));
+  EXPECT_FALSE(fs::exists(output));
+  EXPECT_EQ(pca(options + " --overwrite").code, 0);
+}
+
 TEST_F(Pca, NeverReplacesItsOwnInput) {
   const std::vector<float> values(12, 1);
   std::string bytes = checkpoints::npy_header_bytes({3, 4});

@@ -90,10 +90,10 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
 TEST(RanksRefuse, DifferentProblems) {
   const TemporaryFolder folder;
   const auto other = source_of(random_matrix(kRows, 20000, 5));
-  EXPECT_EQ(
-      refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
-      "caller: [pca::fit] needs the same on every rank, received 13 x 103305 snapshots, k = 5 "
-      "on rank 0, 13 x 20000 snapshots, k = 5 on rank 2");
+  const std::string rest = " snapshots, k = 5, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
+  EXPECT_EQ(refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
+            "caller: [pca::fit] needs the same on every rank, received 13 x 103305" + rest +
+                " on rank 0, 13 x 20000" + rest + " on rank 2");
 }
 
 TEST(RanksRefuse, TooFewDirections) {

@@ -1,0 +1,165 @@
+#include "pca/block_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "pca/dense.h"
+#include "pca/exchange.h"
+#include "support/errors.h"
+#include "support/stopwatch.h"
+
+namespace dimred::pca {
+namespace {
+
+/// Above this, P P' - I is more than the rounding of P to float32 (at most 1.2e-7) explains.
+constexpr double kOrthonormal = 2.5e-7;
+/// Where zeros may stand for a row, a direction counts above this part of the largest eigenvalue:
+/// a millionth of the largest singular value, well above what its rounding to float32 leaves.
+constexpr double kWorthARow = 1e-12;
+
+/// One block's work in progress.
+class Block {
+ public:
+  Block(const BlockPlan& shared, const layout::ColumnRange& columns)
+      : shared_(shared),
+        plan_(plan_within(shared.passes, columns)),
+        columns_(columns),
+        n_(plan_.source->rows()),
+        width_(padded(plan_.components, kComponentUnit)) {
+    fit_.variances.resize(static_cast<std::size_t>(plan_.components));
+  }
+
+  BlockFit run() {
+    const Stopwatch watch;
+    measure_gram();
+    std::vector<double> combinations = shared_.kind == Kind::random
+                                           ? orthonormal_combinations()
+                                           : leading_combinations(leading_pairs());
+    fit_.seconds_gram = watch.seconds();
+    Components components = write_orthonormal(std::move(combinations));
+    const std::vector<bool> flip = rows_to_flip(components.ranges, shared_.ranks);
+    agree(shared_.ranks, [&] {
+      fit_.digests =
+          settle_signs(plan_, flip, shared_.header_bytes, std::move(components), shared_.file);
+    });
+    fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
+    return std::move(fit_);
+  }
+
+ private:
+  std::int64_t stride(std::int64_t rows) const { return padded(rows, plan_.kernels->row_unit); }
+
+  void measure_gram() {
+    agree(shared_.ranks, [&] { fit_.gram = gram_matrix(plan_); });
+    sum_lower(shared_.ranks, fit_.gram, n_, stride(n_));
+    count_pass();
+  }
+
+  void count_pass() { fit_.bytes_read += n_ * plan_.own.size() * plan_.source->item_bytes(); }
+
+  /// The block's eigenpairs; sets the number of rows and the variances.
+  Eigenpairs leading_pairs() {
+    Eigenpairs pairs{std::vector<double>(static_cast<std::size_t>(n_)),
+                     std::vector<double>(static_cast<std::size_t>(n_ * n_))};
+    on_first_rank(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_, stride(n_)); });
+    share_first(shared_.ranks, pairs.values);
+    share_first(shared_.ranks, pairs.vectors);
+    count_rows(pairs.values);
+    for (const double value : pairs.values) fit_.total += std::max(0.0, value);
+    std::copy_n(pairs.values.begin(), fit_.rows, fit_.variances.begin());
+    return pairs;
+  }
+
+  void count_rows(const std::vector<double>& values) {
+    const double part = static_cast<double>(n_) * std::numeric_limits<double>::epsilon();
+    const double floor =
+        std::max(part, shared_.all_rows ? 0.0 : kWorthARow) * std::max(0.0, values.front());
+    const auto directions = std::ranges::count_if(values, [floor](double v) { return v > floor; });
+    require(directions >= plan_.components || !shared_.all_rows,
+            "pca::fit",
+            "needs snapshots that span k = ",
+            plan_.components,
+            " directions, received ",
+            n_,
+            " that span ",
+            directions,
+            " (are some equal?)");
+    fit_.rows = std::min({directions, plan_.components, columns_.size()});
+  }
+
+  /// C [n x k'']: column j = v_j / s_j, so that P = C' W. Of centred snapshots, columns are made to
+  /// sum to exactly what rounding allows of 0, so that W's column means drop out.
+  std::vector<double> leading_combinations(const Eigenpairs& pairs) const {
+    std::vector<double> c(static_cast<std::size_t>(n_ * width_));
+    for (std::int64_t j = 0; j < fit_.rows; ++j) {
+      const double singular = std::sqrt(pairs.values[static_cast<std::size_t>(j)]);
+      const double* vector = pairs.vectors.data() + j * n_;
+      double mean = 0;
+      for (std::int64_t i = 0; plan_.centred && i < n_; ++i) {
+        mean += vector[i] / static_cast<double>(n_);
+      }
+      for (std::int64_t i = 0; i < n_; ++i) {
+        c[static_cast<std::size_t>(i * width_ + j)] = (vector[i] - mean) / singular;
+      }
+    }
+    return c;
+  }
+
+  /// C of rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
+  std::vector<double> orthonormal_combinations() {
+    fit_.rows = std::min(plan_.components, columns_.size());
+    std::vector<double> c(static_cast<std::size_t>(n_ * width_));
+    for (std::int64_t j = 0; j < fit_.rows; ++j) c[static_cast<std::size_t>(j * width_ + j)] = 1;
+    on_first_rank(shared_.ranks,
+                  [&] { orthonormalize(fit_.gram, fit_.rows, stride(n_), c, width_); });
+    share_first(shared_.ranks, c);
+    return c;
+  }
+
+  /// One pass that writes P, measured.
+  Components write_measured(const std::vector<double>& combinations) {
+    Components components;
+    agree(shared_.ranks, [&] {
+      components = write_components(plan_, combinations, shared_.header_bytes, shared_.file);
+    });
+    count_pass();
+    const std::int64_t k = plan_.components;
+    sum_lower(shared_.ranks, components.gram, k, stride(k));
+    fit_.orthonormality_error = identity_error(components.gram, fit_.rows, stride(k));
+    return components;
+  }
+
+  /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
+  Components write_orthonormal(std::vector<double> combinations) {
+    Components components = write_measured(combinations);
+    if (fit_.orthonormality_error <= kOrthonormal) return components;
+    on_first_rank(shared_.ranks, [&] {
+      orthonormalize(components.gram, fit_.rows, stride(plan_.components), combinations, width_);
+    });
+    share_first(shared_.ranks, combinations);
+    components = write_measured(combinations);
+    fit_.reorthonormalized = true;
+    require_environment(fit_.orthonormality_error <= 1e-6,
+                        "pca::fit",
+                        "needs |P P' - I| <= 1e-6 after orthonormalisation, measured ",
+                        fit_.orthonormality_error);
+    return components;
+  }
+
+  const BlockPlan& shared_;
+  PassPlan plan_;
+  layout::ColumnRange columns_;
+  std::int64_t n_;
+  std::int64_t width_;  // of combinations
+  BlockFit fit_;
+};
+
+}  // namespace
+
+BlockFit fit_block(const BlockPlan& plan, const layout::ColumnRange& columns) {
+  return Block(plan, columns).run();
+}
+
+}  // namespace dimred::pca

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoints/atomic_file.h"
+#include "layout/shard.h"
+#include "pca/kinds.h"
+#include "pca/passes.h"
+#include "pca/ranks.h"
+
+namespace dimred::pca {
+
+/// What the blocks of one fit share.
+struct BlockPlan {
+  const PassPlan& passes;  // over all of this rank's columns
+  Kind kind = Kind::pca;
+  bool all_rows = true;           // refuse fewer directions than k; otherwise rows of zeros
+  std::int64_t header_bytes = 0;  // in front of P
+  const Ranks& ranks;
+  checkpoints::AtomicFile& file;
+};
+
+/// One block of columns of P. The same on every rank, but for the digests and bytes.
+struct BlockFit {
+  std::int64_t rows = 0;          // of k that are not zero, the first ones
+  std::vector<double> variances;  // [k] eigenvalues of the Gram matrix; 0 beyond `rows`
+  double total = 0;               // sum of all its eigenvalues
+  std::vector<double> gram;       // [n x n'] as gram_matrix, of all ranks' columns
+  double orthonormality_error = 0;
+  bool reorthonormalized = false;
+  std::int64_t bytes_read = 0;  // by this rank, of the rows that are combined
+  double seconds_gram = 0, seconds_components = 0;
+  std::vector<std::string> digests;  // this rank's, as settle_signs
+};
+
+/// Spectrum of the block's columns, then P of them in the file, its signs settled.
+/// Throws as fit().
+BlockFit fit_block(const BlockPlan& plan, const layout::ColumnRange& columns);
+
+}  // namespace dimred::pca

@@ -1,0 +1,110 @@
+#include "pca/shuffle.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "pca/ordered_sum.h"
+#include "support/errors.h"
+#include "support/random.h"
+
+namespace dimred::pca {
+namespace {
+
+constexpr std::int64_t kChunk = 1 << 16;  // columns that one thread takes at a time
+
+/// One rank's part of the work.
+class Shuffle {
+ public:
+  Shuffle(const PassPlan& plan,
+          const std::vector<layout::ColumnRange>& layers,
+          std::int64_t header_bytes,
+          checkpoints::AtomicFile& file)
+      : plan_(plan), layers_(layers), header_bytes_(header_bytes), file_(file) {}
+
+  void draw(std::uint64_t seed) {
+    sources_.resize(static_cast<std::size_t>(plan_.own.size()));
+    row_.resize(sources_.size());
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const layout::ColumnRange layer = layers_[i];
+      check(layer.size() <= std::numeric_limits<std::uint32_t>::max(), "a layer of 2^32 columns");
+      for_own_chunks(layer, [&](std::int64_t column, std::size_t own) {
+        sources_[own] =
+            static_cast<std::uint32_t>(permuted(static_cast<std::uint64_t>(column - layer.begin),
+                                                static_cast<std::uint64_t>(layer.size()),
+                                                seed,
+                                                RandomPurpose::shuffle,
+                                                i));
+      });
+    }
+  }
+
+  void gather(std::int64_t row) {
+    for (const layout::ColumnRange& layer : layers_) {
+      if (part_of(layer).size() == 0) continue;
+      layer_.resize(static_cast<std::size_t>(layer.size()));
+      checkpoints::read_exactly(file_.descriptor(),
+                                offset(row, layer.begin),
+                                std::as_writable_bytes(std::span(layer_)),
+                                file_.temporary_path());
+      for_own_chunks(layer,
+                     [&](std::int64_t, std::size_t own) { row_[own] = layer_[sources_[own]]; });
+    }
+  }
+
+  void write(std::int64_t row) {
+    file_.write_at(offset(row, plan_.own.begin), std::as_bytes(std::span(row_)));
+  }
+
+ private:
+  std::int64_t offset(std::int64_t row, std::int64_t column) const {
+    return header_bytes_ + (row * plan_.source->columns() + column) * 4;
+  }
+
+  layout::ColumnRange part_of(const layout::ColumnRange& layer) const {
+    const std::int64_t begin = std::max(layer.begin, plan_.own.begin);
+    return {begin, std::max(begin, std::min(layer.end, plan_.own.end))};
+  }
+
+  /// visit(column, its index among the own ones) for the own columns of a layer, by all threads.
+  template <class Visit>
+  void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
+    const layout::ColumnRange part = part_of(layer);
+    for_each_index((part.size() + kChunk - 1) / kChunk, plan_.threads, [&](std::int64_t chunk) {
+      const std::int64_t begin = part.begin + chunk * kChunk;
+      const std::int64_t end = std::min(begin + kChunk, part.end);
+      for (std::int64_t column = begin; column < end; ++column) {
+        visit(column, static_cast<std::size_t>(column - plan_.own.begin));
+      }
+    });
+  }
+
+  const PassPlan& plan_;
+  const std::vector<layout::ColumnRange>& layers_;
+  std::int64_t header_bytes_;
+  checkpoints::AtomicFile& file_;
+  std::vector<std::uint32_t> sources_;  // of each own column: which of its layer comes there
+  std::vector<float> row_;              // own columns of one row
+  std::vector<float> layer_;            // one row of a layer
+};
+
+}  // namespace
+
+void shuffle_columns(const PassPlan& plan,
+                     const std::vector<layout::ColumnRange>& layers,
+                     std::uint64_t seed,
+                     std::int64_t header_bytes,
+                     const Ranks& ranks,
+                     checkpoints::AtomicFile& file) {
+  Shuffle shuffle(plan, layers, header_bytes, file);
+  agree(ranks, [&] { shuffle.draw(seed); });
+  for (std::int64_t row = 0; row <= plan.components; ++row) {
+    // No row is written before all ranks have read it.
+    agree(ranks, [&] {
+      if (row > 0) shuffle.write(row - 1);
+      if (row < plan.components) shuffle.gather(row);
+    });
+  }
+}
+
+}  // namespace dimred::pca

@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/pca/laid_out.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::kind_options;
+using testing::LaidOutSource;
+using testing::Matrix;
+
+/// An [n, n] float64 .npy.
+Matrix read_square(const std::filesystem::path& path) {
+  const checkpoints::NpyHeader header = checkpoints::read_npy_header(path);
+  EXPECT_EQ(header.item_bytes, 8);
+  EXPECT_EQ(header.shape.at(0), header.shape.at(1));
+  Matrix matrix(header.shape.at(0), header.shape.at(1));
+  const std::string bytes = text_of_file(path);
+  std::memcpy(matrix.data(),
+              bytes.data() + header.data_offset,
+              static_cast<std::size_t>(matrix.size()) * sizeof(double));
+  return matrix;
+}
+
+Matrix centred_gram(const Matrix& matrix) {
+  Matrix centred = matrix.cast<float>().cast<double>();
+  centred.rowwise() -= centred.colwise().mean().eval();
+  return centred * centred.transpose();
+}
+
+TEST(GramFile, IsThatOfTheCentredSnapshotsWhateverTheKind) {
+  const Matrix rows = testing::layered_snapshots(9, 1);
+  const LaidOutSource source(rows, testing::six_layers());
+  const Matrix expected = centred_gram(rows);
+  for (const auto& [name, kind] : kind_names()) {
+    for (const Blocks blocks : {Blocks::whole, Blocks::layers}) {
+      const TemporaryFolder folder;
+      FitOptions options = kind_options(kind, 4, blocks);
+      options.gram = folder / "gram.npy";
+      fit(source, options, folder / "p.npy");
+      const Matrix gram = read_square(options.gram);
+      // float64 sums of 45,010 products in two orders.
+      EXPECT_LT((gram - expected).cwiseAbs().maxCoeff(), 1e-12 * expected.trace()) << name;
+      EXPECT_TRUE(gram == gram.transpose().eval()) << name;
+      EXPECT_LT(gram.rowwise().sum().cwiseAbs().maxCoeff(), 1e-12 * expected.trace()) << name;
+      EXPECT_EQ(testing::names_in(folder),
+                (std::vector<std::string>{"gram.npy", "p.json", "p.npy"}));
+    }
+  }
+}
+
+TEST(GramFile, HoldsTheSpectrum) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 2), testing::six_layers());
+  FitOptions options = kind_options(Kind::pca, 8);
+  options.gram = folder / "gram.npy";
+  const FitReport report = fit(source, options, folder / "p.npy");
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(read_square(options.gram));
+  for (int j = 0; j < 8; ++j) {
+    const double value = std::sqrt(solver.eigenvalues()(8 - j));
+    EXPECT_NEAR(report.singular_values[static_cast<std::size_t>(j)] / value, 1, 1e-11) << j;
+  }
+}
+
+TEST(GramFile, IsOfTheSnapshotsInRange) {
+  const TemporaryFolder folder;
+  const Matrix rows = testing::layered_snapshots(9, 3);
+  const LaidOutSource source(rows, testing::six_layers(), {1, 1, 2, 2, 3, 3, 4, 4, 5});
+  FitOptions options = kind_options(Kind::pca, 2);
+  options.gram = folder / "gram.npy";
+  options.snapshots = {.from = 2, .to = 4, .skip = 1};  // rows 2, 4, 6
+  fit(source, options, folder / "p.npy");
+  Matrix used(3, rows.cols());
+  for (int i = 0; i < 3; ++i) used.row(i) = rows.row(2 + 2 * i);
+  const Matrix expected = centred_gram(used);
+  EXPECT_LT((read_square(options.gram) - expected).cwiseAbs().maxCoeff(), 1e-12 * expected.trace());
+}
+
+TEST(GramFile, DestroysNothing) {
+  const TemporaryFolder folder;
+  const auto source = testing::source_of(testing::random_matrix(6, 90, 4));
+  fit(*source, kind_options(Kind::span, 6), folder / "w.npy");
+  const auto matrix = open_source(folder / "w.npy");
+  const std::string before = text_of_file(folder / "w.npy");
+  FitOptions options = kind_options(Kind::pca, 2);
+  const auto refusal = [&](const std::string& gram, const std::string& output) {
+    options.gram = folder / gram;
+    return thrown<std::invalid_argument>([&] { fit(*matrix, options, folder / output); });
+  };
+  EXPECT_NE(refusal("w.npy", "p.npy").find("none of its snapshots"), std::string::npos);
+  EXPECT_NE(refusal("p.npy", "p.npy").find("two names"), std::string::npos);
+  EXPECT_NE(refusal("g.txt", "p.npy").find("ends in .npy"), std::string::npos);
+  EXPECT_NE(refusal("none/g.npy", "p.npy").find("folder"), std::string::npos);
+  EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"w.json", "w.npy"}));
+  EXPECT_EQ(text_of_file(folder / "w.npy"), before);
+}
+
+}  // namespace
+}  // namespace dimred::pca
