@@ -97,6 +97,28 @@ void require_same_start(const distributed::Ranks& ranks,
   distributed::require_agreement(*ranks.communicator, facts);
 }
 
+pca::FitOptions fit_options(const Plan& plan) {
+  pca::FitOptions fit{.components = plan.resolved.components,
+                      .blocks = plan.options.basis_blocks,
+                      .snapshots = plan.options.range,
+                      .threads = torch::get_num_threads()};
+  fit.seed = static_cast<std::uint64_t>(plan.options.basis_seed.value_or(plan.common.run.seed));
+  switch (plan.resolved.basis) {
+    case stage2::BasisKind::span:
+      fit.kind = pca::Kind::span;
+      break;
+    case stage2::BasisKind::random:
+      fit.kind = pca::Kind::random;
+      break;
+    case stage2::BasisKind::shuffled:
+      fit.kind = pca::Kind::shuffled;
+      break;
+    default:
+      fit.kind = pca::Kind::pca;
+  }
+  return fit;
+}
+
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
 fs::path basis_file(const Plan& plan,
                     const training::Setup& setup,
@@ -115,13 +137,8 @@ fs::path basis_file(const Plan& plan,
     console.line("reusing " + file.string());
     return file;
   }
-  const auto ranks = pca_ranks(*setup.communicator);
-  const auto source = pca::open_source(plan.options.snapshots, ranks);
-  const auto report =
-      pca::fit(*source,
-               {.components = plan.resolved.components, .threads = torch::get_num_threads()},
-               file,
-               ranks);
+  const auto report = pca::fit_snapshots(
+      plan.options.snapshots, fit_options(plan), file, pca_ranks(*setup.communicator));
   console.line(pca::describe(report));
   return file;
 }
@@ -138,7 +155,7 @@ pca::Basis load_subspace(const Plan& plan,
   auto basis = pca::load_basis(file,
                                setup.flat.layout,
                                setup.own_shard(),
-                               plan.resolved.components,
+                               plan.options.pca_mat.empty() ? 0 : plan.resolved.components,
                                pca::kBasisTolerance,
                                pca_ranks(*setup.communicator),
                                plan.options.basis_dtype);
@@ -147,6 +164,7 @@ pca::Basis load_subspace(const Plan& plan,
                       basis.components,
                       " x ",
                       setup.flat.layout.file_size,
+                      basis.block_count > 1 ? concat(", ", basis.block_count, " blocks") : "",
                       rounded ? " in bfloat16" : ""));
   return basis;
 }

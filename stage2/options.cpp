@@ -55,6 +55,21 @@ void add_start_options(OptionTable& table, Options& options) {
        {"random", BasisKind::random},
        {"shuffled", BasisKind::shuffled},
        {"none", BasisKind::none}});
+  table.add_choice("basis_blocks",
+                   &options.basis_blocks,
+                   "of that matrix: one for all columns, or k components of each layer",
+                   pca::blocks_names());
+  table.add("basis_seed",
+            &options.basis_seed,
+            "of basis = random and shuffled (default: the run's seed)",
+            at_least(0));
+  table.add("snapshot_from",
+            &options.range.from,
+            "first epoch whose snapshots that matrix is made of; 0: the first",
+            at_least(0));
+  table.add("snapshot_to", &options.range.to, "last such epoch; 0: the last", at_least(0));
+  table.add(
+      "snapshot_skip", &options.range.skip, "snapshots left out after each one taken", at_least(0));
   table.add_choice(
       "basis_dtype",
       &options.basis_dtype,
@@ -221,7 +236,9 @@ Resolved resolve(Options& options) {
   settle(options.average_from, resolved.train.average.from);
   settle(options.ema_decay, resolved.train.average.decay);
   settle(options.basis, resolved.basis);
-  settle(options.n_component, resolved.components);
+  const bool all = resolved.basis == BasisKind::span && !options.n_component;
+  resolved.components = options.n_component.value_or(all ? 0 : chosen.components);
+  if (!all) options.n_component = resolved.components;
   if (options.start == Start::preset) options.start = chosen.start;
   resolved.start = options.start;
   require((options.start == Start::file) == !options.start_file.empty(),

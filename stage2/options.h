@@ -5,6 +5,8 @@
 #include <string>
 
 #include "pca/basis.h"
+#include "pca/kinds.h"
+#include "pca/source.h"
 #include "stage2/train.h"
 #include "support/options.h"
 
@@ -19,10 +21,13 @@ struct Options {
   std::string preset = "robust";
   std::optional<std::int64_t> n_component;
   std::optional<BasisKind> basis;
-  Start start = Start::preset;       // of the preset
-  std::int64_t start_latest = 0;     // of mean and soup: the latest snapshots; 0: all
-  std::filesystem::path start_file;  // with start = file
-  bool on_validation = false;        // train on half of the validation split
+  pca::Blocks basis_blocks = pca::Blocks::whole;
+  std::optional<std::int64_t> basis_seed;  // of random and shuffled; unset: the run's seed
+  pca::SnapshotRange range;                // of the snapshots that the matrix is made of
+  Start start = Start::preset;             // of the preset
+  std::int64_t start_latest = 0;           // of mean and soup: the latest snapshots; 0: all
+  std::filesystem::path start_file;        // with start = file
+  bool on_validation = false;              // train on half of the validation split
   double budget = 0;
 
   // Of the method; unset: the preset's.
@@ -45,7 +50,7 @@ void add_options(OptionTable& table, Options& options);
 struct Resolved {
   TrainOptions train;  // but for epochs
   BasisKind basis = BasisKind::pca;
-  std::int64_t components = 32;
+  std::int64_t components = 32;  // 0: as many as the snapshots span
   Start start = Start::last;
 };
 Resolved resolve(Options& options);

@@ -110,11 +110,12 @@ SCHEDULED = {
     "psgd": ["--preset=psgd", "--learning_rate=0.1", "--schedule=cosine", "--alpha=0.02", "--alpha_schedule=linear",
              "--average=uniform", "--average_from=0.3", "--weight_decay=1e-4"],
     "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
+    "layers": ["--basis_blocks=layers"],
     "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SCHEDULED)
+@pytest.mark.parametrize("name", ["psgd", "sgd", "same"])
 def test_a_stopped_run_comes_to_the_same_end(name: str, start: Path, tmp_path: Path, binaries, execute) -> None:
     options = ["stage2", *COMMON, *SCHEDULED[name], "--epochs=3", f"--checkpoint={start}"]
     execute("dimred", *options, "--output", tmp_path / "whole")
@@ -132,7 +133,7 @@ def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails
     assert "the rates of this run fall over 1" in fails(2, *options, "--epochs=2")
 
 
-@pytest.mark.parametrize("name", ["psgd", "sgd", "same"])
+@pytest.mark.parametrize("name", ["psgd", "sgd", "same", "layers"])
 def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
     options = ["stage2", "--n_component=6", "--global_batch_size=63", "--threads=1", *SCHEDULED[name], "--epochs=1",
                "--checkpoint", start]  # fmt: skip
@@ -144,6 +145,17 @@ def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path:
         ends[ranks] = weights(run / "final.h5")
     difference = np.linalg.norm(ends[1] - ends[3]) / np.linalg.norm(ends[1])
     assert difference < 1e-5  # sums in another order, twenty steps
+
+
+def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path: Path, execute) -> None:
+    kinds = {"span": ["--kind=span"], "random": ["--kind=random", "--seed=7"], "shuffled": ["--kind=shuffled", "--seed=7"]}
+    for kind, words in kinds.items():
+        made = tmp_path / f"{kind}.npy"
+        execute("dimred", "pca", *words, "--components=6", "--snapshot_from=2", "--snapshots", start / "snapshots", "--output", made)
+        run = tmp_path / kind
+        options = [*COMMON, f"--basis={kind}", "--basis_seed=7", "--snapshot_from=2", "--budget=0.1"]
+        execute("dimred", "stage2", *options, "--checkpoint", start, "--output", run)
+        assert np.array_equal(np.load(made), np.load(run / "pca_mat.npy")), kind
 
 
 BAD = {
