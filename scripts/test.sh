@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 log=build/test.log
 status=0
-ctest --test-dir build --output-on-failure "$@" | tee "$log" || status=$?
+ctest --test-dir build --output-on-failure -j "${DIMRED_JOBS:-$(nproc)}" "$@" | tee "$log" || status=$?
 echo
 echo "The 10 slowest tests:"
 grep -E 'Test +#' "$log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 s  \1/' | sort -rn | sed -n 1,10p
