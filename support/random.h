@@ -14,6 +14,7 @@ enum class RandomPurpose : std::uint32_t {
   initialization = 3,
   forward = 4,
   split = 5,
+  label_noise = 6,
 };
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.

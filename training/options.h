@@ -16,10 +16,12 @@ struct DataOptions {
   std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
   double validation_fraction = 0;  // [0, 1), held out of the training set by split_seed
   std::optional<std::int64_t> split_seed;  // unset: the run's seed
-  std::int64_t train_samples = 0;          // 0: all; else the first so many, for quick tries
-  std::int64_t test_samples = 0;           // likewise
-  std::int64_t pad = 0;                    // pad-crop augmentation, pixels
-  bool flip = false;                       // random horizontal flip
+  double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
+  std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
+  std::int64_t train_samples = 0;                // 0: all; else the first so many, for quick tries
+  std::int64_t test_samples = 0;                 // likewise
+  std::int64_t pad = 0;                          // pad-crop augmentation, pixels
+  bool flip = false;                             // random horizontal flip
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -67,8 +69,8 @@ void add_run_options(OptionTable& table, RunOptions& options);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,
-/// precision = auto, both batch sizes. Throws std::invalid_argument for batch sizes that the ranks
-/// do not fit.
+/// label_noise_seed, precision = auto, both batch sizes. Throws std::invalid_argument for batch
+/// sizes that the ranks do not fit.
 void resolve(CommonOptions& options, int ranks);
 
 }  // namespace dimred::training
