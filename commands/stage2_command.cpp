@@ -125,7 +125,8 @@ int descend(const Plan& plan,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
   const auto start = start_weights(setup, plan);
-  const training::RunFolder folder(plan.common.run.output, config, *ranks.communicator);
+  const training::RunFolder folder(
+      plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
@@ -168,6 +169,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred stage2",
                     "Line-searched quasi-Newton descent in the subspace of a projection matrix.");
   training::add_run_options(table, plan.common.run);
+  training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);

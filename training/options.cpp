@@ -124,6 +124,17 @@ void add_run_options(OptionTable& table, RunOptions& options) {
             &options.seed,
             "of initial weights, sample order, augmentation and split",
             at_least(0));
+  table.add("tensorboard",
+            &options.events.tensorboard,
+            "also write curve.csv as TensorBoard events, <output>/events.out.tfevents.*");
   table.add("quiet", &options.quiet, "print errors only");
+}
+
+void add_step_event_options(OptionTable& table, EventOptions& options) {
+  table.group("Run");
+  table.add("tensorboard_steps",
+            &options.tensorboard_steps,
+            "with tensorboard: steps.csv too, every so many steps, in <output>/steps/; 0: not",
+            at_least(0));
 }
 }  // namespace dimred::training

@@ -39,6 +39,12 @@ struct ModelOptions {
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
 };
 
+/// TensorBoard's event files in the run folder.
+struct EventOptions {
+  bool tensorboard = false;
+  std::int64_t tensorboard_steps = 0;  // of steps.csv, the steps that are multiples of it; 0: none
+};
+
 struct RunOptions {
   std::filesystem::path output;  // the run folder
   std::int64_t epochs = 1;
@@ -49,6 +55,7 @@ struct RunOptions {
   std::int64_t threads = 0;    // 0: all cores this process may use
   std::string device = "cpu";  // cpu, cuda, cuda:1
   std::int64_t prefetch = 4;   // batches prepared ahead
+  EventOptions events;
   bool quiet = false;
 };
 
@@ -66,6 +73,8 @@ void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, models::LossOptions& options);
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options);
+/// Of the stage that writes steps.csv.
+void add_step_event_options(OptionTable& table, EventOptions& options);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,

@@ -159,12 +159,16 @@ torch::Device parse_device(const std::string& text, int local_rank) {
 
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
+  require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
+          "training::events",
+          "tensorboard_steps needs tensorboard = true, received ",
+          options.run.events.tensorboard_steps);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
+  if (!options.data.label_noise_seed) options.data.label_noise_seed = options.run.seed;
   const auto precision = choose(options.model.precision, parse_device(options.run.device));
   options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
                                                                      : PrecisionChoice::float32;
 }
-  if (!options.data.label_noise_seed) options.data.label_noise_seed = options.run.seed;
 
 torch::Tensor Setup::own_columns(const torch::Tensor& full) const {
   std::vector<torch::Tensor> parts;
