@@ -15,6 +15,7 @@ enum class RandomPurpose : std::uint32_t {
   forward = 4,
   split = 5,
   label_noise = 6,
+  subset = 7,  // which samples stand for all
 };
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.
