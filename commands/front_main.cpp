@@ -23,7 +23,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
   } else if (name == "pca" && dimred::launch::discover().size == 1) {
     return pca_command(rest);
-  } else if (name == "inspect") {
+  } else if (name == "inspect" && !needs_network(rest)) {
     return inspect_command(rest);
   } else {
     check_subcommand(name);

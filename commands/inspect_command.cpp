@@ -1,5 +1,6 @@
 #include "commands/inspect_command.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "commands/inspect.h"
@@ -36,9 +37,16 @@ Inspection inspect(fs::path path) {
 
 }  // namespace
 
+bool needs_network(const std::vector<std::string>& arguments) {
+  return std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument == "--landscape" || argument.starts_with("--landscape=");
+  });
+}
+
 int inspect_command(const std::vector<std::string>& arguments) {
   fs::path file;
   std::string scale;
+  fs::path landscape;
   OptionTable table("dimred inspect",
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
                     "is whole; exit code 1 when it is damaged; or what R ranks would cost");
@@ -47,10 +55,15 @@ int inspect_command(const std::vector<std::string>& arguments) {
   table.positional("file");
   table.add(
       "scale", &scale, "predict bytes, memory and seconds: M=25.6e6 k=32 R=8 bandwidth=300e9");
+  table.add("landscape",
+            &landscape,
+            "the loss around a run in the plane of two components, as CSV: see dimred inspect "
+            "--landscape --help");
   if (const auto help = table.parse(join_scale_words(arguments))) {
     print(*help + scale_help());
     return exit_success;
   }
+  require(!table.was_set("landscape"), "inspect", "landscape needs to be a flag");
   if (table.was_set("scale")) {
     require(file.empty(), "inspect", "needs a file or --scale, received both");
     print(inspect_scale(scale));

@@ -137,7 +137,8 @@ int stage1_command(const std::vector<std::string>& arguments) {
   return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto setup = training::make_setup(common, ranks);
-    const training::RunFolder folder(common.run.output, config, *ranks.communicator);
+    const training::RunFolder folder(
+        common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
     return train_run(ranks, setup, folder, "stage1", console, [&] {

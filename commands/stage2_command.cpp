@@ -13,6 +13,7 @@
 #include "training/signals.h"
 #include "training/snapshot_mean.h"
 #include "training/soup.h"
+#include "training/train_on.h"
 
 namespace dimred::commands {
 namespace {
@@ -175,7 +176,10 @@ int descend(const Plan& plan,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
   const auto [start, before] = start_weights(setup, plan);
-  const training::RunFolder folder(plan.common.run.output, config, *ranks.communicator);
+  const auto budget_steps = setup.steps_per_epoch();
+  training::train_on(setup, plan.options.train_on);
+  const training::RunFolder folder(
+      plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
@@ -189,6 +193,7 @@ int descend(const Plan& plan,
         concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
     auto options = plan.resolved.train;
     options.epochs = plan.common.run.epochs;
+    options.budget_steps = budget_steps;
     return stage2::train(
         setup, folder, stage2::subspace_of(basis, setup), start, before, options, console);
   });
@@ -202,6 +207,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred stage2",
                     "Descent in the subspace of a projection matrix, and its baselines.");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
+  training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);

@@ -16,4 +16,8 @@ int stage2_command(const std::vector<std::string>& arguments);
 /// snapshots.
 int evaluate_command(const std::vector<std::string>& arguments);
 
+/// `dimred inspect --landscape RUN --pca_mat FILE`: the loss in the plane of two components, as
+/// CSV.
+int landscape_command(const std::vector<std::string>& arguments);
+
 }  // namespace dimred::commands

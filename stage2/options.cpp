@@ -95,10 +95,11 @@ void add_start_options(OptionTable& table, Options& options) {
       "instead of epochs: ends when forward + 2 backward passes are those of so many epochs of "
       "plain SGD; 0: epochs",
       at_least(0));
-  table.add_choice("train_on",
-                   &options.on_validation,
-                   "the training set, or half of the validation split (the other half stays)",
-                   {{"train", false}, {"validation", true}});
+  table.add_choice(
+      "train_on",
+      &options.train_on,
+      "the training set, or half of the validation split (the other half stays)",
+      {{"train", training::TrainOn::train}, {"validation", training::TrainOn::validation}});
 }
 
 void add_search_options(OptionTable& table, Options& options) {

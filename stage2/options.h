@@ -9,6 +9,7 @@
 #include "pca/source.h"
 #include "stage2/train.h"
 #include "support/options.h"
+#include "training/train_on.h"
 
 namespace dimred::stage2 {
 

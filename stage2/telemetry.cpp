@@ -14,19 +14,21 @@ constexpr auto header =
 
 }  // namespace
 
-StepLog::StepLog(std::filesystem::path path, const training::FilePrefix& prefix)
-    : path_(std::move(path)), out_(training::open_csv(path_, header, prefix)) {
-  out_ << std::setprecision(9);
-}
+StepLog::StepLog(const training::LineFile& file, const training::FilePrefix& prefix)
+    : path_(file.path), out_(training::open_csv(path_, header, prefix)), events_(file) {}
 
 void StepLog::append(const training::Position& position, const StepReport& report) {
   if (path_.empty()) return;
-  out_ << position.epoch + 1 << ',' << position.step + 1 << ',' << report.loss << ','
-       << report.slope << ',' << report.search.trials << ',' << report.step_size << ','
-       << report.curvature << ',' << name(report.update) << ',' << report.reset << ','
-       << report.residual_left_out << ',' << report.direction_norm << ',' << report.residual_norm
-       << ',' << (report.not_finite ? "not_finite" : name(report.search.outcome)) << ','
-       << report.rate << '\n';
+  std::ostringstream line;
+  line << std::setprecision(9) << position.epoch + 1 << ',' << position.step + 1 << ','
+       << report.loss << ',' << report.slope << ',' << report.search.trials << ','
+       << report.step_size << ',' << report.curvature << ',' << name(report.update) << ','
+       << report.reset << ',' << report.residual_left_out << ',' << report.direction_norm << ','
+       << report.residual_norm << ','
+       << (report.not_finite ? "not_finite" : name(report.search.outcome)) << ',' << report.rate
+       << '\n';
+  out_ << line.str();
+  events_.append(line.str());
 }
 
 training::FilePrefix StepLog::prefix() {

@@ -6,6 +6,7 @@
 
 #include "stage2/step.h"
 #include "training/epoch.h"
+#include "training/event_log.h"
 
 namespace dimred::stage2 {
 
@@ -13,13 +14,14 @@ namespace dimred::stage2 {
 class StepLog {
  public:
   /// Takes the file up again behind `prefix`; an empty one starts it. An empty path writes nothing.
-  StepLog(std::filesystem::path path, const training::FilePrefix& prefix);
+  StepLog(const training::LineFile& file, const training::FilePrefix& prefix);
   void append(const training::Position& position, const StepReport& report);
   training::FilePrefix prefix();
 
  private:
   std::filesystem::path path_;
   std::ofstream out_;
+  training::EventLog events_;
 };
 
 /// Counts over an epoch, for the console.

@@ -36,7 +36,7 @@ double progress_of(const Run& run) {
   const auto steps = run.setup.steps_per_epoch();
   const auto& options = run.options;
   const double done = options.budget > 0
-                          ? spent(position.totals, steps) / options.budget
+                          ? spent(position.totals, options.budget_steps) / options.budget
                           : static_cast<double>(position.epoch * steps + position.step_in_epoch) /
                                 static_cast<double>(options.epochs * steps);
   return std::min(1.0, done);
@@ -44,7 +44,7 @@ double progress_of(const Run& run) {
 
 bool is_spent(const Run& run) {
   if (run.options.budget <= 0) return run.state.position.epoch >= run.options.epochs;
-  return spent(run.state.position.totals, run.setup.steps_per_epoch()) >= run.options.budget;
+  return spent(run.state.position.totals, run.options.budget_steps) >= run.options.budget;
 }
 
 RunIdentity identity(const Run& run) {

@@ -14,6 +14,8 @@ enum class RandomPurpose : std::uint32_t {
   initialization = 3,
   forward = 4,
   split = 5,
+  label_noise = 6,
+  subset = 7,  // which samples stand for all
   basis = 8,    // random rows of a projection matrix
   shuffle = 9,  // of its columns
 };

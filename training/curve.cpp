@@ -108,22 +108,24 @@ std::ofstream open_csv(const std::filesystem::path& path,
   return out;
 }
 
-CurveWriter::CurveWriter(const std::filesystem::path& path, const FilePrefix& prefix)
-    : path_(path), out_(open_csv(path, header, prefix)) {}
+CurveWriter::CurveWriter(const LineFile& file, const FilePrefix& prefix)
+    : path_(file.path), out_(open_csv(file.path, header, prefix)), events_(file) {}
 
 void CurveWriter::append(const CurveRow& row) {
   if (path_.empty()) return;
   const auto& t = row.totals;
-  out_ << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ','
+  std::ostringstream line;
+  line << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ','
        << row.step << ',' << t.images << ',' << std::fixed << std::setprecision(3) << t.seconds
        << ',' << t.data_wait_seconds << std::defaultfloat << ',' << t.forward_passes << ','
        << t.backward_passes << ',' << field(row.learning_rate) << ',' << field(row.train_loss)
        << ',' << field(row.validation_loss) << ',' << field(row.validation_accuracy) << ','
        << field(row.test_loss) << ',' << field(row.test_accuracy) << ',' << t.basis_bytes_read
-       << ',' << t.wire_bytes << '\n'
-       << std::flush;
+       << ',' << t.wire_bytes << '\n';
+  out_ << line.str() << std::flush;
   require_environment(
       out_.good(), "training::curve", "cannot write ", path_.string(), ": disk full?");
+  events_.append(line.str());
 }
 
 FilePrefix CurveWriter::prefix() { return path_.empty() ? FilePrefix{} : prefix_of(path_); }

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "training/event_log.h"
+
 namespace dimred::training {
 
 /// What a run has cost so far; saved with the resume state.
@@ -51,13 +53,14 @@ class CurveWriter {
   /// Opens for appending behind `prefix`; what lies there is cut off (a resume's repeated rows). An
   /// empty prefix starts the file with its header; an empty path writes nothing (ranks other than
   /// 0). Throws std::runtime_error when the file does not begin with the prefix.
-  CurveWriter(const std::filesystem::path& path, const FilePrefix& prefix);
+  CurveWriter(const LineFile& file, const FilePrefix& prefix);
   void append(const CurveRow& row);
   FilePrefix prefix();  // all so far, part of the resume state
 
  private:
   std::filesystem::path path_;
   std::ofstream out_;
+  EventLog events_;
 };
 
 /// A CSV that is appended to and cut on resume; CurveWriter and stage 2's steps.csv are such files.

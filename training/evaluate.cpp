@@ -34,7 +34,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::int64_t>(sums[2])};
 }
 
-void recalibrate_batchnorm(Setup& setup, std::int64_t images) {
+void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   if (setup.batchnorm_layers == 0) return;
   const torch::NoGradGuard no_grad;
   setup.flat.buffers.zero_();
@@ -44,10 +44,9 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t images) {
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> batches{};
-  std::int64_t seen = 0;
-  while (auto batch = loader.next()) {
-    if (images > 0 && seen >= images) break;
-    seen += batch->global_count;
+  for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
+    auto batch = loader.next();
+    if (!batch) break;
     if (batch->count() == 0 && !synchronized) continue;
     ++batches[0];
     setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);

@@ -17,10 +17,10 @@ Score evaluate(Setup& setup, const data::Dataset& dataset);
 /// Scores of the present weights on the validation set, where there is one, and the test set.
 void add_scores(Setup& setup, CurveRow& row);
 
-/// Estimates BatchNorm's running statistics for the present weights: one pass over the training
-/// set, or over whole batches of at least `images` of it, in train mode without gradients;
-/// cumulative means, as torch.optim.swa_utils.update_bn. No effect without BatchNorm layers. Cost:
-/// one forward pass over these images.
-void recalibrate_batchnorm(Setup& setup, std::int64_t images = 0);
+/// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
+/// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn. With
+/// `batches_wanted` > 0, over the first so many batches of that pass only. No effect without
+/// BatchNorm layers. Cost: one forward pass over the training set, or over those batches.
+void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted = 0);
 
 }  // namespace dimred::training

@@ -25,6 +25,14 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             {.low = 0, .high = 1, .high_open = true});
   table.add(
       "split_seed", &options.split_seed, "which samples are held out (default: seed)", at_least(0));
+  table.add("label_noise",
+            &options.label_noise,
+            "part of the training labels, validation included, that another class replaces",
+            between(0, 1));
+  table.add("label_noise_seed",
+            &options.label_noise_seed,
+            "which labels, and by which class (default: seed)",
+            at_least(0));
   table.add("train_samples",
             &options.train_samples,
             "use only the first so many training samples, 0: all",
@@ -119,6 +127,17 @@ void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least
             &options.seed,
             "of initial weights, sample order, augmentation and split",
             at_least(0));
+  table.add("tensorboard",
+            &options.events.tensorboard,
+            "also write curve.csv as TensorBoard events, <output>/events.out.tfevents.*");
   table.add("quiet", &options.quiet, "print errors only");
+}
+
+void add_step_event_options(OptionTable& table, EventOptions& options) {
+  table.group("Run");
+  table.add("tensorboard_steps",
+            &options.tensorboard_steps,
+            "with tensorboard: steps.csv too, every so many steps, in <output>/steps/; 0: not",
+            at_least(0));
 }
 }  // namespace dimred::training

@@ -16,10 +16,12 @@ struct DataOptions {
   std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
   double validation_fraction = 0;  // [0, 1), held out of the training set by split_seed
   std::optional<std::int64_t> split_seed;  // unset: the run's seed
-  std::int64_t train_samples = 0;          // 0: all; else the first so many, for quick tries
-  std::int64_t test_samples = 0;           // likewise
-  std::int64_t pad = 0;                    // pad-crop augmentation, pixels
-  bool flip = false;                       // random horizontal flip
+  double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
+  std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
+  std::int64_t train_samples = 0;                // 0: all; else the first so many, for quick tries
+  std::int64_t test_samples = 0;                 // likewise
+  std::int64_t pad = 0;                          // pad-crop augmentation, pixels
+  bool flip = false;                             // random horizontal flip
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -37,6 +39,12 @@ struct ModelOptions {
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
 };
 
+/// TensorBoard's event files in the run folder.
+struct EventOptions {
+  bool tensorboard = false;
+  std::int64_t tensorboard_steps = 0;  // of steps.csv, the steps that are multiples of it; 0: none
+};
+
 struct RunOptions {
   std::filesystem::path output;  // the run folder
   std::int64_t epochs = 1;
@@ -47,6 +55,7 @@ struct RunOptions {
   std::int64_t threads = 0;    // 0: all cores this process may use
   std::string device = "cpu";  // cpu, cuda, cuda:1
   std::int64_t prefetch = 4;   // batches prepared ahead
+  EventOptions events;
   bool quiet = false;
 };
 
@@ -64,11 +73,13 @@ void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, models::LossOptions& options);
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
+/// Of the stage that writes steps.csv.
+void add_step_event_options(OptionTable& table, EventOptions& options);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,
-/// precision = auto, both batch sizes. Throws std::invalid_argument for batch sizes that the ranks
-/// do not fit.
+/// label_noise_seed, precision = auto, both batch sizes. Throws std::invalid_argument for batch
+/// sizes that the ranks do not fit.
 void resolve(CommonOptions& options, int ranks);
 
 }  // namespace dimred::training

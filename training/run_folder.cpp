@@ -29,6 +29,8 @@ constexpr std::array free_options{"epochs",
                                   "threads",
                                   "prefetch",
                                   "quiet",
+                                  "tensorboard",
+                                  "tensorboard_steps",
                                   "output",
                                   "batch_size",
                                   "backend",
@@ -123,8 +125,9 @@ std::string read_config(const fs::path& folder) {
 
 RunFolder::RunFolder(fs::path path,
                      const std::string& config_toml,
-                     distributed::Communicator& communicator)
-    : path_(std::move(path)), writes_(communicator.rank() == 0) {
+                     distributed::Communicator& communicator,
+                     const EventOptions& events)
+    : path_(std::move(path)), events_(events), writes_(communicator.rank() == 0) {
   distributed::on_rank_0(communicator, [&] {
     take(config_toml);
     return std::string();
@@ -154,9 +157,24 @@ void RunFolder::take(const std::string& config_toml) {
   dimred::checkpoints::write_file_atomically(config, with_digest(config_toml));
 }
 
+LineFile RunFolder::curve() const {
+  LineFile file(writes_ ? path_ / "curve.csv" : "");
+  if (events_.tensorboard) file.event_folder = path_;
+  return file;
+}
+
+LineFile RunFolder::steps() const {
+  LineFile file(writes_ ? path_ / "steps.csv" : "");
+  if (events_.tensorboard_steps > 0) {
+    file.event_folder = path_ / "steps";
+    file.event_every = events_.tensorboard_steps;
+  }
+  return file;
+}
+
 std::string RunFolder::work() const {
   std::string text;
-  if (fs::exists(curve())) text += std::to_string(fs::file_size(curve()));
+  if (fs::exists(path_ / "curve.csv")) text += std::to_string(fs::file_size(path_ / "curve.csv"));
   if (fs::exists(path_ / "pca_mat.npy")) text += " basis";
   for (const auto& state : dimred::checkpoints::StateStore(checkpoints(), 1).list())
     text += ' ' + state.filename().string();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "checkpoints/folder_lock.h"
+#include "training/event_log.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -20,14 +21,15 @@ class RunFolder {
   /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
   RunFolder(std::filesystem::path path,
             const std::string& config_toml,
-            distributed::Communicator& communicator);
+            distributed::Communicator& communicator,
+            const EventOptions& events = {});
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path snapshots() const { return path_ / "snapshots"; }
-  /// Files that rank 0 writes a line at a time; empty on the other ranks.
-  std::filesystem::path curve() const { return line_file("curve.csv"); }
-  std::filesystem::path steps() const { return line_file("steps.csv"); }
+  /// Files that rank 0 writes a line at a time, with their events; empty on the other ranks.
+  LineFile curve() const;
+  LineFile steps() const;
 
   /// Writes manifest.json: seed, revision, library versions, device, ranks, data, layout hash, and
   /// `outcome` (running | finished | interrupted | failed) with `details`.
@@ -42,11 +44,11 @@ class RunFolder {
 
  private:
   void take(const std::string& config_toml);
-  std::filesystem::path line_file(const char* name) const { return writes_ ? path_ / name : ""; }
   std::filesystem::path manifest() const { return path_ / "manifest.json"; }
   std::string work() const;  // a text that changes when training leaves something behind
 
   std::filesystem::path path_;
+  EventOptions events_;
   bool writes_ = true;    // rank 0
   bool created_ = false;  // the folder
   bool new_run_ = false;  // its config.toml

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/idx.h"
+#include "data/label_noise.h"
 #include "data/statistics.h"
 #include "distributed/agreement.h"
 #include "models/network.h"
@@ -33,13 +34,17 @@ std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::D
 
 void load_data(Setup& setup, const DataOptions& options) {
   const auto folder = options.data.empty() ? data::default_fashion_mnist_folder() : options.data;
-  setup.train = first_samples(data::open_idx(folder, /*train=*/true), options.train_samples);
+  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
+    return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
+  };
+  setup.train = data::with_label_noise(
+      first_samples(data::open_idx(folder, /*train=*/true), options.train_samples),
+      options.label_noise,
+      seed_of(options.label_noise_seed));
   setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
   if (options.validation_fraction > 0) {
     auto split = data::split_indices(
-        setup.train->size(),
-        options.validation_fraction,
-        options.split_seed ? static_cast<std::uint64_t>(*options.split_seed) : setup.seed);
+        setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
     require(!split.held_out.empty(),
             "training::data",
             "validation_fraction ",
@@ -154,7 +159,12 @@ torch::Device parse_device(const std::string& text, int local_rank) {
 
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
+  require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
+          "training::events",
+          "tensorboard_steps needs tensorboard = true, received ",
+          options.run.events.tensorboard_steps);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
+  if (!options.data.label_noise_seed) options.data.label_noise_seed = options.run.seed;
   const auto precision = choose(options.model.precision, parse_device(options.run.device));
   options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
                                                                      : PrecisionChoice::float32;

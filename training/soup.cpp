@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t recalibration_images = 10000;
+constexpr std::int64_t recalibration_images = 10000;  // about
 
 /// Validation accuracy of candidates, and what asking has cost.
 class Taster {
@@ -21,9 +21,10 @@ class Taster {
   double accuracy(const Weights& weights) {
     apply(setup_, weights);
     if (setup_.batchnorm_layers > 0) {
-      const auto images = std::min(recalibration_images, setup_.train->size());
-      recalibrate_batchnorm(setup_, images);
-      images_ += images;
+      const auto batches =
+          std::min(setup_.steps_per_epoch(), 1 + recalibration_images / setup_.global_batch_size);
+      recalibrate_batchnorm(setup_, batches);
+      images_ += batches * setup_.global_batch_size;
     }
     images_ += setup_.validation->size();
     return evaluate(setup_, *setup_.validation).accuracy;

@@ -14,7 +14,7 @@ struct Soup {
 
 /// Greedy soup of the `latest` snapshots of a folder (0: all): in order of their validation
 /// accuracy, each joins the mean when the mean's accuracy does not fall. For a network with
-/// BatchNorm every candidate's running statistics are estimated on up to 10,000 training images.
+/// BatchNorm every candidate's running statistics are estimated on about 10,000 training images.
 /// The network's weights are changed. Throws std::invalid_argument without a validation set.
 /// Source: Wortsman et al. 2022, recipe 1.
 Soup greedy_soup(Setup& setup, const std::filesystem::path& folder, std::int64_t latest = 0);

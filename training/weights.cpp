@@ -28,14 +28,19 @@ Weights from_snapshot(const fs::path& path) {
   return {.values = std::move(snapshot.weights),
           .buffers = std::move(snapshot.buffers),
           .counters = std::move(snapshot.counters),
+          .epoch = snapshot.epoch,
+          .step = snapshot.step,
           .layout_json = std::move(snapshot.layout_json),
           .source = "snapshot " + path.string()};
 }
 
 Weights from_state(checkpoints::State state, const std::string& source) {
+  const auto position = position_from_json(state.scalars.at("position"));
   return {.values = std::move(state.vectors.at("weights")),
           .buffers = std::move(state.vectors.at("buffers")),
           .counters = std::move(state.counters.at("counters")),
+          .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
+          .step = position.step,
           .layout_json = state.scalars.at("layout").dump(),
           .source = source};
 }

@@ -13,6 +13,7 @@ struct Weights {
   std::vector<float> values;   // [M]
   std::vector<float> buffers;  // empty when the file had none
   std::vector<std::int64_t> counters;
+  std::int64_t epoch = 0, step = 0;  // as of a snapshot; 0 where the file does not say
   std::string layout_json;           // of the file; empty when it carries none
   std::string kind = "raw";          // raw | mean, as curve.csv says
   bool needs_recalibration = false;  // averaged: BatchNorm's running statistics do not fit

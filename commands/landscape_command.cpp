@@ -1,0 +1,272 @@
+#include <cmath>
+#include <sstream>
+
+#include "checkpoints/atomic_file.h"
+#include "commands/landscape.h"
+#include "commands/ranks.h"
+#include "commands/run.h"
+#include "commands/train_run.h"
+#include "commands/trainer_commands.h"
+#include "distributed/agreement.h"
+#include "pca/basis.h"
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Center { last, mean };
+enum class Samples { train, validation, test };
+
+struct Options {
+  training::CommonOptions common;
+  fs::path run, pca_mat, center_file;
+  fs::path output = "landscape.csv";
+  bool overwrite = false;
+  std::string paths;
+  Center center = Center::last;
+  std::vector<double> components{1, 2}, grid{21, 21}, a_range, b_range;
+  double margin = 0.25;
+  Samples set = Samples::train;
+  std::int64_t samples = 2000;
+  training::LandscapeOptions surface;
+};
+
+void add_plane_options(OptionTable& table, Options& options) {
+  table.group("Landscape");
+  table.add("landscape",
+            &options.run,
+            "a run folder, state or snapshot: its model and data, its path, and the center");
+  table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy");
+  table.add("components", &options.components, "two of its rows, counted from 1", at_least(1));
+  table.add_choice("center",
+                   &options.center,
+                   "of the plane: the newest weights of --landscape, or the mean of its snapshots",
+                   {{"last", Center::last}, {"mean", Center::mean}});
+  table.add("center_file", &options.center_file, "or these weights (any that evaluate takes)");
+  table.add(
+      "paths", &options.paths, "more run folders, states or snapshots to project, comma-separated");
+}
+
+void add_surface_options(OptionTable& table, Options& options) {
+  table.add("grid", &options.grid, "points along a and b", between(1, 1001));
+  table.add("margin",
+            &options.margin,
+            "of the grid around the paths and the center, as a part of their extent",
+            between(0, 100));
+  table.add("a_range", &options.a_range, "LOW,HIGH of a instead");
+  table.add("b_range", &options.b_range, "LOW,HIGH of b instead");
+  table.add_choice(
+      "set",
+      &options.set,
+      "samples to evaluate, without augmentation",
+      {{"train", Samples::train}, {"validation", Samples::validation}, {"test", Samples::test}});
+  table.add("samples", &options.samples, "so many of them, drawn by seed; 0: all", at_least(0));
+  table.add_choice("batchnorm",
+                   &options.surface.recalibrate,
+                   "running statistics: estimated anew for every point, or kept (the center's on "
+                   "the surface, each one's own on the path)",
+                   {{"recalibrate", true}, {"keep", false}});
+  table.add("batchnorm_batches",
+            &options.surface.batchnorm_batches,
+            "of batch_size training samples, to estimate them",
+            at_least(1));
+  table.add("output", &options.output, "surface to write (.csv); the path gets NAME_path.csv");
+  table.add("overwrite", &options.overwrite, "replace existing outputs");
+  table.add("quiet", &options.common.run.quiet, "print errors only");
+}
+
+fs::path path_output(const Options& options) {
+  auto name = options.output;
+  return name.replace_filename(options.output.stem().string() + "_path.csv");
+}
+
+/// All that can be refused is refused before anything is loaded.
+void check_options(const Options& options) {
+  constexpr auto place = "inspect";
+  const auto two = [&](const char* name, const std::vector<double>& values) {
+    const bool whole = std::ranges::all_of(values, [](double x) { return x == std::floor(x); });
+    require(values.size() == 2 && whole, place, name, " needs two whole numbers");
+  };
+  const auto range = [&](const char* name, const std::vector<double>& values) {
+    require(values.empty() || (values.size() == 2 && values[0] < values[1]),
+            place,
+            name,
+            " needs LOW,HIGH with LOW < HIGH");
+  };
+  two("components", options.components);
+  two("grid", options.grid);
+  range("a_range", options.a_range);
+  range("b_range", options.b_range);
+  require(options.components[0] != options.components[1],
+          place,
+          "components needs two different rows, received ",
+          options.components[0],
+          " twice");
+  require(options.center == Center::last || options.center_file.empty(),
+          place,
+          "needs --center or --center_file, received both");
+  require(fs::exists(options.run), place, "no such run: ", options.run.string());
+  require(!options.pca_mat.empty(), place, "a landscape needs --pca_mat FILE");
+  require(options.output.extension() == ".csv",
+          place,
+          "needs --output NAME.csv, received ",
+          options.output.string());
+  const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
+  require(fs::is_directory(folder), place, "needs an existing folder for --output");
+  for (const auto& path : {options.output, path_output(options)}) {
+    require(options.overwrite || !fs::exists(path),
+            place,
+            path.string(),
+            " exists already; choose another --output or give --overwrite");
+  }
+}
+
+training::Weights center_of(const training::Setup& setup, const Options& options) {
+  if (!options.center_file.empty()) return training::load_weights(setup, options.center_file);
+  if (options.center == Center::last) return training::load_weights(setup, options.run);
+  const auto run = run_of(options.run);
+  return training::mean_of_snapshots(setup, (run.empty() ? options.run : run) / "snapshots");
+}
+
+/// Whole rows on every rank: each evaluates points of its own.
+training::Plane plane_of(const training::Setup& setup, const Options& options) {
+  const auto& components = options.components;
+  const auto highest = static_cast<std::int64_t>(std::max(components[0], components[1]));
+  const auto available = pca::read_basis_header(options.pca_mat).components;
+  require(highest <= available,
+          "inspect",
+          "components needs rows in [1, ",
+          available,
+          "], received ",
+          highest);
+  auto basis = pca::load_basis(
+      options.pca_mat, setup.flat.layout, layout::shard_of(setup.flat.layout, 0, 1), highest);
+  const auto row = [&](double component) {
+    auto* values = basis.values.data() + (static_cast<std::int64_t>(component) - 1) * basis.columns;
+    return torch::from_blob(values, {basis.columns}).clone().to(setup.device);
+  };
+  return training::plane_through(setup, row(components[0]), row(components[1]));
+}
+
+std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup, const Options& options) {
+  auto whole = setup.train;
+  if (options.set == Samples::test) whole = setup.test;
+  if (options.set == Samples::validation) whole = setup.validation;
+  require(whole != nullptr, "inspect", "set = validation needs a run with a validation_fraction");
+  auto indices = training::drawn_indices(whole->size(), options.samples, setup.seed);
+  return data::subset(std::move(whole), std::move(indices));
+}
+
+std::vector<PathFile> all_path_files(const Options& options) {
+  auto files = path_files(options.run);
+  std::istringstream more(options.paths);
+  for (std::string path; std::getline(more, path, ',');) {
+    const auto absolute = fs::absolute(path).lexically_normal();
+    const auto found = path_files(absolute.has_filename() ? absolute : absolute.parent_path());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+training::Axis axis_of(const std::vector<double>& range,
+                       const std::vector<double>& values,
+                       double points,
+                       const Options& options,
+                       const char* name) {
+  const auto count = static_cast<std::int64_t>(points);
+  if (!range.empty()) return {.low = range[0], .high = range[1], .points = count};
+  const auto axis = training::axis_around(values, options.margin, count);
+  require(axis.low < axis.high,
+          "inspect",
+          "the paths do not leave the center along ",
+          name,
+          "; needs --",
+          name,
+          "_range LOW,HIGH");
+  return axis;
+}
+
+std::vector<double> along(const std::vector<PathPoint>& points,
+                          double training::Coordinates::*axis) {
+  std::vector<double> values;
+  for (const auto& point : points) values.push_back(point.place.*axis);
+  return values;
+}
+
+int measure(const Options& options, const distributed::Ranks& ranks) {
+  auto setup = training::make_setup(options.common, distributed::alone(ranks.place));
+  const auto center = center_of(setup, options);
+  training::apply(setup, center);
+  const auto plane = plane_of(setup, options);
+  const auto files = all_path_files(options);
+  const auto samples = samples_of(setup, options);
+  std::string names;
+  for (const auto& path : files) names += path.file.string() + ' ';
+  distributed::require_agreement(
+      *ranks.communicator,
+      {{"the samples", samples->description()},
+       {"the center", models::digest_of(plane.center)},
+       {"the components", models::digest_of(plane.first) + models::digest_of(plane.second)},
+       {"the files of the paths", names}});
+  auto console = console_of(ranks, options.common.run.quiet);
+  console.line(concat("center: ", center.source, "; ", samples->size(), " samples a point"));
+  if (setup.batchnorm_layers > 0)
+    console.line(options.surface.recalibrate ? "BatchNorm recalibrated for every point"
+                                             : "BatchNorm's running statistics kept");
+  const Landscape landscape{.setup = setup,
+                            .communicator = *ranks.communicator,
+                            .console = console,
+                            .plane = plane,
+                            .samples = *samples,
+                            .options = options.surface};
+  const auto points = measure_path(landscape, files);
+  using training::Coordinates;
+  const auto a =
+      axis_of(options.a_range, along(points, &Coordinates::a), options.grid[0], options, "a");
+  const auto b =
+      axis_of(options.b_range, along(points, &Coordinates::b), options.grid[1], options, "b");
+  const auto surface = measure_surface(landscape, a, b);
+  if (ranks.place.rank != 0) return exit_success;
+  checkpoints::write_file_atomically(path_output(options), path_csv(points));
+  checkpoints::write_file_atomically(options.output, surface);
+  console.line(concat("wrote ", options.output.string(), ", ", path_output(options).string()));
+  return exit_success;
+}
+
+}  // namespace
+
+int landscape_command(const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table("dimred inspect",
+                    "the loss in the plane of two components of a projection matrix, and the "
+                    "paths of runs in it");
+  add_plane_options(table, options);
+  add_surface_options(table, options);
+  training::add_compute_options(table, options.common.run);
+  table.add(
+      "seed", &options.common.run.seed, "of the samples and of BatchNorm's batches", at_least(0));
+  training::add_data_options(table, options.common.data);
+  training::add_model_options(table, options.common.model);
+  training::add_loss_options(table, options.common.loss);
+  launch::add_options(table, options.common.ranks);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_options(options);
+  if (const auto run = run_of(options.run); !run.empty()) {
+    for (const auto& line : adopt_run(table, run, options.common))
+      print("not as the run: " + line + "\n");
+  }
+  const auto place = launch::discover();
+  training::resolve(options.common, /*ranks=*/1);  // each rank evaluates points of its own
+  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
+  return with_ranks("dimred inspect", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
+    require_same_options(ranks, table);
+    return measure(options, ranks);
+  });
+}
+
+}  // namespace dimred::commands

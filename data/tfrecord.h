@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+// TFRecord framing, of TensorFlow's data sets and TensorBoard's event files. A record is
+//   uint64 length | uint32 masked CRC-32C of those 8 bytes | payload | uint32 masked CRC-32C of it
+// in little-endian order, one record after another, without a header or an end mark.
+// Source: tensorflow/core/lib/io/record_writer.h, tsl/lib/hash/crc32c.h.
+namespace dimred::data {
+
+/// The checksum c as the format stores it: rotated right by 15 bits, plus 0xA282EAD8, so that a
+/// checksum of data that holds checksums keeps its worth.
+std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
+
+/// `payload` as one record.
+std::string to_tfrecord(std::string_view payload);
+
+/// A record within other bytes.
+struct TfRecord {
+  std::span<const std::byte> payload;
+  std::size_t size = 0;  // of the whole record: payload + 16
+};
+
+/// The record that `bytes` begins with; nullopt when they end before it does. Throws
+/// std::runtime_error("[tfrecord] ...") when one of its checksums differs; the length is believed
+/// only after its own has been verified.
+std::optional<TfRecord> first_tfrecord(std::span<const std::byte> bytes);
+
+}  // namespace dimred::data

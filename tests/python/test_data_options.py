@@ -1,0 +1,37 @@
+"""Label noise as the commands see it: which data it belongs to, and who takes it over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1"]
+
+
+def data_of(run: Path) -> tuple[str, str]:
+    """What manifest.json says of the training and the test data."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    return manifest["train_data"], manifest["test_data"]
+
+
+def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -> None:
+    """Another seed must not draw other labels; test labels stay as they are."""
+    noisy = [*SMALL, "--label_noise=0.3", "--validation_fraction=0.25", "--seed=5"]
+    execute("dimred", "stage1", *noisy, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
+    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1", "--seed=9",
+            "--threads=1", "--output", tmp_path / "two")  # fmt: skip
+    train, test = data_of(tmp_path / "one")
+    assert "label noise on 120 of 400 samples, seed 5" in train
+    assert train.startswith("subset of 300 samples")  # the split is taken after it
+    assert "label noise" not in test
+    assert data_of(tmp_path / "two") == (train, test)
+    config = (tmp_path / "two" / "config.toml").read_text()
+    assert "label_noise = 0.3" in config
+    assert "label_noise_seed = 5" in config
+    printed = execute("dimred", "evaluate", tmp_path / "one")
+    clean = execute("dimred", "evaluate", tmp_path / "one", "--label_noise=0")
+    assert "label_noise = 0.0 overrides 0.3" in clean
+    tests = [[line for line in text.splitlines() if line.startswith("test")] for text in (printed, clean)]
+    assert tests[0] == tests[1]
+    validations = [next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, clean)]
+    assert validations[0] != validations[1]

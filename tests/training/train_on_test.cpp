@@ -1,0 +1,97 @@
+#include "training/train_on.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace dimred::training {
+namespace {
+
+/// Images whose first pixels spell the index, labels = index / 30: sorted by class.
+struct SortedData final : data::Dataset {
+  std::int64_t size() const override { return 300; }
+  std::int64_t classes() const override { return 10; }
+  data::ImageShape shape() const override { return {1, 1, 2}; }
+  data::Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    scratch = {static_cast<std::uint8_t>(index / 256), static_cast<std::uint8_t>(index % 256)};
+    return {shape(), scratch, index / 30};
+  }
+  std::string description() const override { return "sorted"; }
+};
+
+Setup split_setup(std::uint64_t split_seed, std::uint64_t seed) {
+  Setup setup;
+  const auto whole = std::make_shared<SortedData>();
+  auto split = data::split_indices(whole->size(), 0.2, split_seed);
+  setup.validation = data::subset(whole, std::move(split.held_out));
+  setup.train = data::subset(whole, std::move(split.kept));
+  setup.seed = seed;
+  setup.global_batch_size = 10;
+  return setup;
+}
+
+std::set<int> samples(const data::Dataset& dataset) {
+  std::set<int> indices;
+  std::vector<std::uint8_t> scratch;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const auto sample = dataset.read(i, scratch);
+    indices.insert(256 * sample.pixels[0] + sample.pixels[1]);
+  }
+  return indices;
+}
+
+std::set<std::int64_t> classes(const std::set<int>& indices) {
+  std::set<std::int64_t> found;
+  for (const int index : indices) found.insert(index / 30);
+  return found;
+}
+
+TEST(TrainOn, ValidationGivesTheHalvesOfTheSplit) {
+  auto setup = split_setup(1, 1);
+  const auto kept = samples(*setup.train), held_out = samples(*setup.validation);
+  train_on(setup, TrainOn::validation);
+  const auto trained = samples(*setup.train), watched = samples(*setup.validation);
+  EXPECT_EQ(trained.size(), 30U);
+  EXPECT_EQ(watched.size(), 30U);
+  auto both = trained;
+  both.insert(watched.begin(), watched.end());
+  EXPECT_EQ(both, held_out);
+  for (const int index : trained) EXPECT_FALSE(kept.contains(index));
+  EXPECT_EQ(setup.steps_per_epoch(), 3);
+}
+
+TEST(TrainOn, DependsOnTheSplitAlone) {
+  auto one = split_setup(1, 1), same = split_setup(1, 7), other = split_setup(2, 1);
+  for (auto* setup : {&one, &same, &other}) train_on(*setup, TrainOn::validation);
+  EXPECT_EQ(samples(*one.train), samples(*same.train));
+  EXPECT_EQ(one.train->description(), same.train->description());
+  EXPECT_NE(samples(*one.train), samples(*other.train));
+}
+
+/// By places in the split, a sorted data set would be cut into its first and its last classes.
+TEST(TrainOn, SortedDataKeepsItsClassesInBothHalves) {
+  auto setup = split_setup(1, 1);
+  const auto all = classes(samples(*setup.validation));
+  train_on(setup, TrainOn::validation);
+  EXPECT_EQ(classes(samples(*setup.train)), all);
+  EXPECT_EQ(classes(samples(*setup.validation)), all);
+}
+
+TEST(TrainOn, TrainChangesNothing) {
+  auto setup = split_setup(1, 1);
+  const auto train = setup.train, validation = setup.validation;
+  train_on(setup, TrainOn::train);
+  EXPECT_EQ(setup.train, train);
+  EXPECT_EQ(setup.validation, validation);
+}
+
+TEST(TrainOn, RefusesASetupWithoutAValidationSplit) {
+  auto setup = split_setup(1, 1);
+  setup.validation = nullptr;
+  EXPECT_THROW(train_on(setup, TrainOn::validation), std::invalid_argument);
+  setup.validation = data::subset(std::make_shared<SortedData>(), {4});
+  EXPECT_THROW(train_on(setup, TrainOn::validation), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dimred::training

@@ -1,0 +1,33 @@
+#include "training/train_on.h"
+
+#include "support/errors.h"
+
+namespace dimred::training {
+namespace {
+
+/// Every second sample from `first` on.
+std::shared_ptr<const data::Dataset> every_second(std::shared_ptr<const data::Dataset> whole,
+                                                  std::int64_t first) {
+  std::vector<std::int64_t> indices;
+  for (auto index = first; index < whole->size(); index += 2) indices.push_back(index);
+  return data::subset(std::move(whole), std::move(indices));
+}
+
+}  // namespace
+
+void train_on(Setup& setup, TrainOn samples) {
+  if (samples == TrainOn::train) return;
+  constexpr auto place = "training::train_on";
+  require(setup.validation != nullptr,
+          place,
+          "train_on = validation needs a validation split: validation_fraction > 0 in stage 1");
+  require(setup.validation->size() >= 2,
+          place,
+          "train_on = validation needs >= 2 samples held out, received ",
+          setup.validation->size());
+  const auto held_out = setup.validation;
+  setup.train = every_second(held_out, 0);
+  setup.validation = every_second(held_out, 1);
+}
+
+}  // namespace dimred::training
