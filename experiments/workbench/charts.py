@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
+from dimred_runs import Run
 
-from .runs import Run
 from .svg import Chart, Series
 
 COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}

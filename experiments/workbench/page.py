@@ -7,9 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from dimred_runs import Run
+
 from . import charts
 from .ranks import ranks_section
-from .runs import Run
 from .summary import comparison, summary_header, summary_rows
 from .svg import Chart, Series, render
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-
-from .runs import Run
+from dimred_runs import Run
 
 
 def has_validation(runs: Sequence[Run]) -> bool:
@@ -42,7 +41,7 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
     rows = []
     for run in runs:
         costs = run.costs()
-        final = run.final()
+        final = run.result()
         tail = "" if final["weights"] == "raw" else f" ({final['weights']})"
         best = run.best_by_validation()
         chosen = [percent(best["test_accuracy"]) if best is not None else "–"]
@@ -57,14 +56,14 @@ def comparison(runs: Sequence[Run]) -> list[str]:
     """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
     sentences = []
     for run in (r for r in runs if r.kind == "stage 2"):
-        end = run.final()["test_accuracy"]
+        end = run.result()["test_accuracy"]
         others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]
         sentence = f"{run.name} ends at {percent(end)} %"
         if run.parent is not None:
-            start = run.parent.final()["test_accuracy"]
+            start = run.parent.result()["test_accuracy"]
             sentence += f", from {percent(start)} % after stage 1"
         for other in others:
-            value = other.final()["test_accuracy"]
+            value = other.result()["test_accuracy"]
             sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
         sentences.append(sentence + ".")
     return sentences
