@@ -23,18 +23,18 @@ class Difference:
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Difference:
-    """Student's t interval of a mean and its test against 0; nan where n < 2 leaves no spread."""
+    """Student's t interval of a mean and its test against 0; nan where no spread is known (n < 2, or all
+    values are the same), but p = 1 where all are 0."""
     numbers = np.asarray(values, dtype=float)
     n = len(numbers)
     if n < 2:
         return Difference(n, float(numbers.mean()) if n else math.nan, *[math.nan] * 4)
     mean, sd = float(numbers.mean()), float(numbers.std(ddof=1))
+    if sd <= 1e-12 * np.abs(numbers).max():  # rounding of what is the same
+        return Difference(n, mean, 0.0, math.nan, math.nan, 1.0 if mean == 0 else math.nan)
     error = sd / math.sqrt(n)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * error
-    if error == 0:
-        p = 1.0 if mean == 0 else 0.0
-    else:
-        p = float(2 * stdtr(n - 1, -abs(mean / error)))
+    p = float(2 * stdtr(n - 1, -abs(mean / error)))
     return Difference(n, mean, sd, mean - half, mean + half, p)
 
 

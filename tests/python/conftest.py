@@ -45,3 +45,48 @@ def fails(binaries: Path) -> Callable[..., str]:
         return done.stderr
 
     return call
+
+
+SMALL = """
+title = "small"
+selection_seeds = [1, 2]
+
+[stage1]
+epochs = 3
+total_epochs = 8
+train_samples = 640
+test_samples = 200
+validation_fraction = 0.2
+snapshots_per_epoch = 4
+learning_rate = 0.05
+
+[matrices.pca]
+components = 6
+
+[methods.robust]
+matrix = "pca"
+epochs = 1
+
+[methods.continued]
+role = "baseline"
+command = "stage1"
+epochs = "+1"
+
+[methods.annealed]
+role = "baseline"
+command = "stage1"
+epochs = "+1"
+anneal_from_epoch = "+0"
+"""
+
+
+@pytest.fixture(scope="session")
+def small_comparison(tmp_path_factory, binaries) -> Path:
+    """A real comparison of 8 short runs, which reports and notebooks may share; nothing writes into it."""
+    import compare
+
+    folder = tmp_path_factory.mktemp("comparison")
+    (folder / "small.toml").write_text(SMALL)
+    assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
+                         str(binaries / "dimred")]) == 0  # fmt: skip
+    return folder / "out"

@@ -257,6 +257,7 @@ def test_paired_difference_is_scipys() -> None:
 def test_what_has_no_spread_has_no_test() -> None:
     assert math.isnan(paired_difference([1.0], [0.5]).p)
     assert paired_difference([1, 2], [1, 2]).p == 1
+    assert math.isnan(paired_difference([0.41, 0.36], [0.39, 0.34]).p)
     assert math.isnan(paired_difference([], []).mean)
     with pytest.raises(ValueError, match="received 2 and 1"):
         paired_difference([1, 2], [1])
