@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dimred_runs import find_sidecar, read_runs, read_sidecar
+from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         runs = read_runs(options.runs)
         sidecar = find_sidecar(runs)
-        html = page(options.title, runs, read_sidecar(sidecar) if sidecar else None)
+        pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
+        html = page(options.title, runs, pca, gram)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2

@@ -117,6 +117,19 @@ def gram_matrix(snapshots: Sequence[Path] | np.ndarray) -> np.ndarray:
     return gram
 
 
+def gram_beside(sidecar: Path, limit: float = 1e9) -> np.ndarray | None:
+    """The Gram matrix of the snapshots behind a pca_mat.json: gram.npy or pca_mat_gram.npy beside it, else
+    from the snapshots themselves where they are still there and not larger than `limit` bytes."""
+    for name in ("gram.npy", f"{sidecar.stem}_gram.npy"):
+        if (sidecar.parent / name).is_file():
+            return read_gram(sidecar.parent / name)
+    told = read_sidecar(sidecar)
+    files = [Path(file) for file in told.get("snapshot_files", [])]
+    small = 4.0 * told.get("parameters", 0) * len(files) <= limit
+    usable = small and files and all(file.suffix == ".h5" and file.is_file() for file in files)
+    return gram_matrix(files) if usable else None
+
+
 def read_gram(file: Path | str) -> np.ndarray:
     """An n x n Gram matrix that `dimred pca --gram` wrote. Raises Damaged for anything else."""
     try:
