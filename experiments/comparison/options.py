@@ -67,8 +67,8 @@ def read_options_of(binary: Path, command: str) -> dict[str, Option]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; nearest: ...` for a name that is not known."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
+    """`; nearest: ...` for a name that is not known; nothing where none is like it."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; nearest: {close[0]}" if close else ""
 
 

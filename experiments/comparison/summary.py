@@ -177,7 +177,8 @@ def amount(value: float, cost: str | None) -> str:
     return f"{value:.1f} s" if cost == "seconds" else f"{value:.2f} epochs"
 
 
-NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy; Holm's correction is over all
-tests of a table. At equal cost, a pair is compared where the one that ended earlier ended; the other is read off its curve, on a
-straight line between two evaluations (so often: `between`). A schedule made for a longer run is cut short by that: to compare without
-it, give each method the same --budget. Seconds include the matrix's. * the variant that validation chose."""
+NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy; Holm's
+correction is over all tests of a table. At equal cost, a pair is compared where the one that ended earlier
+ended; the other is read off its curve, on a straight line between two evaluations (so often: `between`). A
+schedule made for a longer run is cut short by that: to compare without it, give each method the same --budget.
+Seconds include the matrix's. * the variant that validation chose."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +29,9 @@ def adopt(run: Run, parent: Run) -> None:
     if run.stage == "stage2":  # counts from its own start, with a row of epoch 0
         run.start_epoch = float(parent.curve["epoch"].max())
         run.curve["epoch"] += run.start_epoch
+        if run.config.get("train_on") == "validation":  # `spent` is in epochs of the whole training set
+            batches = [float(r.manifest.get("global_batch_size", math.nan)) for r in (parent, run)]
+            run.steps_per_epoch = parent.steps_per_epoch * batches[0] / batches[1]
         return
     earlier = parent.curve[parent.curve["epoch"] < run.curve["epoch"].min()]
     if len(earlier):

@@ -80,12 +80,14 @@ class Run:
 
     def own(self) -> pd.DataFrame:
         """The curve with epochs and costs counted from the run's own start, and what it `spent`: the
-        compute of so many epochs of plain SGD, (forward + 2 backward passes) / (3 x steps per epoch)."""
+        compute of so many epochs of plain SGD, (forward + 2 backward passes) / (3 x steps per epoch). As
+        with --budget, the passes that recalibrate BatchNorm at the end are not in it."""
         own = self.curve.copy()
         own["epoch"] -= self.start_epoch
         for key in COUNTERS:
             own[key] = own[key] - self.start_costs.get(key, 0) if key in own else math.nan
         passes = own["forward_passes"] + 2 * own["backward_passes"]
+        passes = passes.groupby(own["epoch"]).transform("min")
         own["spent"] = (passes / (3 * self.steps_per_epoch)).where(passes != 0, 0.0)
         return own
 

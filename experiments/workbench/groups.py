@@ -9,8 +9,9 @@ from dimred_runs import Run
 
 # What differs between seeds, machines and folders without being another experiment.
 PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_file", "data", "threads", "prefetch",
-          "quiet", "seed", "split_seed", "basis_seed", "gradient_accumulation", "batch_size",
-          "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "bucket_mb", "first_bucket_mb")  # fmt: skip
+          "quiet", "seed", "split_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
+          "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
+          "tensorboard_steps")  # fmt: skip
 
 
 def settings(run: Run) -> dict[str, object]:
@@ -32,7 +33,9 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         start = settings(run.parent) if run.parent is not None else {}
         key = (settings(run), start)
-        same = next((members for other, members in found if other == key and seed_of(run) not in map(seed_of, members)), None)
+        same = next(
+            (members for other, members in found if other == key and seed_of(run) not in map(seed_of, members)), None
+        )
         if same is None:
             found.append((key, [run]))
         else:

@@ -102,12 +102,13 @@ def uncertainty_section(runs: Sequence[Run]) -> str:
     table, best = uncertainty(runs)
     if not table[1]:
         return ""
-    note = "Student's t over seeds. "
-    note += (
-        f"Differences are paired by seed, in points, to {best}, the continuation of stage 1 with the highest validation "
-        "accuracy; p-values are Holm-corrected over the table." if best else
-        "No differences: they are to the best baseline, and without a validation set nothing but the test set could choose it."
-    )  # fmt: skip
+    why = (
+        f"Differences are paired by seed, in points, to {best}, the continuation of stage 1 with the highest "
+        "validation accuracy; p-values are Holm-corrected over the table."
+        if best
+        else "No differences: without a validation set nothing but the test set could choose the best baseline."
+    )
+    note = f"Student's t over seeds. {why}"
     keys = group_colours(runs)
     return f"<h2>Over seeds</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{escape(note)}</p>"
 
@@ -121,8 +122,10 @@ def group_colours(runs: Sequence[Run]) -> dict[str, str]:
 def costs_section(runs: Sequence[Run]) -> str:
     """What the runs themselves cost."""
     keys, table = group_colours(runs), costs(runs)
-    note = ("Each run's own, without what it inherited; means over seeds. `spent` is compute in epochs of plain SGD: (forward + "
-            "2 backward passes) / (3 x steps per epoch).")  # fmt: skip
+    note = (
+        "Each run's own, without what it inherited; means over seeds. `spent` is compute in epochs of plain SGD: "
+        "(forward + 2 backward passes) / (3 x steps per epoch)."
+    )
     return f"<h2>Costs</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{note}</p>"
 
 

@@ -13,8 +13,8 @@ from dimred_runs import coordinates, explained_variance_ratio, leave_last_out, r
 from .svg import Chart, Series
 
 NOTES = {
-    "path": "The path of the snapshots in their first two components. A random walk of as many snapshots draws the dashed "
-            "parabola on average (its components are cosines), so a smooth arc is no sign of a simple landscape.",
+    "path": "The path of the snapshots in their first two components. A random walk of as many snapshots draws the "
+            "dashed parabola on average (its components are cosines), so a smooth arc is no sign of a simple ground.",
     "next": "How much of the way from snapshot t to snapshot t + 1 lies in the components of snapshots 1 to t: what a "
             "subspace that was fitted to the past can still reach. Of a random walk, nothing.",
 }  # fmt: skip
@@ -38,6 +38,7 @@ def spectrum_charts(pca: dict[str, Any], gram: np.ndarray | None) -> list[Chart]
         ratio, null = explained_variance_ratio(gram), random_walk_ratio(steps)
     else:
         ratio, null = pca["explained_variance_ratio"], pca["random_walk_ratio"]
+    null = null if sum(null) > 0 else []  # of a span or random matrix there is none
     charts = []
     for title, unit, points, log in (("Explained variance", "cumulative %", cumulative, False),
                                      ("Share of each component", "%, logarithmic", shares, True)):  # fmt: skip
@@ -58,7 +59,10 @@ def path_chart(gram: np.ndarray) -> Chart:
     null = np.cos(np.pi * np.outer(np.arange(n) + 0.5, [1, 2]) / n)
     null *= np.sqrt((path**2).sum(axis=0) / (null**2).sum(axis=0))
     null *= np.where(null[-1] < 0, -1, 1)
-    ends = [Series("first", [tuple(path[0])], "c1", False, "ring"), Series("last", [tuple(path[-1])], "c1", False, "diamond")]
+    ends = [
+        Series("first", [tuple(path[0])], "c1", False, "ring"),
+        Series("last", [tuple(path[-1])], "c1", False, "diamond"),
+    ]
     series = [
         Series("random walk", [tuple(point) for point in null], "c0", dashed=True),
         Series("snapshots", [tuple(point) for point in path], "c1", mark="small"), *ends,
@@ -81,10 +85,13 @@ def next_chart(gram: np.ndarray, components: int) -> Chart | None:
 def sentence(pca: dict[str, Any]) -> str:
     """What keeps the explained variance from being overrated."""
     kept, null = (100 * sum(pca[key]) for key in ("explained_variance_ratio", "random_walk_ratio"))
-    text = f"{len(pca['explained_variance_ratio'])} components hold {kept:.1f} % of the variance of {pca['snapshots']} snapshots."
+    components, snapshots = len(pca["explained_variance_ratio"]), pca["snapshots"]
+    text = f"{components} components hold {kept:.1f} % of the variance of {snapshots} snapshots."
     if null:
-        text += (f" As many components of a random walk of as many steps hold {null:.1f} % (Antognini & Sohl-Dickstein 2018), "
-                 "so a high share alone says nothing of the training.")  # fmt: skip
+        text += (
+            f" As many components of a random walk of as many steps hold {null:.1f} % (Antognini & Sohl-Dickstein "
+            "2018), so a high share alone says nothing of the training."
+        )
     return text
 
 

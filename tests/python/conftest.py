@@ -89,4 +89,14 @@ def small_comparison(tmp_path_factory, binaries) -> Path:
     (folder / "small.toml").write_text(SMALL)
     assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
                          str(binaries / "dimred")]) == 0  # fmt: skip
+    add_landscape(folder / "out", binaries / "dimred")
     return folder / "out"
+
+
+def add_landscape(folder: Path, dimred: Path) -> None:
+    """landscape.csv for the notebook that draws it, where the build has the command."""
+    told = subprocess.run([dimred, "inspect", "--help"], capture_output=True, text=True, check=True).stdout
+    if "--landscape" in told:
+        stage1, matrix = next(folder.glob("seed_1/stage1-*/")), next(folder.glob("seed_1/*/pca_mat.npy"))
+        words = ["--landscape", stage1, "--pca_mat", matrix, "--grid=5,5", "--samples=200", "--batchnorm=keep"]
+        subprocess.run([dimred, "inspect", *words, "--output", folder / "landscape.csv", "--quiet"], check=True)

@@ -174,6 +174,24 @@ def test_a_mistake_is_one_line_before_any_work(change: str, fake: Path, capsys) 
     assert not (fake / "out").exists()
 
 
+NEEDED = {
+    "stage1": "label_noise",
+    "stage2": "budget",
+    "pca": "kind",
+}  # what the comparisons that come with it are made of
+
+
+@pytest.mark.parametrize("name", ["fashion", "subspace"])
+def test_the_comparisons_that_come_with_it_are_valid(name: str, tmp_path: Path, binaries, execute, capsys) -> None:
+    for command, option in NEEDED.items():
+        if f"--{option} " not in execute("dimred", command, "--help"):
+            pytest.skip(f"this build's dimred {command} has no --{option} yet")
+    config = COMPARE.parent / "comparisons" / f"{name}.toml"
+    words = [str(config), "--dry_run", "--output", str(tmp_path), "--dimred", str(binaries / "dimred")]
+    assert compare.main(words) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 50
+
+
 def test_shared_work_is_done_once_and_nothing_twice(copy: Path) -> None:
     made = calls(copy)
     kinds = [line.split()[0] for line in made]
@@ -196,7 +214,9 @@ def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:
     (fake / "comparison.toml").write_text(SHORT + "[axes.stage1]\nepochs = [2, 3]\n")
     assert compare.main(arguments(fake)) == 0
     annealed = [line for line in calls(fake) if "--anneal_from_epoch" in line and "--seed=1 " in line]
-    found = {tuple(re.search(rf"--{key}=(\d+)", line)[1] for key in ("epochs", "anneal_from_epoch")) for line in annealed}
+    found = {
+        tuple(re.search(rf"--{key}=(\d+)", line)[1] for key in ("epochs", "anneal_from_epoch")) for line in annealed
+    }
     assert found == {("4", "2"), ("5", "3")}
     table = results(fake)
     own = table[(table["method"] == "annealed") & (table["seed"] == 1)]
@@ -213,11 +233,15 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert set(ends[(ends["method"] == "robust") & ends["chosen"]]["variant"]) == {alphas.idxmax()}
 
     def accuracies(method: str, variant: str | float, components: float) -> np.ndarray:
-        line = table[(table["method"] == method) & (table["variant"].isna() if variant == "" else table["variant"] == variant)]
+        line = table[
+            (table["method"] == method) & (table["variant"].isna() if variant == "" else table["variant"] == variant)
+        ]
         axis = line["matrices.components"]
         return line[axis.isna() | (axis == components)].sort_values("seed")["test_accuracy"].to_numpy()
 
-    line = ends[(ends["method"] == "robust") & (ends["variant"] == "alpha=0.2") & (ends["matrices.components"] == 8)].iloc[0]
+    line = ends[
+        (ends["method"] == "robust") & (ends["variant"] == "alpha=0.2") & (ends["matrices.components"] == 8)
+    ].iloc[0]
     mine, theirs = accuracies("robust", "alpha=0.2", 8), accuracies(means.idxmax(), "", 8)
     expected = paired_difference(mine, theirs)
     assert (line["n"], line["pairs"], line["missing"]) == (3, 3, 0)
@@ -261,16 +285,19 @@ def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch
     assert compare.main(arguments(fake)) == 1
     said = capsys.readouterr().out
     assert "matrix random, components=8, seed 2: FAILED: ended with 1: dimred pca: error: needs more" in said
-    assert "random, components=8, seed 2 (selection): failed: not started: matrix random, components=8, seed 2 failed" in said
+    assert (
+        "random, components=8, seed 2 (selection): failed: not started: matrix random, components=8, seed 2 failed"
+        in said
+    )
     table = results(fake)
     assert table["outcome"].value_counts().to_dict() == {"finished": 24, "diverged": 2, "failed": 1}
-    summary = pd.read_csv(fake / "out/summary.csv").query("compared_at == \"each run's own end\"")
+    summary = pd.read_csv(fake / "out/summary.csv").query('compared_at == "each run\'s own end"')
     lines = summary[(summary["method"] == "robust") & (summary["variant"] == "alpha=0.1")]
     assert lines[["n", "missing"]].to_numpy().tolist() == [[2, 1], [2, 1]]
     made = calls(fake)
     monkeypatch.delenv("FAKE_FAIL")
     assert compare.main(arguments(fake)) == 1  # what failed is tried again, what diverged would again
-    assert [line.split()[0] for line in calls(fake)[len(made):]] == ["pca", "stage2"]
+    assert [line.split()[0] for line in calls(fake)[len(made) :]] == ["pca", "stage2"]
     assert results(fake)["outcome"].value_counts().to_dict() == {"finished": 25, "diverged": 2}
 
 
@@ -328,7 +355,7 @@ def test_a_stopped_comparison_loses_and_repeats_nothing(stop: signal.Signals, fa
     before = calls(fake)
     (fake / "hold").unlink()
     assert compare.main(arguments(fake)) == 0
-    again = [line for line in calls(fake)[len(before):] if line in before]
+    again = [line for line in calls(fake)[len(before) :] if line in before]
     assert sorted(again) == sorted(before)  # both were half done: they resumed
     shared = [column for column in undisturbed if "seconds" not in column]
     pd.testing.assert_frame_equal(results(fake)[shared], undisturbed[shared])
@@ -401,7 +428,9 @@ def test_a_test_that_stands_in_two_conditions_counts_once(whole: Path) -> None:
 
 def test_every_combination_is_there(fake: Path) -> None:
     more = '[axes.methods]\nstart = ["last", "mean"]\n[axes.stage1]\nlabel_noise = [0.0, 0.2]\n'
-    (fake / "comparison.toml").write_text(SHORT.replace("[1, 2]", "[1]") + more + "[axes.matrices]\ncomponents = [4, 8]\n")
+    (fake / "comparison.toml").write_text(
+        SHORT.replace("[1, 2]", "[1]") + more + "[axes.matrices]\ncomponents = [4, 8]\n"
+    )
     assert compare.main(arguments(fake)) == 0
     robust = results(fake).query("method == 'robust'")
     found = set(zip(robust["matrices.components"], robust["methods.start"], robust["stage1.label_noise"], strict=True))

@@ -187,6 +187,21 @@ def test_a_continued_run_has_its_own_costs_only(tmp_path: Path) -> None:
     assert list(run.own()["epoch"]) == [1, 2]
 
 
+def test_recalibration_is_a_cost_but_not_of_the_budget(tmp_path: Path) -> None:
+    rows = [row(1, 0.5, step=10, backward_passes=10), row(1, 0.6, step=10, backward_passes=10, forward_passes=20,
+                                                          weights="recalibrated")]  # fmt: skip
+    costs = read_run(write_run(tmp_path / "run", rows)).costs()
+    assert (costs["spent"], costs["forward_passes"]) == (1, 20)
+
+
+def test_half_a_validation_set_is_no_epoch_of_the_training_set(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", [row(1, 0.5, step=100, backward_passes=100)], global_batch_size=64)
+    config = f'checkpoint = "{one}"\ntrain_on = "validation"\n'
+    rows = [row(1, 0.5, stage="stage2", step=10, backward_passes=10)]
+    two = write_run(tmp_path / "two", rows, config, global_batch_size=32)
+    assert read_runs([one, two])[1].costs()["spent"] == pytest.approx(10 / 200)
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / seed / "stage1", [row(1, 0.5)]) for seed in ("seed_1", "seed_2")]
     assert [run.name for run in read_runs(folders)] == ["seed_1/stage1", "seed_2/stage1"]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import report
 from PIL import Image
+from workbench.palette import palettes
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium (scripts/setup.sh tries)")
@@ -39,16 +40,14 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def palettes() -> dict[str, tuple[list[str], str]]:
-    """Light and dark: series colours and paper, from style.css."""
-    css = Path(report.__file__).with_name("workbench").joinpath("style.css").read_text()
-    found = [dict(re.findall(r"--(c\d|paper): (#[0-9a-f]{6})", part)) for part in css.split("prefers-color-scheme")[:2]]
-    return {name: ([v[f"c{i}"] for i in range(8)], v["paper"]) for name, v in zip(("light", "dark"), found, strict=True)}
+def series_colours(theme: str) -> list[str]:
+    """c0..c7."""
+    return [palettes()[theme][f"c{i}"] for i in range(8)]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_differ_for_every_eye(theme: str) -> None:
-    colours, paper = palettes()[theme]
+    colours, paper = series_colours(theme), palettes()[theme]["paper"]
     for matrix in VISION.values():
         seen = [lab(np.asarray(matrix) @ linear(colour)) for colour in colours]
         assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) >= 17
@@ -69,9 +68,18 @@ def test_several_seeds_come_with_their_uncertainty(html: Path) -> None:
     text = html.read_text()
     for heading in ("Over seeds", "The subspace", "Costs", "What differs"):
         assert f"<h2>{heading}</h2>" in text
-    for chart in ("Share of each component", "Path of the snapshots", "Next step inside", "Norms", "Trials of the line search"):
+    for chart in (
+        "Share of each component",
+        "Path of the snapshots",
+        "Next step inside",
+        "Norms",
+        "Trials of the line search",
+    ):
         assert chart in text
-    assert re.search(r"robust ends at [\d.]+ ± [\d.]+ % over 2 seeds; [+-][\d.]+ points \(.* to .*\) beside (annealed|continued)", text)
+    assert re.search(
+        r"robust ends at [\d.]+ ± [\d.]+ % over 2 seeds; [+-][\d.]+ points \(.* to .*\) beside (annealed|continued)",
+        text,
+    )
     assert text.count('<i class="key c1"></i>robust</td>') == 2  # one line a group, over seeds and of costs
     assert "<td>stage1</td><td>anneal_from_epoch</td>" in text
 
@@ -94,14 +102,18 @@ def test_a_browser_shows_it_without_scrolling_sideways(width: int, html: Path, t
     assert needed <= given
     chromium(size, f"--user-data-dir={tmp_path}", f"--screenshot={picture}", html.as_uri())
     pixels = np.asarray(Image.open(picture).convert("RGB")).reshape(-1, 3)
-    colours, _ = palettes()["light"]
-    for colour in colours[:4]:  # stage 1, stage 2, continued, annealed are drawn
+    for colour in series_colours("light")[:4]:  # stage 1, stage 2, continued, annealed are drawn
         assert (pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(axis=1).sum() > 100
 
 
 @browser
 def test_it_prints(html: Path, tmp_path: Path) -> None:
-    chromium(f"--user-data-dir={tmp_path}", f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer", html.as_uri())
+    chromium(
+        f"--user-data-dir={tmp_path}",
+        f"--print-to-pdf={tmp_path / 'page.pdf'}",
+        "--no-pdf-header-footer",
+        html.as_uri(),
+    )
     pdf = (tmp_path / "page.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
