@@ -16,10 +16,10 @@ import statistics
 import sys
 from pathlib import Path
 
-from workbench.jobs import DIMRED, REPOSITORY, flags, is_finished
+from dimred_runs import is_finished, read_run, read_runs
+from workbench.jobs import DIMRED, REPOSITORY, flags
 from workbench.page import page
 from workbench.ranks import ranks_of, rate, wire_per_step
-from workbench.runs import read_run, read_runs
 from workbench.text_table import text_table, write_csv
 
 sys.path.insert(0, str(REPOSITORY / "tests"))
@@ -64,7 +64,7 @@ def main() -> None:
                     raise SystemExit(done.errors)
             run = read_run(folder)
             rows.append([fixed, ranks, batch, round_, rate(run), wire_per_step(run) / 1e6,
-                         float(run.final()["test_accuracy"])])  # fmt: skip
+                         float(run.result()["test_accuracy"])])  # fmt: skip
     write_csv(options.output / "results.csv", HEADER, rows)
     print(text_table(["fixed", "ranks", "global batch", "images/s", "against 1 rank", "sent per step", "test %"],
                      summary(rows)))  # fmt: skip

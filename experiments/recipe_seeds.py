@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from dimred_runs import Run, flatten, read_runs
 from workbench.jobs import DIMRED, CommandFailed, fit, pairs, train
-from workbench.runs import Run, flatten, read_runs
 from workbench.text_table import text_table, write_csv
 
 ENDS = ("stage1", "continued", "annealed", "stage2")
@@ -63,7 +63,7 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
 
 def accuracies(runs: Sequence[Run]) -> list[float]:
     """Final test accuracy of each run, per cent."""
-    return [100 * float(run.final()["test_accuracy"]) for run in runs]
+    return [100 * float(run.result()["test_accuracy"]) for run in runs]
 
 
 def mean_and_deviation(values: Sequence[float], sign: str = "") -> str:
@@ -91,15 +91,15 @@ def table(by_seed: dict[int, list[Run]]) -> str:
 
 def save(path: Path, by_seed: dict[int, list[Run]]) -> None:
     """results.csv: one line per run with its own costs."""
-    header = ["seed", "run", "method", "test_accuracy", "weights", "epochs", "images", "seconds",
-              "forward_passes", "backward_passes"]  # fmt: skip
+    costs = ["images", "seconds", "forward_passes", "backward_passes"]
+    header = ["seed", "run", "method", "test_accuracy", "weights", "epochs", *costs]
     rows = []
     for seed, runs in by_seed.items():
         for run in runs:
-            final = run.final()
+            final = run.result()
             epochs = run.curve["epoch"].max() - run.start_epoch
             rows.append([seed, run.name, run.method, final["test_accuracy"], final["weights"],
-                         epochs, *run.costs().values()])  # fmt: skip
+                         epochs, *map(run.costs().get, costs)])  # fmt: skip
     write_csv(path, header, rows)
 
 

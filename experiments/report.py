@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
 from workbench.page import page
-from workbench.runs import find_pca, read_runs
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
 
@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         runs = read_runs(options.runs)
-        html = page(options.title, runs, find_pca(runs))
+        sidecar = find_sidecar(runs)
+        pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
+        html = page(options.title, runs, pca, gram)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2

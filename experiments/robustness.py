@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from dimred_runs import read_run
 from workbench.jobs import DIMRED, CommandFailed, fit, train
-from workbench.runs import read_run
 from workbench.text_table import text_table, write_csv
 
 PRESETS = ("robust", "mindspore-latest", "mindspore-first", "dldr")
@@ -111,7 +111,7 @@ def read_result(options: argparse.Namespace, job: Job) -> Result:
     run = read_run(folder)
     start = 100 * float(run.curve["test_accuracy"].iloc[0])
     finite = all(math.isfinite(loss) for loss in run.curve["test_loss"]) and not note.is_file()
-    end = math.nan if note.is_file() else 100 * float(run.final()["test_accuracy"])
+    end = math.nan if note.is_file() else 100 * float(run.result()["test_accuracy"])
     reason = note.read_text().strip() if note.is_file() else ""
     return Result(job.preset, job.batch_size, job.seed, job.stage1_seed, start, end, finite, reason)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
+from dimred_runs import Run
 
-from .runs import Run
+from .groups import group_names, groups
 from .svg import Chart, Series
 
 COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}
@@ -18,12 +18,14 @@ MOST_POINTS = 1500  # of one telemetry chart; more are thinned evenly
 
 
 def colours(runs: Sequence[Run]) -> dict[str, str]:
-    """Name of a run -> colour class: the first of each kind has its own, others take the rest."""
+    """Name of a run -> colour class, the same for all seeds of a group: the first group of each kind has its
+    own, others take the rest."""
     chosen: dict[str, str] = {}
     spare = itertools.cycle(["c4", "c5", "c6", "c7"])
-    for run in runs:
-        colour = COLOURS[run.kind]
-        chosen[run.name] = next(spare) if colour in chosen.values() else colour
+    for members in groups(runs).values():
+        own = COLOURS[members[0].kind]
+        colour = next(spare) if own in chosen.values() else own
+        chosen |= {run.name: colour for run in members}
     return chosen
 
 
@@ -47,11 +49,11 @@ def joined(run: Run, column: str, scale: float) -> list[tuple[float, float]]:
 
 def curve_series(runs: Sequence[Run], column: str, scale: float = 1.0) -> list[Series]:
     """One line per run; points of recalibrated, mean and ema weights as marks of their own."""
-    chosen = colours(runs)
+    chosen, group = colours(runs), group_names(runs)
     series = []
     for run in runs:
         colour = chosen[run.name]
-        series.append(Series(run.name, joined(run, column, scale), colour, mark="dot"))
+        series.append(Series(run.name, joined(run, column, scale), colour, mark="dot", group=group[run.name]))
         for weights, mark in MARKS.items():
             marked = points(run.rows(weights), column, scale) if weights != "raw" else []
             if marked:
@@ -90,22 +92,6 @@ def loss_chart(runs: Sequence[Run]) -> Chart:
     return Chart("Training loss", "epoch", "cross-entropy", series, log_y=False, whole_x=True)
 
 
-def explained_chart(pca: dict[str, Any]) -> Chart:
-    """Cumulative explained variance beside that of a random walk of as many snapshots."""
-    ratio, null = pca["explained_variance_ratio"], pca["random_walk_ratio"]
-
-    def cumulative(values: Sequence[float]) -> list[tuple[float, float]]:
-        return [(i + 1.0, 100 * total) for i, total in enumerate(itertools.accumulate(values))]
-
-    steps = pca["snapshots"]
-    series = [
-        Series(f"{steps} snapshots", cumulative(ratio), "c1", mark="small"),
-        Series(f"random walk of {steps}", cumulative(null), "c0", mark="small", dashed=True),
-    ]
-    return Chart("Explained variance", "components", "cumulative %", series, whole_x=True,
-                 y_limits=(None, 100.0))  # fmt: skip
-
-
 def thinned(values: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Every n-th value, so that a chart holds at most MOST_POINTS."""
     return values[:: math.ceil(len(values) / MOST_POINTS) or 1]
@@ -141,9 +127,18 @@ def telemetry_charts(run: Run, colour: str) -> list[Chart]:
         Chart("Trials of the line search", "step", "loss evaluations", [
             Series("trials", trials, colour, False, "small", opacity=0.6),
         ], whole_x=True, y_limits=(0.0, None)),
+        norms_chart(steps),
         counts_chart(steps),
     ]  # fmt: skip
     return [chart for chart in charts if any(s.points for s in chart.series)]
+
+
+def norms_chart(steps: pd.DataFrame) -> Chart:
+    """How long the step inside the subspace is, and the gradient's part outside it."""
+    columns = (("direction in the subspace", "direction_norm", "c1"), ("gradient outside it", "residual_norm", "c0"))
+    series = [Series(name, thinned(smoothed(step_points(steps, column))), colour)
+              for name, column, colour in columns if column in steps]  # fmt: skip
+    return Chart("Norms", "step", "logarithmic, running median", series, log_y=True, whole_x=True)
 
 
 def event_columns(steps: pd.DataFrame) -> dict[str, pd.Series]:

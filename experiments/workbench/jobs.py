@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from dimred_runs import is_finished
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DIMRED = REPOSITORY / "build" / "bin" / "dimred"
@@ -13,12 +14,6 @@ DIMRED = REPOSITORY / "build" / "bin" / "dimred"
 
 class CommandFailed(RuntimeError):
     """A dimred command ended with an error; the text is its last line."""
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether a run folder's manifest says that the run came to its end."""
-    manifest = folder / "manifest.json"
-    return manifest.is_file() and json.loads(manifest.read_text()).get("outcome") == "finished"
 
 
 def flags(options: Mapping[str, object]) -> list[str]:

@@ -7,21 +7,26 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from dimred_runs import Run
+
 from . import charts
+from .groups import groups
 from .ranks import ranks_section
-from .runs import Run
+from .subspace import subspace_parts
 from .summary import comparison, summary_header, summary_rows
 from .svg import Chart, Series, render
+from .tables import costs, differences, html_of, uncertainty
 
 STYLE = Path(__file__).with_name("style.css")
 
 
 def legend(series: Sequence[Series]) -> str:
-    """Coloured names, one for each line; nothing for a single one."""
+    """Coloured names, one for each line or group of lines; nothing for a single one."""
+    named = {s.group or s.name: s for s in series if s.line and s.points}
     items = [
-        f'<span><i class="key {s.colour}"></i>{escape(s.name)}</span>'
-        for s in series
-        if s.line and s.points
+        f'<span><i class="key {s.colour}{" hollow" if s.dashed else ""}"></i>{escape(name)}</span>'
+        for name, s in named.items()
     ]
     if len(items) < 2:
         return ""
@@ -73,46 +78,78 @@ MARKS_NOTE = (
 )
 
 
-def curves_section(runs: Sequence[Run], pca: dict[str, Any] | None) -> str:
-    """Accuracy large; below it the last epochs, the training loss and the explained variance."""
+def curves_section(runs: Sequence[Run]) -> str:
+    """Accuracy large; below it the last epochs and the training loss."""
     whole, *near = charts.accuracy_charts(runs)
     below = [*near, charts.loss_chart(runs)]
     parts = ["<h2>Curves</h2>", legend(whole.series)]
     parts += [f'<div class="scroll"><div class="wide">{render(whole)}</div></div>', MARKS_NOTE]
     parts.append(figures([chart for chart in below if chart.series], with_legend=False))
-    if pca:
-        parts.append(subspace_section(pca))
     return "\n".join(parts)
 
 
-def subspace_section(pca: dict[str, Any]) -> str:
-    """Explained variance beside its null, with the sentence that keeps it from being overrated."""
-    chart = charts.explained_chart(pca)
-    kept = 100 * sum(pca["explained_variance_ratio"])
-    null = 100 * sum(pca["random_walk_ratio"])
-    text = (
-        f"{len(pca['explained_variance_ratio'])} components hold {kept:.1f} % of the variance of "
-        f"{pca['snapshots']} snapshots. As many components of a random walk of as many steps hold "
-        f"{null:.1f} % (Antognini & Sohl-Dickstein 2018), so a high share alone says nothing of "
-        "the training."
+def subspace_section(pca: dict[str, Any] | None, gram: np.ndarray | None) -> str:
+    """Spectrum with its null, the snapshots' path and whether the basis holds what comes next."""
+    drawn, texts = subspace_parts(pca, gram) if pca else ([], [])
+    if not drawn:
+        return ""
+    notes = "".join(f"<p class='quiet'>{text}</p>" for text in texts)
+    return f"<h2>The subspace</h2>{figures(drawn)}{notes}"
+
+
+def uncertainty_section(runs: Sequence[Run]) -> str:
+    """Means over seeds; nothing where there is one seed."""
+    table, best = uncertainty(runs)
+    if not table[1]:
+        return ""
+    why = (
+        f"Differences are paired by seed, in points, to {best}, the continuation of stage 1 with the highest "
+        "validation accuracy; p-values are Holm-corrected over the table."
+        if best
+        else "No differences: without a validation set nothing but the test set could choose the best baseline."
     )
-    cells = f"<div>{render(chart)}{legend(chart.series)}</div><p class='quiet'>{escape(text)}</p>"
-    return f'<h2>The subspace</h2><div class="grid2">{cells}</div>'
+    note = f"Student's t over seeds. {why}"
+    keys = group_colours(runs)
+    return f"<h2>Over seeds</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{escape(note)}</p>"
+
+
+def group_colours(runs: Sequence[Run]) -> dict[str, str]:
+    """Name of a group -> colour class."""
+    chosen = charts.colours(runs)
+    return {name: chosen[members[0].name] for name, members in groups(runs).items()}
+
+
+def costs_section(runs: Sequence[Run]) -> str:
+    """What the runs themselves cost."""
+    keys, table = group_colours(runs), costs(runs)
+    note = (
+        "Each run's own, without what it inherited; means over seeds. `spent` is compute in epochs of plain SGD: "
+        "(forward + 2 backward passes) / (3 x steps per epoch)."
+    )
+    return f"<h2>Costs</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{note}</p>"
+
+
+def differences_section(runs: Sequence[Run]) -> str:
+    """Options in which runs of a stage differ; nothing when they agree."""
+    table = differences(runs)
+    if not table[1]:
+        return ""
+    return f"<h2>What differs</h2>{html_of(table, first_columns=2)}"
 
 
 def telemetry_section(runs: Sequence[Run]) -> str:
-    """Step by step, for each stage-2 run that kept its steps.csv."""
+    """Step by step, for the first run of each group of stage 2 that kept its steps.csv."""
     chosen = charts.colours(runs)
     parts = []
-    for run in runs:
-        drawn = charts.telemetry_charts(run, chosen[run.name])
-        if drawn:
-            title = escape(f"Steps of {run.name} ({run.method})")
-            parts.append(f"<h2>{title}</h2>{figures(drawn)}")
+    for name, members in groups(runs).items():
+        run = members[0]
+        if drawn := charts.telemetry_charts(run, chosen[run.name]):
+            seeds = f", first of {len(members)} seeds" if len(members) > 1 else ""
+            parts.append(f"<h2>{escape(f'Steps of {name} ({run.method}{seeds})')}</h2>{figures(drawn)}")
     return "\n".join(parts)
 
 
-def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None) -> str:
+def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.ndarray | None = None) -> str:
     """The whole document."""
     lead = "".join(f'<p class="lead">{escape(line)}</p>' for line in comparison(runs))
     return f"""<!doctype html>
@@ -122,9 +159,13 @@ def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None) -> str:
 {lead}
 <h2>Runs</h2>
 {html_table(runs)}
+{uncertainty_section(runs)}
 {ranks_section(runs, legend)}
-{curves_section(runs, pca)}
+{curves_section(runs)}
+{subspace_section(pca, gram)}
 {telemetry_section(runs)}
+{costs_section(runs)}
+{differences_section(runs)}
 <h2>Where this comes from</h2>
 {"".join(provenance(run) for run in runs)}
 </main></body></html>

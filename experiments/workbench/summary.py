@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
+from dimred_runs import Run
 
-from .runs import Run
+from .groups import groups
+from .tables import uncertainty
 
 
 def has_validation(runs: Sequence[Run]) -> bool:
@@ -42,7 +44,7 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
     rows = []
     for run in runs:
         costs = run.costs()
-        final = run.final()
+        final = run.result()
         tail = "" if final["weights"] == "raw" else f" ({final['weights']})"
         best = run.best_by_validation()
         chosen = [percent(best["test_accuracy"]) if best is not None else "–"]
@@ -53,18 +55,33 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
     return rows
 
 
-def comparison(runs: Sequence[Run]) -> list[str]:
-    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
+def over_seeds(runs: Sequence[Run]) -> list[str]:
+    """One sentence per group of stage-2 runs: its mean, and how it stands beside the best baseline. Nothing
+    where no group has several seeds."""
+    (header, rows), best = uncertainty(runs)
     sentences = []
+    for row, members in zip(rows, groups(runs).values(), strict=True) if rows else ():
+        if members[0].kind == "stage 2":
+            cells = dict(zip(header[:4], row[:4], strict=True))
+            sentence = f"{cells['group']} ends at {cells['test % (mean ± sd)']} % over {cells['seeds']} seeds"
+            sentences.append(f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best else f"{sentence}.")
+    return sentences
+
+
+def comparison(runs: Sequence[Run]) -> list[str]:
+    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines; one per group
+    when there are several seeds."""
+    if sentences := over_seeds(runs):
+        return sentences
     for run in (r for r in runs if r.kind == "stage 2"):
-        end = run.final()["test_accuracy"]
+        end = run.result()["test_accuracy"]
         others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]
         sentence = f"{run.name} ends at {percent(end)} %"
         if run.parent is not None:
-            start = run.parent.final()["test_accuracy"]
+            start = run.parent.result()["test_accuracy"]
             sentence += f", from {percent(start)} % after stage 1"
         for other in others:
-            value = other.final()["test_accuracy"]
+            value = other.result()["test_accuracy"]
             sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
         sentences.append(sentence + ".")
     return sentences

@@ -21,6 +21,7 @@ class Series:
     mark: str = ""
     dashed: bool = False
     opacity: float = 1.0
+    group: str = ""  # what the legend calls it; several series of a group are named once
 
 
 @dataclass

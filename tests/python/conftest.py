@@ -45,3 +45,58 @@ def fails(binaries: Path) -> Callable[..., str]:
         return done.stderr
 
     return call
+
+
+SMALL = """
+title = "small"
+selection_seeds = [1, 2]
+
+[stage1]
+epochs = 3
+total_epochs = 8
+train_samples = 640
+test_samples = 200
+validation_fraction = 0.2
+snapshots_per_epoch = 4
+learning_rate = 0.05
+
+[matrices.pca]
+components = 6
+
+[methods.robust]
+matrix = "pca"
+epochs = 1
+
+[methods.continued]
+role = "baseline"
+command = "stage1"
+epochs = "+1"
+
+[methods.annealed]
+role = "baseline"
+command = "stage1"
+epochs = "+1"
+anneal_from_epoch = "+0"
+"""
+
+
+@pytest.fixture(scope="session")
+def small_comparison(tmp_path_factory, binaries) -> Path:
+    """A real comparison of 8 short runs, which reports and notebooks may share; nothing writes into it."""
+    import compare
+
+    folder = tmp_path_factory.mktemp("comparison")
+    (folder / "small.toml").write_text(SMALL)
+    assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
+                         str(binaries / "dimred")]) == 0  # fmt: skip
+    add_landscape(folder / "out", binaries / "dimred")
+    return folder / "out"
+
+
+def add_landscape(folder: Path, dimred: Path) -> None:
+    """landscape.csv for the notebook that draws it, where the build has the command."""
+    told = subprocess.run([dimred, "inspect", "--help"], capture_output=True, text=True, check=True).stdout
+    if "--landscape" in told:
+        stage1, matrix = next(folder.glob("seed_1/stage1-*/")), next(folder.glob("seed_1/*/pca_mat.npy"))
+        words = ["--landscape", stage1, "--pca_mat", matrix, "--grid=5,5", "--samples=200", "--batchnorm=keep"]
+        subprocess.run([dimred, "inspect", *words, "--output", folder / "landscape.csv", "--quiet"], check=True)

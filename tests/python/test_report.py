@@ -7,42 +7,25 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import report
+from dimred_runs import read_runs
+from run_folders import row, write_run
 from workbench.page import page
 from workbench.ranks import groups, ranks_rows
-from workbench.runs import read_runs
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison
 
-COLUMNS = (
-    "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,"
-    "backward_passes,learning_rate,train_loss,validation_loss,validation_accuracy,test_loss,"
-    "test_accuracy,basis_bytes_read,wire_bytes"
-).split(",")
 
-
-def row(epoch: int, accuracy: float, **other: object) -> dict[str, object]:
-    """One curve row: 100 images, 2 seconds and 10 forward passes an epoch."""
-    plain = {"stage": "stage1", "method": "sgd", "weights": "raw", "train_loss": 1 / (epoch + 1)}
-    cost = {"images": 100 * epoch, "seconds": 2.0 * epoch, "forward_passes": 10 * epoch}
-    return plain | cost | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": 0.5} | other
-
-
-def write_run(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:
-    """A run folder as dimred leaves it."""
-    folder.mkdir(parents=True)
-    pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "curve.csv", index=False)
-    (folder / "config.toml").write_text(config)
-    (folder / "manifest.json").write_text(json.dumps({"seed": 1, "revision": "<b>&"}))
-    return folder
+def marked(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:
+    """A run folder whose manifest holds what HTML has to escape."""
+    return write_run(folder, rows, config, revision="<b>&")
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
     """Stage 1 of 3 epochs to 80 %, continued to 81 %, annealed to 90 %, stage 2 to 88.5 %."""
-    stage1 = write_run(tmp_path / "stage1", [row(e, 0.5 + 0.1 * e) for e in (1, 2, 3)])
+    stage1 = marked(tmp_path / "stage1", [row(e, 0.5 + 0.1 * e) for e in (1, 2, 3)])
     onward = f'[Saves]\nresume_from = "{stage1}"\n'
     continued = write_run(tmp_path / "continued", [row(4, 0.8), row(5, 0.81)], onward)
     annealed = write_run(

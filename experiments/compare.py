@@ -1,0 +1,197 @@
+"""A fair comparison from one TOML file: stage 1, matrices, methods, seeds, sweeps -> tables with uncertainty.
+
+    python experiments/compare.py experiments/comparisons/fashion.toml --output runs/fashion
+    python experiments/compare.py experiments/comparisons/fashion.toml --output runs/fashion --confirm
+
+Shared work is done once. Stopped and started again it goes on where it was; what is done is not repeated.
+--confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
+these on the confirmation seeds. Writes results.csv and results.parquet (a line per run), summary.csv and
+summary.txt. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from comparison.jobs import Entry, Planner, cell, jobs_of
+from comparison.options import ConfigError, read_options_of
+from comparison.plan import Plan, read_plan
+from comparison.results import Outcome, Reader, save_table, tidy, write_whole
+from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
+from comparison.summary import (
+    EQUALS,
+    NOTES,
+    Condition,
+    Group,
+    best_baseline,
+    choose,
+    conditions,
+    shown,
+    summarise,
+    within,
+)  # fmt: skip
+from workbench.jobs import DIMRED
+
+Choices = dict[Condition, tuple[dict[str, str], Group | None]]
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="TOML file of the comparison")
+    parser.add_argument("--output", type=Path, help="default: runs/<name of CONFIG>")
+    parser.add_argument("--confirm", action="store_true", help="run the chosen ones on the confirmation seeds")
+    parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads)")
+    parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
+    parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
+    parser.add_argument("--dimred", type=Path, default=DIMRED)
+    options = parser.parse_args(arguments)
+    options.output = options.output or Path("runs") / options.config.stem
+    options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
+    return options
+
+
+def all_axes(plan: Plan) -> dict[str, list[Any]]:
+    """Axes by the name of their column."""
+    return {f"{table}.{key}": [cell(value) for value in values]
+            for table, sweeps in plan.axes.items() for key, values in sweeps.items()}  # fmt: skip
+
+
+def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
+    """What validation chose on the selection seeds, in each condition."""
+    groups = {condition: within(outcomes, condition) for condition in conditions(all_axes(plan))}
+    return {condition: (choose(group), best_baseline(group)) for condition, group in groups.items()}
+
+
+def save_choices(file: Path, choices: Choices) -> None:
+    """As JSON."""
+    value = [{"condition": dict(c), "variants": v, "baseline": b} for c, (v, b) in choices.items()]
+    write_whole(file, lambda path: path.write_text(json.dumps(value, indent=1)))
+
+
+def read_choices(file: Path, plan: Plan) -> Choices:
+    """Raises ConfigError when they were made for other axes or methods."""
+    found: Choices = {}
+    for item in json.loads(file.read_text()):
+        baseline = tuple(item["baseline"]) if item["baseline"] else None
+        found[tuple(item["condition"].items())] = (item["variants"], baseline)
+    missing = {method.name for method in plan.methods} - {name for v, _ in found.values() for name in v}
+    if set(found) != set(conditions(all_axes(plan))) or missing:
+        raise ConfigError(f"{file} was chosen for other axes or methods; remove it to choose anew")
+    return found
+
+
+def confirmed(entries: Sequence[Entry], choices: Choices) -> list[Entry]:
+    """The entries that the selection chose in any condition that they belong to."""
+
+    def wanted(entry: Entry) -> bool:
+        axes = dict(entry.axes)
+        return any(
+            variants.get(entry.method, "") == entry.variant and all(dict(c)[a] == v for a, v in axes.items())
+            for c, (variants, _) in choices.items()
+        )
+
+    return [entry for entry in entries if wanted(entry)]
+
+
+class Comparison:
+    """One invocation: plan, folder, and what was found so far."""
+
+    def __init__(self, options: argparse.Namespace, plan: Plan) -> None:
+        """Makes the entries; runs nothing."""
+        self.options, self.plan = options, plan
+        self.planner = Planner(plan, options.output)
+        self.selection = self.planner.entries(plan.selection_seeds)
+        self.failed: dict[Path, str] = {}
+
+    def execute(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
+        """Runs what is not done, then reads everything."""
+        options, journal = self.options, self.journal
+        say = partial(print, flush=True)
+        scheduler = Scheduler(options.dimred, options.jobs, options.threads, journal, self.lock, say)
+        self.failed |= scheduler.run(jobs_of(entries))
+        return Reader(journal, self.failed).outcomes(entries, phase)
+
+    def run(self) -> int:
+        """All of it. Returns the exit code."""
+        output = self.options.output.resolve()
+        with take(output) as self.lock:
+            return self.run_locked(output)
+
+    def run_locked(self, output: Path) -> int:
+        """While no other comparison works in the folder."""
+        self.journal = Journal(output / "journal.jsonl")
+        write_whole(output / "comparison.toml", lambda path: path.write_bytes(self.options.config.read_bytes()))
+        file = output / "choices.json"
+        before = read_choices(file, self.plan) if file.is_file() else None
+        selection = self.execute(self.selection, "selection")
+        choices = before
+        if before is None and self.options.confirm:
+            choices = choices_of(selection, self.plan)
+            save_choices(file, choices)
+        confirmation = []
+        if choices is not None and self.plan.confirmation_seeds:
+            entries = confirmed(self.planner.entries(self.plan.confirmation_seeds), choices)
+            confirmation = self.execute(entries, "confirmation")
+        self.report(output, selection, confirmation, choices)
+        bad = [outcome for outcome in (*selection, *confirmation) if outcome.run is None]
+        return 1 if bad else 0
+
+    def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
+               choices: Choices | None) -> None:  # fmt: skip
+        """Saves and prints the tables."""
+        axes = all_axes(self.plan)
+        everything = [*selection, *confirmation]
+        save_table(tidy(everything, list(axes), output), output / "results")
+        chosen = {condition: best for condition, (_, best) in choices.items() if best} if choices else {}
+        texts, tables = [self.plan.title], []
+        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, chosen)):
+            for cost, words in EQUALS.items() if outcomes else ():
+                table = summarise(outcomes, axes, cost, baselines)
+                tables.append(table.assign(phase=phase, compared_at=words))
+                if cost is None or table["difference"].notna().any():
+                    texts.append(f"\n{phase}, {words}\n{shown(table, list(axes), cost)}")
+        texts.append(f"\n{NOTES}")
+        bad = [outcome for outcome in everything if outcome.run is None]
+        if bad:
+            texts.append(f"\n{len(bad)} of {len(everything)} runs count for nothing above:")
+            texts += [f"  {o.entry.job.name} ({o.phase}): {o.word}: {o.note}" for o in bad]
+        summary = pd.concat(tables, ignore_index=True)
+        write_whole(output / "summary.csv", lambda path: summary.to_csv(path, index=False))
+        text = "\n".join(texts)
+        write_whole(output / "summary.txt", lambda path: path.write_text(text + "\n"))
+        print(f"{text}\n\nwritten: {output}/results.csv, results.parquet, summary.csv, summary.txt")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    options = parse(arguments)
+    try:
+        plan = read_plan(options.config, partial(read_options_of, options.dimred))
+        comparison = Comparison(options, plan)
+        if options.dry_run:
+            for job in jobs_of(comparison.selection):
+                print("done  " if job.done() else "to run", job.name)
+            return 0
+        return comparison.run()
+    except ConfigError as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 2
+    except (Busy, OSError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 1
+    except Stopped as stopped:
+        print(f"compare: {stopped}; all runs have saved, the same command goes on", file=sys.stderr)
+        return 128 + stopped.number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

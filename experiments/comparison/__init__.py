@@ -1,0 +1,1 @@
+"""What compare.py is made of: options, plan, jobs, schedule, results, summary."""

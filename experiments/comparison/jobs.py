@@ -1,0 +1,198 @@
+"""From a plan to commands: every run once, shared by all that need it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dimred_runs import is_finished
+
+from .options import RELATIVE
+from .plan import Method, Options, Plan
+
+START = "stage 1"  # what the row of the common start is called
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command; `target` is a run folder or a matrix. The same target is the same job."""
+
+    target: Path
+    name: str  # for messages
+    kind: str  # for the estimate of time
+    command: str
+    options: tuple[tuple[str, Any], ...] = field(compare=False)
+    needs: tuple[Path, ...] = ()
+
+    def arguments(self, threads: int) -> list[str]:
+        """Of dimred."""
+        shown = [f"--{key}={as_text(value)}" for key, value in self.options]
+        return [self.command, *shown, f"--threads={threads}", f"--output={self.target}", "--quiet=true"]
+
+    def done(self) -> bool:
+        """Whether its result is there: a finished run, a whole matrix (all is written atomically)."""
+        if self.command != "pca":
+            return is_finished(self.target)
+        gram = dict(self.options).get("gram")
+        files = [self.target, self.target.with_suffix(".json"), *([gram] if gram else [])]
+        return all(file.is_file() for file in files)
+
+    @property
+    def log(self) -> Path:
+        """Everything that it printed, start after start."""
+        return (self.target.parent if self.command == "pca" else self.target).with_suffix(".log")
+
+    @property
+    def diverged(self) -> Path:
+        """Note of a run that met values that are not finite: it would again, so it is not repeated."""
+        return self.target.with_suffix(".diverged")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the results: a run, and what it is in the comparison."""
+
+    seed: int
+    role: str  # start | method | baseline | control
+    method: str
+    variant: str
+    axes: tuple[tuple[str, str | float], ...]  # of the axes that it depends on
+    job: Job = field(compare=False)
+    matrix: Job | None = field(default=None, compare=False)
+    start: Job | None = field(default=None, compare=False)
+
+
+def as_text(value: Any) -> str:
+    """A value as dimred's flags take it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(as_text, value)) if isinstance(value, list) else str(value)
+
+
+def sweep(table: dict[str, list[Any]]) -> list[Options]:
+    """The cartesian product: one set of options for each combination."""
+    return [dict(zip(table, values, strict=True)) for values in itertools.product(*table.values())]
+
+
+def label(options: Options) -> str:
+    """`alpha=0.01 start=mean`."""
+    return " ".join(f"{key}={as_text(value)}" for key, value in options.items())
+
+
+class Planner:
+    """Makes the entries of a plan for some seeds."""
+
+    def __init__(self, plan: Plan, output: Path) -> None:
+        """`output` is part of every path, and paths are part of a run's configuration: resolved once."""
+        self.plan, self.output = plan, output.resolve()
+
+    def target(self, seed: int, name: str, *identity: object) -> Path:
+        """A folder of its own for each name and set of options."""
+        text = json.dumps(identity, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return self.output / f"seed_{seed}" / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}-{digest}"
+
+    def stage1(self, seed: int, axes: Options) -> Job:
+        """The common start."""
+        options = self.plan.stage1 | axes
+        target = self.target(seed, "stage1", options)
+        return Job(target, named(START, seed, axes), "stage1", "stage1", (*options.items(), ("seed", seed)))
+
+    def matrix(self, seed: int, name: str, axes: Options, start: Job) -> Job:
+        """A matrix of a start's snapshots; axes do not touch what [matrices.NAME] says itself."""
+        known = self.plan.tables["pca"]
+        options = axes | self.plan.matrices[name]
+        seeded = {"seed": seed} if "seed" in known and "seed" not in options else {}
+        folder = self.target(seed, name, options, start.target.name)
+        gram = {"gram": folder / "gram.npy"} if "gram" in known else {}
+        options |= seeded | gram | {"snapshots": start.target / "snapshots"}
+        return Job(folder / "pca_mat.npy", named(f"matrix {name}", seed, axes), f"matrix {name}", "pca",
+                   tuple(options.items()), (start.target,))  # fmt: skip
+
+    def run(self, seed: int, method: Method, options: Options, axes: Options, start: Job, matrix: Job | None) -> Job:
+        """Stage 2 from the start, or stage 1 continued."""
+        name = named(" ".join(filter(None, (method.name, label(options)))), seed, axes)
+        options = method.options | options
+        identity = (options, start.target.name, matrix.target.parent.name if matrix else "")
+        target = self.target(seed, method.name, method.command, *identity)
+        needs = [start.target, *([matrix.target] if matrix else [])]
+        if method.command == "stage2":
+            source = {"checkpoint": start.target} | ({"pca_mat": matrix.target} if matrix else {})
+        else:
+            options = continued(dict(start.options), options)
+            source = {"resume_from": start.target}
+        options |= source | {"seed": seed}
+        return Job(target, name, method.name, method.command, tuple(options.items()), tuple(needs))
+
+    def takes(self, method: Method) -> dict[str, list[Any]]:
+        """The axes of methods that apply to this one: options of its command that it does not set itself."""
+        known = {*self.plan.tables[method.command], *(["budget"] if method.command == "stage1" else [])}
+        own = {*method.options, *method.variants}
+        epochs = {"budget"} if own & {"epochs", "budget"} else set()  # one replaces the other
+        return {k: v for k, v in self.plan.axes["methods"].items() if k in known - own - epochs}
+
+    def entries(self, seeds: Sequence[int]) -> list[Entry]:
+        """Every line of the table; entries may share jobs, and no two are equal."""
+        found = (entry for seed in seeds for axes in sweep(self.plan.axes["stage1"])
+                 for entry in self.of_start(seed, axes))  # fmt: skip
+        return list(dict.fromkeys(found))
+
+    def of_start(self, seed: int, stage1: Options) -> Iterator[Entry]:
+        """Everything that goes on from one stage 1."""
+        start = self.stage1(seed, stage1)
+        yield Entry(seed, "start", START, "", tag("stage1", stage1), start)
+        for method in self.plan.methods:
+            for variant, own in itertools.product(sweep(method.variants), sweep(self.takes(method))):
+                name = variant.get("matrix")
+                options = own | {key: value for key, value in variant.items() if key != "matrix"}
+                swept = {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]} \
+                    if name else {}  # fmt: skip
+                for axes in sweep(swept):
+                    matrix = self.matrix(seed, name, axes, start) if name else None
+                    tags = tag("stage1", stage1) + tag("matrices", axes) + tag("methods", own)
+                    job = self.run(seed, method, options, stage1 | axes, start, matrix)
+                    shown = {k: v for k, v in variant.items() if k != "matrix" or len(method.variants["matrix"]) > 1}
+                    yield Entry(seed, method.role, method.name, label(shown), tags, job, matrix, start)
+
+
+def continued(start: Options, options: Options) -> Options:
+    """Options of stage 1 continued: `budget` = X and texts like "+2" count from the start's end."""
+    options = dict(options)
+    if "budget" in options:
+        options["epochs"] = f"+{options.pop('budget')}"
+    for key, value in options.items():
+        if isinstance(value, str) and RELATIVE.match(value):
+            total = float(start["epochs"]) + float(value)
+            options[key] = int(total) if total == int(total) else total
+    return {k: v for k, v in start.items() if k != "seed"} | {"snapshots_per_epoch": 0} | options
+
+
+def named(what: str, seed: int, axes: Options) -> str:
+    """For messages."""
+    return ", ".join(filter(None, (what, label(axes), f"seed {seed}")))
+
+
+def cell(value: Any) -> str | float:
+    """A value as it stands in a column."""
+    return as_text(value) if isinstance(value, (list, bool)) else value
+
+
+def tag(table: str, options: Options) -> tuple[tuple[str, str | float], ...]:
+    """Axes as columns: ("matrices.components", 8)."""
+    return tuple((f"{table}.{key}", cell(value)) for key, value in options.items())
+
+
+def jobs_of(entries: Sequence[Entry]) -> list[Job]:
+    """Each job once, what it needs before it."""
+    ordered: dict[Path, Job] = {}
+    for entry in entries:
+        for job in (entry.start, entry.matrix, entry.job):
+            if job is not None:
+                ordered.setdefault(job.target, job)
+    return list(ordered.values())

@@ -1,0 +1,219 @@
+"""A comparison's TOML, checked key by key before any work."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dimred_runs import flatten
+
+from .options import RELATIVE, ConfigError, Option, line_of, nearest
+
+ROLES = ("method", "baseline", "control")
+TOP = ("title", "selection_seeds", "confirmation_seeds", "stage1", "matrices", "methods", "axes")
+AXES = ("stage1", "matrices", "methods")
+OURS = ("output", "quiet", "threads", "checkpoint", "resume_from", "pca_mat", "snapshots", "overwrite", "gram")
+EXTRA = ("role", "command", "matrix", "config")  # of a method; all else are options of its command
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to go on from stage 1. A value in `variants` is tried in turn; validation chooses."""
+
+    name: str
+    role: str
+    command: str  # stage2, or stage1: stage 1 continued
+    options: Options
+    variants: dict[str, list[Any]]  # may hold `matrix`
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison's TOML says."""
+
+    title: str
+    selection_seeds: list[int]
+    confirmation_seeds: list[int]
+    stage1: Options
+    matrices: dict[str, Options]
+    methods: list[Method]
+    axes: dict[str, dict[str, list[Any]]]  # stage1 | matrices | methods -> option -> values
+    tables: dict[str, dict[str, Option]] = field(repr=False)  # of stage1, stage2, pca
+
+
+class Reader:
+    """Turns a TOML text into a Plan; every complaint is one line with file, line and key."""
+
+    def __init__(self, file: Path, tables: Callable[[str], dict[str, Option]]) -> None:
+        """`tables` gives the options of a subcommand."""
+        self.file, self.ask = file, tables
+        self.tables: dict[str, dict[str, Option]] = {}
+        try:
+            self.text = file.read_text()
+            self.toml = tomllib.loads(self.text)
+        except OSError as error:
+            raise ConfigError(f"{file}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}: {error}") from error
+
+    def fail(self, place: str, rule: str) -> None:
+        """Raises ConfigError."""
+        line = line_of(self.text, place)
+        raise ConfigError(f"{self.file}{f':{line}' if line else ''}: {place}: {rule}")
+
+    def table(self, command: str) -> dict[str, Option]:
+        """Asked once."""
+        if command not in self.tables:
+            self.tables[command] = self.ask(command)
+        return self.tables[command]
+
+    def known(self, place: str, key: str, names: Iterable[str], what: str) -> None:
+        """The key must be one of `names`."""
+        names = list(names)
+        if key not in names:
+            self.fail(f"{place}.{key}" if place else key, f"unknown {what}{nearest(key, names)}")
+
+    def option(self, place: str, key: str, command: str) -> Option:
+        """One that a comparison may set."""
+        if key in OURS or (key == "seed" and command != "pca"):
+            self.fail(f"{place}.{key}", "compare sets this option itself")
+        names = [name for name in self.table(command) if name not in (*OURS, "config", "help")]
+        extra = {"stage1": ["budget"], "stage2": []}.get(command, []) if "methods" in place else []
+        self.known(place, key, [*names, *extra], f"option of dimred {command}")
+        return self.table(command).get(key, Option(key, "X"))
+
+    def value(self, place: str, key: str, option: Option, value: Any, relative: bool = False) -> None:
+        """Checks one value."""
+        checked = value
+        if relative and isinstance(value, str) and (found := RELATIVE.match(value)):
+            checked = float(value) if found[1] and option.kind == "N" else 1
+        rule = option.rule(checked)
+        if not rule and relative and key == "budget" and checked != int(checked):
+            rule = "stage 1 continued needs whole epochs"
+        if rule:
+            self.fail(f"{place}.{key}", f"{rule}, received {value!r}")
+
+    def values(self, place: str, key: str, option: Option, values: Any, relative: bool = False) -> list[Any]:
+        """A list of them, for a sweep."""
+        if not isinstance(values, list) or not values:
+            self.fail(f"{place}.{key}", f"needs a list of values, received {values!r}")
+        for value in values:
+            self.value(place, key, option, value, relative)
+        return values
+
+    def merged(self, place: str, table: Options) -> Options:
+        """With the options of the recipe that `config` names in front; its path is beside the TOML."""
+        if not isinstance(table, dict):
+            self.fail(place, f"needs a table, received {table!r}")
+        if "config" not in table:
+            return table
+        recipe = self.file.parent / str(table["config"])
+        try:
+            options = flatten(tomllib.loads(recipe.read_text()))
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            self.fail(f"{place}.config", f"{recipe}: {error}")
+        return options | {key: value for key, value in table.items() if key != "config"}
+
+    def plain(self, place: str, table: Options, command: str) -> Options:
+        """Options without sweeps."""
+        self.table(command)
+        merged = self.merged(place, table)
+        for key, value in merged.items():
+            option = self.option(place, key, command)
+            if isinstance(value, list) and not option.is_list:
+                self.fail(f"{place}.{key}", f"needs one value; to sweep it write [axes.{place.split('.')[0]}]")
+            self.value(place, key, option, value)
+        return merged
+
+    def method(self, name: str, table: Options, matrices: Iterable[str]) -> Method:
+        """[methods.NAME]: a list as the value of an option is a sweep of its own."""
+        place = f"methods.{name}"
+        merged = self.merged(place, table)
+        command, role = merged.get("command", "stage2"), merged.get("role", "method")
+        if command not in ("stage1", "stage2"):
+            self.fail(f"{place}.command", f"needs stage1 or stage2, received {command!r}")
+        if role not in ROLES:
+            self.fail(f"{place}.role", f"needs one of {', '.join(ROLES)}, received {role!r}")
+        self.table(command)
+        options: Options = {}
+        variants: dict[str, list[Any]] = {}
+        for key, value in merged.items():
+            if key == "matrix":
+                names = value if isinstance(value, list) else [value]
+                for matrix in names:
+                    if matrix not in matrices:
+                        self.fail(f"{place}.matrix", f"unknown matrix {matrix!r}{nearest(str(matrix), matrices)}")
+                variants[key] = names
+            elif key not in EXTRA:
+                option = self.option(place, key, command)
+                if isinstance(value, list) and not (option.is_list and value and not isinstance(value[0], list)):
+                    variants[key] = self.values(place, key, option, value, command == "stage1")
+                else:
+                    self.value(place, key, option, value, command == "stage1")
+                    options[key] = value
+        if command == "stage1" and "matrix" in variants:
+            self.fail(f"{place}.matrix", "stage 1 takes no matrix")
+        return Method(name, role, command, options, variants)
+
+    def read_axes(self, methods: list[Method]) -> dict[str, dict[str, list[Any]]]:
+        """[axes.stage1], [axes.matrices], [axes.methods]."""
+        axes: dict[str, dict[str, list[Any]]] = {name: {} for name in AXES}
+        for table, sweeps in self.toml.get("axes", {}).items():
+            self.known("axes", table, AXES, "table of axes")
+            commands = {"stage1": ["stage1"], "matrices": ["pca"]}.get(table, sorted({m.command for m in methods}))
+            for key, values in sweeps.items():
+                place = f"axes.{table}"
+                taking = [c for c in commands if key in self.table(c)]
+                command = taking[-1] if taking else commands[-1]
+                option = self.option(place, key, command)
+                continued = key == "budget" and any(sets_length(method) is False for method in methods)
+                axes[table][key] = self.values(place, key, option, values, continued)
+        return axes
+
+    def seeds(self, key: str) -> list[int]:
+        """A list of whole numbers, each once."""
+        seeds = self.toml.get(key, [])
+        whole = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
+        if not whole or len(set(seeds)) < len(seeds):
+            self.fail(key, f"needs a list of different whole numbers, received {seeds!r}")
+        return seeds
+
+    def read(self) -> Plan:
+        """The whole file."""
+        for key in self.toml:
+            self.known("", key, TOP, "key")
+        for key in ("selection_seeds", "stage1", "methods"):
+            if not self.toml.get(key):
+                self.fail(key, "is needed")
+        selection, confirmation = self.seeds("selection_seeds"), self.seeds("confirmation_seeds")
+        if both := set(selection) & set(confirmation):
+            self.fail("confirmation_seeds", f"{sorted(both)} are among selection_seeds, too")
+        stage1 = self.plain("stage1", self.toml["stage1"], "stage1")
+        matrices = {name: self.plain(f"matrices.{name}", table, "pca")
+                    for name, table in self.toml.get("matrices", {}).items()}  # fmt: skip
+        methods = [self.method(name, table, list(matrices)) for name, table in self.toml["methods"].items()]
+        axes = self.read_axes(methods)
+        for method in methods:
+            if sets_length(method) is False and not {"epochs", "budget"} & set(axes["methods"]):
+                self.fail(f"methods.{method.name}", "needs epochs or budget")
+        if "epochs" not in stage1 | axes["stage1"]:
+            self.fail("stage1.epochs", "is needed")
+        if not stage1.get("validation_fraction", 0) and "validation_fraction" not in axes["stage1"]:
+            self.fail("stage1.validation_fraction", "needs > 0: validation chooses variants and the best baseline")
+        return Plan(self.toml.get("title", self.file.stem), selection, confirmation, stage1, matrices, methods,
+                    axes, self.tables)  # fmt: skip
+
+
+def sets_length(method: Method) -> bool | None:
+    """Whether stage 1 continued says itself how far; None for stage 2, which has a default."""
+    own = {*method.options, *method.variants}
+    return bool({"epochs", "budget"} & own) if method.command == "stage1" else None
+
+
+def read_plan(file: Path, tables: Callable[[str], dict[str, Option]]) -> Plan:
+    """Reads and checks a comparison's TOML. Raises ConfigError."""
+    return Reader(file, tables).read()

@@ -1,0 +1,184 @@
+"""Means over seeds, and paired differences to the best baseline, which validation chose."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from dimred_runs import holm, mean_interval, paired_difference
+from workbench.text_table import text_table
+
+from .jobs import as_text
+from .results import Outcome
+
+EQUALS = {None: "each run's own end", "epochs": "equal epochs", "spent": "equal passes", "seconds": "equal seconds"}
+Condition = tuple[tuple[str, Any], ...]
+Group = tuple[str, str]  # method, variant
+Groups = dict[Group, list[Outcome]]
+
+
+def conditions(axes: dict[str, list[Any]]) -> list[Condition]:
+    """Every combination of the axes' values."""
+    return [tuple(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def within(outcomes: Iterable[Outcome], condition: Condition) -> Groups:
+    """The lines that belong to a condition, by method and variant; one that does not depend on an axis
+    belongs to each of its values."""
+    wanted = dict(condition)
+    groups: Groups = {}
+    for outcome in outcomes:
+        if all(wanted[axis] == value for axis, value in outcome.axes.items()):
+            groups.setdefault((outcome.entry.method, outcome.entry.variant), []).append(outcome)
+    return groups
+
+
+def finished(group: Sequence[Outcome]) -> dict[int, Outcome]:
+    """By seed; only these are averaged."""
+    return {outcome.entry.seed: outcome for outcome in group if outcome.run is not None}
+
+
+def score(group: Sequence[Outcome]) -> tuple[int, float]:
+    """For choosing: runs that finished first, so that a lucky rest does not win; then the mean
+    validation accuracy."""
+    values = [float(outcome.result["validation_accuracy"]) for outcome in finished(group).values()]
+    mean = sum(values) / len(values) if values else math.nan
+    return len(values), mean if not math.isnan(mean) else -math.inf
+
+
+def choose(groups: Groups) -> dict[str, str]:
+    """Method -> its best variant by validation."""
+    chosen: dict[str, str] = {}
+    for (method, variant), group in groups.items():
+        if method not in chosen or score(group) > score(groups[method, chosen[method]]):
+            chosen[method] = variant
+    return chosen
+
+
+def best_baseline(groups: Groups) -> Group | None:
+    """The baseline that validation prefers; None without one that finished."""
+    candidates = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
+    return max(candidates, key=lambda key: score(groups[key]), default=None)
+
+
+@dataclass
+class Pair:
+    """A run and the baseline's of the same seed, at the lower of their two costs."""
+
+    mine: dict[str, Any]
+    theirs: dict[str, Any]
+    limit: float = math.nan
+    between: bool = False  # one was read between two of its evaluations
+
+
+def pair_at(first: Outcome, second: Outcome, cost: str | None) -> Pair:
+    """Both at their own ends, or at equal cost."""
+    if cost is None:
+        return Pair(first.result, second.result)
+    limit = min(first.result[cost], second.result[cost])
+    (mine, one), (theirs, other) = first.at(cost, limit), second.at(cost, limit)
+    return Pair(mine, theirs, limit, one or other)
+
+
+def mean(values: Iterable[float]) -> float:
+    """nan of none."""
+    return mean_interval([float(value) for value in values]).mean
+
+
+def summary_line(group: Sequence[Outcome], against: Sequence[Outcome] | None, cost: str | None) -> dict[str, Any]:
+    """Mean, spread and paired difference of one method in one condition."""
+    mine, theirs = finished(group), finished(against or ())
+    pairs = [pair_at(mine[seed], theirs[seed], cost) for seed in mine if seed in theirs]
+    results = [outcome.result for outcome in mine.values()] if cost is None else [pair.mine for pair in pairs]
+    accuracy = mean_interval([float(result["test_accuracy"]) for result in results])
+    line = {"n": len(mine), "missing": len(group) - len(mine), "test_accuracy": accuracy.mean, "sd": accuracy.sd,
+            "validation_accuracy": mean(result["validation_accuracy"] for result in results)}  # fmt: skip
+    if cost is not None:
+        line |= {"limit": mean(pair.limit for pair in pairs), "between": sum(pair.between for pair in pairs)}
+    if against is None or group is against:
+        return line
+    difference = paired_difference([float(pair.mine["test_accuracy"]) for pair in pairs],
+                                   [float(pair.theirs["test_accuracy"]) for pair in pairs])  # fmt: skip
+    return line | {"pairs": difference.n, "difference": difference.mean, "difference_sd": difference.sd,
+                   "low": difference.low, "high": difference.high, "p": difference.p}  # fmt: skip
+
+
+def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None,
+              baselines: dict[Condition, Group] | None = None) -> pd.DataFrame:  # fmt: skip
+    """One line per condition, method and variant. `baselines` are those chosen before (confirmation);
+    without them each condition chooses its own here. Holm's correction is over all of the table's tests; one
+    that stands in several conditions, because it does not depend on an axis, counts once."""
+    lines, tests = [], []
+    for condition in conditions(axes):
+        groups = within(outcomes, condition)
+        best = best_baseline(groups) if baselines is None else baselines.get(condition)
+        chosen = choose(groups)
+        for (method, variant), group in groups.items():
+            if cost is not None and group[0].entry.role == "start":
+                continue
+            role = group[0].entry.role
+            against = None if role == "start" else groups.get(best)
+            tests.append(tuple(str(outcome.entry.job.target) for outcome in (*group, *(against or ()))))
+            lines.append(dict(condition) | {
+                "role": role, "method": method, "variant": variant,
+                "chosen": chosen[method] == variant, "baseline": (method, variant) == best,
+                **summary_line(group, against, cost),
+            })  # fmt: skip
+    columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",
+               "test_accuracy", "sd", "limit", "between", "pairs", "difference", "difference_sd",
+               "low", "high", "p"]  # fmt: skip
+    table = pd.DataFrame(lines, columns=columns)
+    by_test = dict(zip(tests, table["p"].astype(float), strict=True))
+    corrected = dict(zip(by_test, holm(list(by_test.values())), strict=True))
+    table["p_holm"] = [corrected[test] for test in tests]
+    return table
+
+
+def percent(value: float, sign: str = "") -> str:
+    """A share as per cent; a dash where there is none."""
+    return "–" if pd.isna(value) else f"{100 * value:{sign}.2f}"
+
+
+def p_value(value: float) -> str:
+    """Three digits, `< .001` below them."""
+    return "–" if pd.isna(value) else "< .001" if value < 0.001 else f"{value:.3f}"
+
+
+def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None) -> str:
+    """The table for a terminal."""
+    varied = table["variant"].astype(bool).any()
+    swept = set(table["method"][table["variant"].astype(bool)])
+    header = [*(axis.partition(".")[2] for axis in axes), "role", "method", *(["variant"] if varied else []), "n",
+              "missing", "validation %", "test % (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
+              *(["at", "between"] if cost else [])]  # fmt: skip
+    rows = []
+    for line in table.to_dict("records"):
+        star = " *" if line["method"] in swept and line["chosen"] else ""
+        interval = f"{percent(line['low'], '+')} to {percent(line['high'], '+')}"
+        difference = "baseline" if line["baseline"] else percent(line["difference"], "+")
+        rows.append([
+            *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
+            *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
+            percent(line["validation_accuracy"]), f"{percent(line['test_accuracy'])} ± {percent(line['sd'])}",
+            difference, "–" if pd.isna(line["low"]) else interval, p_value(line["p"]), p_value(line["p_holm"]),
+            *([amount(line["limit"], cost), f"{line['between']:.0f}"] if cost else []),
+        ])  # fmt: skip
+    return text_table(header, rows)
+
+
+def amount(value: float, cost: str | None) -> str:
+    """A cost with its unit."""
+    if pd.isna(value):
+        return "–"
+    return f"{value:.1f} s" if cost == "seconds" else f"{value:.2f} epochs"
+
+
+NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy; Holm's
+correction is over all tests of a table. At equal cost, a pair is compared where the one that ended earlier
+ended; the other is read off its curve, on a straight line between two evaluations (so often: `between`). A
+schedule made for a longer run is cut short by that: to compare without it, give each method the same --budget.
+Seconds include the matrix's. * the variant that validation chose."""

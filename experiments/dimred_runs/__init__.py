@@ -1,0 +1,38 @@
+"""Reads what dimred leaves behind, for pandas, and asks the questions that a comparison needs.
+
+    import sys; sys.path.append("experiments")
+    from dimred_runs import read_run, read_runs, read_basis
+
+    run = read_run("runs/stage2")          # refuses a folder that is damaged or of another version
+    run.curve, run.steps                   # pandas tables
+    run.result()["test_accuracy"], run.costs()["spent"]
+
+Needs numpy, pandas, scipy, h5py and xxhash; nothing else of this repository.
+"""
+
+from .family import read_runs
+from .files import BadRun, Damaged, NotARun, OtherVersion, Unfinished, flatten, read_options
+from .landscape import Landscape, read_landscape
+from .matrices import (
+    Basis,
+    find_sidecar,
+    gram_beside,
+    gram_matrix,
+    principal_angles,
+    read_basis,
+    read_gram,
+    read_sidecar,
+)  # fmt: skip
+from .run import COSTS, Run, is_finished, outcome, read_run
+from .snapshots import read_snapshots, read_weights
+from .spectrum import coordinates, explained_variance_ratio, leave_last_out, random_walk_ratio
+from .statistics import Difference, holm, mean_interval, paired_difference
+
+__all__ = [
+    "COSTS", "BadRun", "Basis", "Damaged", "Difference", "Landscape", "NotARun", "OtherVersion",
+    "Run", "Unfinished", "coordinates", "explained_variance_ratio", "find_sidecar", "flatten",
+    "gram_beside", "gram_matrix", "holm", "is_finished", "leave_last_out", "mean_interval", "outcome",
+    "paired_difference", "principal_angles", "random_walk_ratio", "read_basis", "read_gram",
+    "read_landscape", "read_options", "read_run", "read_runs", "read_sidecar",
+    "read_snapshots", "read_weights",
+]  # fmt: skip

@@ -1,0 +1,113 @@
+"""The report's tables over groups of runs: accuracy with its uncertainty, costs, and what differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from statistics import fmean
+
+from dimred_runs import Run, holm, mean_interval, paired_difference
+
+from .groups import groups, seed_of, settings
+
+Table = tuple[list[str], list[list[str]]]  # header, rows
+
+
+def html_of(table: Table, keys: Sequence[str] = (), first_columns: int = 1) -> str:
+    """A table; `keys` are colour classes of its rows. As wide as it needs, scrolled on a narrow screen."""
+    header, rows = table
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = []
+    for i, row in enumerate(rows):
+        key = f'<i class="key {keys[i]}"></i>' if keys else ""
+        cells = (f"<td>{key if j == 0 else ''}{escape(cell)}</td>" for j, cell in enumerate(row))
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    style = ' class="one"' if first_columns == 1 else ""
+    return f'<div class="scroll"><table{style}><tr>{head}</tr>{"".join(body)}</table></div>'
+
+
+def accuracies(members: Sequence[Run], column: str) -> dict[int, float]:
+    """By seed, in per cent."""
+    return {seed_of(run): 100 * float(run.result()[column]) for run in members}
+
+
+def best_baseline(found: dict[str, list[Run]]) -> str | None:
+    """Of stage 1 continued or annealed, the group of highest mean validation accuracy; None without a
+    validation set: the test set must not choose."""
+    means = {}
+    for name, members in found.items():
+        values = list(accuracies(members, "validation_accuracy").values())
+        if members[0].kind in ("continued", "annealed") and not math.isnan(fmean(values)):
+            means[name] = fmean(values)
+    return max(means, key=means.__getitem__, default=None)
+
+
+def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
+    """Mean and 95 % interval of each group; paired difference of all but the common start to the best
+    baseline, whose name comes back, too. Empty when no group has several seeds."""
+    found = groups(runs)
+    if all(len(members) < 2 for members in found.values()):
+        return ([], []), None
+    best = best_baseline(found)
+    against = accuracies(found[best], "test_accuracy") if best else {}
+    rows, differences = [], []
+    for name, members in found.items():
+        values = accuracies(members, "test_accuracy")
+        mean = mean_interval(list(values.values()))
+        validation = fmean(accuracies(members, "validation_accuracy").values())
+        compared = name != best and members[0].kind != "stage 1"
+        shared = [seed for seed in values if seed in against and compared]
+        difference = paired_difference([values[s] for s in shared], [against[s] for s in shared])
+        differences.append(difference)
+        rows.append([name, str(mean.n), number(validation), f"{number(mean.mean)} ± {number(mean.sd)}",
+                     interval(mean.low, mean.high)])  # fmt: skip
+    header = ["group", "seeds", "validation %", "test % (mean ± sd)", "95 % interval"]
+    if best:
+        corrected = holm([difference.p for difference in differences])
+        header += ["difference", "95 % interval", "p (Holm)"]
+        for row, difference, p in zip(rows, differences, corrected, strict=True):
+            row += ["best baseline" if row[0] == best else number(difference.mean, "+"),
+                    interval(difference.low, difference.high, "+"), number(p, "", 3)]  # fmt: skip
+    return (header, rows), best
+
+
+def number(value: float, sign: str = "", digits: int = 2) -> str:
+    """A dash where there is none."""
+    return "–" if math.isnan(value) else f"{value:{sign}.{digits}f}"
+
+
+def interval(low: float, high: float, sign: str = "") -> str:
+    """`low to high`."""
+    return "–" if math.isnan(low) else f"{number(low, sign)} to {number(high, sign)}"
+
+
+COSTS = {"spent, epochs": ("spent", 1.0, "{:.2f}"), "forward passes": ("forward_passes", 1.0, "{:,.0f}"),
+         "backward passes": ("backward_passes", 1.0, "{:,.0f}"), "images": ("images", 1.0, "{:,.0f}"),
+         "seconds": ("seconds", 1.0, "{:,.1f}"), "waiting for data, s": ("data_wait_seconds", 1.0, "{:,.1f}"),
+         "P read, GB": ("basis_bytes_read", 1e-9, "{:,.2f}"), "sent, MB": ("wire_bytes", 1e-6, "{:,.1f}")}  # fmt: skip
+
+
+def costs(runs: Sequence[Run]) -> Table:
+    """Means over each group of what its runs themselves cost."""
+    rows = []
+    for name, members in groups(runs).items():
+        spent = [run.costs() for run in members]
+        means = {key: fmean(cost[key] for cost in spent) for key, _, _ in COSTS.values()}
+        rows.append([name, *("–" if math.isnan(means[key]) else style.format(means[key] * unit)
+                             for key, unit, style in COSTS.values())])  # fmt: skip
+    return ["group", *COSTS], rows
+
+
+def differences(runs: Sequence[Run]) -> Table:
+    """Options that are not the same in all groups of a stage; empty cells: not an option of that stage."""
+    found = {name: settings(members[0]) for name, members in groups(runs).items()}
+    stages = {stage: [name for name in found if found[name]["stage"] == stage] for stage in ("stage1", "stage2")}
+    rows = []
+    for stage, names in stages.items():
+        for key in dict.fromkeys(key for name in names for key in found[name]):
+            values = [found[name].get(key, "") for name in names]
+            if any(value != values[0] for value in values[1:]):
+                shown = {name: str(value) for name, value in zip(names, values, strict=True)}
+                rows.append([stage, key, *(shown.get(name, "") for name in found)])
+    return ["", "option", *found], rows

@@ -1,0 +1,115 @@
+#!/usr/bin/env -S python3 -IS
+"""Stands in for dimred in tests of compare.py: writes run folders in a moment, their accuracy made from
+their options; counts its calls. Its options are those that a comparison is made for.
+
+Environment: FAKE_FOLDER (calls.txt, and `hold` while runs wait for it to vanish), FAKE_FAIL (a run whose
+command line holds this text fails), FAKE_NAN (it meets values that are not finite).
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+HELP = """dimred {0}: fake
+
+Run:
+  --output PATH                   run folder
+  --epochs N                      passes (>= 0; default
+                                  2)
+  --seed N                        of everything (default 1)
+  --threads N                     (default 0)
+  --quiet                         errors only (default false)
+  --validation_fraction X         held out (in [0, 1); default 0)
+  --label_noise X                 labels replaced (in [0, 1]; default 0)
+  --milestones X,X,...            epochs, ascending (>= 0)
+  --snapshots_per_epoch N         (default 1)
+  --total_epochs X                (default 0)
+"""
+OWN = {
+    "stage1": "  --resume_from PATH              continue\n  --anneal_from_epoch X           (default -1)\n",
+    "stage2": "  --checkpoint PATH               where it starts\n  --pca_mat PATH                  matrix\n"
+    "  --preset TEXT                   robust, ... (default robust)\n  --alpha X               (default unset)\n"
+    "  --budget X                      replaces epochs (default unset)\n"
+    "  --start NAME                    weights to start\n"
+    "                                  from (last | first | mean; default last)\n",
+    "pca": "  --snapshots PATH                folder\n  --components N                  k (default 32)\n"
+    "  --kind NAME                     (pca | random; default pca)\n  --gram PATH                     also\n"
+    "  --overwrite                     (default false)\n",
+}
+COLUMNS = (
+    "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,backward_passes,learning_rate,"
+    "train_loss,validation_loss,validation_accuracy,test_loss,test_accuracy,basis_bytes_read,wire_bytes"
+)
+
+
+def number(*texts: object) -> float:
+    """The same for the same texts, in [0, 1)."""
+    return int(hashlib.sha256("|".join(map(str, texts)).encode()).hexdigest()[:8], 16) / 2**32
+
+
+def write(file: Path, text: str) -> None:
+    """As dimred does: whole or not at all."""
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+def train(command: str, options: dict[str, str], folder: Path) -> None:
+    """One row an epoch; a run that finds its folder goes on behind its last row."""
+    first = int(options.get("epochs", "2"))
+    start = int(dict(line.split(" = ") for line in (Path(options["resume_from"]) / "config.toml").read_text()
+                     .splitlines())["epochs"]) if "resume_from" in options else 0  # fmt: skip
+    shown = {k: v for k, v in options.items() if k not in ("quiet", "threads")}
+    folder.mkdir(parents=True, exist_ok=True)
+    quoted = {k: v if k == "epochs" else json.dumps(v) for k, v in shown.items()}
+    write(folder / "config.toml", "".join(f"{k} = {v}\n" for k, v in quoted.items()))
+    manifest = {"outcome": "running", "seed": int(options["seed"]), "versions": {"dimred": "0.1.0"}}
+    write(folder / "manifest.json", json.dumps(manifest))
+    curve = folder / "curve.csv"
+    done = len(curve.read_text().splitlines()) - 1 if curve.exists() else 0
+    with curve.open("a") as out:
+        if not done:
+            out.write(COLUMNS + "\n")
+        for epoch in range(start + 1 + done, first + 1):
+            if epoch > start + 1:
+                while (Path(os.environ["FAKE_FOLDER"]) / "hold").exists():
+                    time.sleep(0.01)
+            passes = 10 * (epoch if command == "stage1" else 2 * epoch)
+            base = 0.5 + 0.3 * (1 - 2.0**-epoch) + 0.01 * number(options["seed"])
+            gain = 0.02 * number(options.get("alpha", ""), options.get("anneal_from_epoch", ""))
+            out.write(f"{command},{options.get('preset', 'sgd')},raw,{epoch},{10 * epoch},{100 * epoch},{0.1 * epoch},0,"
+                      f"{passes},{10 * epoch},,.5,.5,{base + gain},.5,{base + gain - 0.01},0,0\n")  # fmt: skip
+            out.flush()
+    write(folder / "manifest.json", json.dumps(manifest | {"outcome": "finished"}))
+
+
+def main() -> int:
+    """Like dimred: SIGTERM ends with 143."""
+    command, *rest = sys.argv[1:]
+    if rest == ["--help"]:
+        print(HELP.format(command) + OWN[command])
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    line = " ".join(sys.argv[1:])
+    with (Path(os.environ["FAKE_FOLDER"]) / "calls.txt").open("a") as calls:
+        calls.write(f"{os.getpid()} {line}\n")
+    options = dict(text.removeprefix("--").split("=", 1) for text in rest)
+    for name, text in (("FAKE_FAIL", "needs more"), ("FAKE_NAN", "the loss is not finite")):
+        if os.environ.get(name) and os.environ[name] in line:
+            print(f"dimred {command}: error: {text}", file=sys.stderr)
+            return 1
+    output = Path(options.pop("output"))
+    if command == "pca":
+        for file in (Path(options["gram"]), output.with_suffix(".json"), output):
+            write(file, "{}")
+    else:
+        train(command, options, output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""experiments/dimred_runs: what it reads, what it refuses, and its statistics against closed forms."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from dimred_runs import (
+    BadRun,
+    Damaged,
+    NotARun,
+    OtherVersion,
+    Unfinished,
+    coordinates,
+    explained_variance_ratio,
+    gram_matrix,
+    holm,
+    leave_last_out,
+    outcome,
+    paired_difference,
+    principal_angles,
+    random_walk_ratio,
+    read_basis,
+    read_gram,
+    read_landscape,
+    read_run,
+    read_runs,
+    read_snapshots,
+    read_weights,
+)
+from run_folders import row, write_run
+from scipy import stats
+from scipy.linalg import subspace_angles
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory, execute) -> Path:
+    """A folder with a real stage-1 run of 12 snapshots, a matrix of it and a stage-2 run."""
+    folder = tmp_path_factory.mktemp("trained")
+    small = ["--train_samples=320", "--test_samples=100", "--validation_fraction=0.2", "--threads=1"]
+    execute("dimred", "stage1", *small, "--epochs=3", "--snapshots_per_epoch=4", "--output", folder / "stage1")
+    execute("dimred", "pca", "--snapshots", folder / "stage1/snapshots", "--components=4",
+            "--output", folder / "pca_mat.npy")  # fmt: skip
+    execute("dimred", "stage2", "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy",
+            "--epochs=1", "--threads=1", "--output", folder / "stage2")  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def copy(trained: Path, tmp_path: Path) -> Path:
+    """The same, to be damaged."""
+    return Path(shutil.copytree(trained, tmp_path / "copy"))
+
+
+def flip(file: Path, place: int) -> None:
+    """Changes one bit of a file."""
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+def test_a_whole_folder_is_read(trained: Path) -> None:
+    one, two = read_runs([trained / "stage1", trained / "stage2"], finished=True)
+    assert two.parent is one
+    assert list(two.curve["epoch"]) == [3, 4]
+    assert len(two.steps) == two.steps_per_epoch == 4  # 256 samples in batches of 64
+    assert one.costs()["spent"] == 3
+    costs = two.costs()
+    assert costs["spent"] == (costs["forward_passes"] + 2 * costs["backward_passes"]) / 12
+    assert costs["basis_bytes_read"] >= 4 * 2 * read_basis(trained / "pca_mat.npy").rows.nbytes
+    assert two.config["preset"] == "robust"
+
+
+def test_snapshots_and_matrices_agree_with_each_other(trained: Path) -> None:
+    snapshots = read_snapshots(trained / "stage1")
+    assert list(snapshots["epoch"]) == [1] * 4 + [2] * 4 + [3] * 4
+    weights = np.stack([read_weights(file) for file in snapshots["path"]])
+    gram = gram_matrix(list(snapshots["path"]))
+    basis = read_basis(trained / "pca_mat.npy", digest=True)
+    assert basis.kind == "pca"
+    # Both sum float32 squares in float64; P itself has float32's 24 bits.
+    assert explained_variance_ratio(gram)[:4] == pytest.approx(basis.sidecar["explained_variance_ratio"], rel=1e-6)
+    assert random_walk_ratio(12, 4) == pytest.approx(basis.sidecar["random_walk_ratio"], rel=1e-12)
+    projected = np.abs((weights - weights.mean(axis=0)).astype(float) @ basis.rows.T.astype(float))
+    assert np.abs(coordinates(gram, 4)) == pytest.approx(projected, abs=1e-5)
+
+
+def damages(folder: Path) -> dict[str, BadRun]:
+    """What may befall a folder -> the error that it must become."""
+    curve = folder / "stage2" / "curve.csv"
+    return {
+        "a bit of the curve": (lambda: flip(curve, 250), Damaged),
+        "the curve's end": (lambda: curve.write_bytes(curve.read_bytes()[:-20]), Damaged),
+        "a row too few": (lambda: curve.write_text("\n".join(curve.read_text().splitlines()[:2]) + "\n"), Damaged),
+        "no curve": (curve.unlink, NotARun),
+        "a column": (lambda: curve.write_text(curve.read_text().replace("weights", "w")), Damaged),
+        "not text": (lambda: curve.write_bytes(b"\xff\xfe\n"), Damaged),
+        "the options": (lambda: flip(folder / "stage2/config.toml", 300), Damaged),
+        "the manifest": (lambda: (folder / "stage2/manifest.json").write_text('{"outcome":'), Damaged),
+        "another version": (lambda: change(folder, "versions", {"dimred": "9.1"}), OtherVersion),
+        "interrupted": (lambda: change(folder, "outcome", "interrupted"), Unfinished),
+    }  # fmt: skip
+
+
+def change(folder: Path, key: str, value: object) -> None:
+    """Edits the manifest."""
+    file = folder / "stage2/manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+
+
+@pytest.mark.parametrize("damage", damages(Path()))
+def test_a_folder_that_is_not_whole_is_refused_by_name(damage: str, copy: Path) -> None:
+    harm, error = damages(copy)[damage]
+    harm()
+    with pytest.raises(error, match=str(copy / "stage2")):
+        read_run(copy / "stage2", finished=True)
+    assert outcome(copy / "stage2")[0] == error.outcome
+
+
+def test_an_interrupted_run_can_be_looked_at(tmp_path: Path) -> None:
+    """The half line that a kill left is no row, and no damage either."""
+    run = write_run(tmp_path / "run", [row(1, 0.5), row(2, 0.6)], outcome="running")
+    (run / "curve.csv").write_text((run / "curve.csv").read_text() + "stage1,sgd,raw,3,0.")
+    assert list(read_run(run).curve["epoch"]) == [1, 2]
+    assert outcome(run)[0] == "unfinished"
+
+
+def test_damaged_snapshots_and_matrices_are_refused(copy: Path) -> None:
+    snapshot, matrix = copy / "stage1/snapshots/snapshot_00000001.h5", copy / "pca_mat.npy"
+    snapshot = sorted(snapshot.parent.iterdir())[0]
+    flip(snapshot, 5000)
+    with pytest.raises(Damaged, match=snapshot.name):
+        read_weights(snapshot)
+    flip(matrix, 4000)
+    read_basis(matrix)
+    with pytest.raises(Damaged, match=matrix.name):
+        read_basis(matrix, digest=True)
+    sidecar = matrix.with_suffix(".json")
+    text = sidecar.read_text()
+    sidecar.write_text(text.replace('"snapshots": 12', '"snapshots": 13'))
+    with pytest.raises(Damaged, match="checksum"):
+        read_basis(matrix)
+    sidecar.write_text(text.replace("dimred-pca 1", "dimred-pca 2"))
+    with pytest.raises(OtherVersion, match="dimred-pca 2"):
+        read_basis(matrix)
+    with h5py.File(copy / "foreign.h5", "w") as h5:
+        h5["weights"] = np.zeros(3)
+    with pytest.raises(NotARun):
+        read_weights(copy / "foreign.h5")
+    np.save(copy / "gram.npy", np.arange(6.0).reshape(2, 3))
+    with pytest.raises(Damaged, match="not a Gram matrix"):
+        read_gram(copy / "gram.npy")
+
+
+RESULTS = {
+    "raw": ([("raw", 2)], "", "raw"),
+    "recalibrated": ([("raw", 2), ("recalibrated", 2)], "", "recalibrated"),
+    "average": ([("raw", 2), ("recalibrated", 2), ("ema", 2)], 'average = "ema"\n', "ema"),
+    "mean": ([("raw", 2), ("mean", 2)], '[Stage]\naverage = "uniform"\n', "mean"),
+    "no average asked for": ([("raw", 2), ("mean", 2)], 'average = "none"\n', "raw"),
+    "start alone": ([("mean", 0)], "epochs = 0\n", "mean"),
+    "older recalibration": ([("recalibrated", 1), ("raw", 2)], "", "raw"),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+def test_the_result_is_of_the_weights_that_the_run_was_for(case: str, tmp_path: Path) -> None:
+    rows, config, weights = RESULTS[case]
+    run = read_run(write_run(tmp_path / "run", [row(e, 0.5, weights=w) for w, e in rows], config))
+    assert run.result()["weights"] == weights
+
+
+def test_a_continued_run_has_its_own_costs_only(tmp_path: Path) -> None:
+    def passes(epoch: int) -> dict[str, object]:
+        return row(epoch, 0.5, step=10 * epoch, backward_passes=10 * epoch)
+
+    first = write_run(tmp_path / "one", [passes(1), passes(2)])
+    second = write_run(tmp_path / "two", [passes(3), passes(4)], f'resume_from = "{first}"\n')
+    _, run = read_runs([first, second])
+    assert run.costs()["spent"] == 2
+    assert run.costs()["images"] == 200
+    assert list(run.own()["epoch"]) == [1, 2]
+
+
+def test_recalibration_is_a_cost_but_not_of_the_budget(tmp_path: Path) -> None:
+    rows = [row(1, 0.5, step=10, backward_passes=10), row(1, 0.6, step=10, backward_passes=10, forward_passes=20,
+                                                          weights="recalibrated")]  # fmt: skip
+    costs = read_run(write_run(tmp_path / "run", rows)).costs()
+    assert (costs["spent"], costs["forward_passes"]) == (1, 20)
+
+
+def test_half_a_validation_set_is_no_epoch_of_the_training_set(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", [row(1, 0.5, step=100, backward_passes=100)], global_batch_size=64)
+    config = f'checkpoint = "{one}"\ntrain_on = "validation"\n'
+    rows = [row(1, 0.5, stage="stage2", step=10, backward_passes=10)]
+    two = write_run(tmp_path / "two", rows, config, global_batch_size=32)
+    assert read_runs([one, two])[1].costs()["spent"] == pytest.approx(10 / 200)
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / seed / "stage1", [row(1, 0.5)]) for seed in ("seed_1", "seed_2")]
+    assert [run.name for run in read_runs(folders)] == ["seed_1/stage1", "seed_2/stage1"]
+
+
+def test_random_walk_null_has_the_published_shares() -> None:
+    """Antognini and Sohl-Dickstein 2018, cumulative per cent at n = 40 and 101."""
+    assert 100 * np.cumsum(random_walk_ratio(40))[[0, 1, 2, 7, 15]] == pytest.approx(
+        [60.86, 76.10, 82.89, 93.17, 96.89], abs=0.05
+    )
+    assert 100 * np.cumsum(random_walk_ratio(101))[[0, 1, 31]] == pytest.approx([60.80, 76.01, 98.30], abs=0.05)
+    assert random_walk_ratio(40).sum() == pytest.approx(1)
+
+
+def test_a_random_walk_has_its_null_spectrum() -> None:
+    """20 steps in 40,000 dimensions: shares deviate by about 1 / sqrt(40,000)."""
+    walk = np.random.default_rng(1).normal(size=(20, 40_000)).cumsum(axis=0)
+    assert explained_variance_ratio(gram_matrix(walk)) == pytest.approx(random_walk_ratio(20), rel=0.05)
+
+
+def test_leave_last_out_is_what_the_basis_itself_says() -> None:
+    """Against the projection in full, for every prefix; a random walk leaves its past's subspace."""
+    weights = np.random.default_rng(2).normal(size=(9, 50)).cumsum(axis=0)
+    table = leave_last_out(gram_matrix(weights), components=3)
+    assert len(table) == sum(9 - known for known in range(4, 9))
+    for line in table.itertuples():
+        known = weights[: line.known]
+        basis = np.linalg.svd(known - known.mean(axis=0), full_matrices=False)[2][:3]
+        later = weights[line.known + line.ahead - 1]
+        for origin, share in ((known.mean(axis=0), line.from_mean), (known[-1], line.from_last)):
+            way = later - origin
+            assert share == pytest.approx(np.sum((basis @ way) ** 2) / (way @ way), abs=1e-12)
+    walk = np.random.default_rng(3).normal(size=(12, 20_000)).cumsum(axis=0)
+    assert leave_last_out(gram_matrix(walk), components=4)["from_last"].max() < 0.01
+
+
+def test_leave_last_out_of_a_plane_is_whole() -> None:
+    weights = np.random.default_rng(4).normal(size=(8, 2)) @ np.random.default_rng(5).normal(size=(2, 100))
+    assert leave_last_out(gram_matrix(weights), components=2)["from_mean"].to_numpy() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("angle", [1e-9, 1e-4, 0.5, math.pi / 2 - 1e-9, math.pi / 2])
+def test_principal_angles_are_exact_at_both_ends(angle: float) -> None:
+    first = np.eye(2, 7)
+    second = np.array([[0, math.cos(angle), math.sin(angle), 0, 0, 0, 0]])
+    assert principal_angles(first, second) == pytest.approx([angle], rel=1e-7, abs=1e-12)
+
+
+def test_principal_angles_agree_with_scipy() -> None:
+    random = np.random.default_rng(6)
+    first, second = (np.linalg.qr(random.normal(size=(60, k)))[0].T for k in (5, 3))
+    expected = np.sort(subspace_angles(first.T, second.T))
+    assert principal_angles(first, second) == pytest.approx(expected, rel=1e-9)
+    assert principal_angles(second, first) == pytest.approx(expected, rel=1e-9)
+
+
+def test_paired_difference_is_scipys() -> None:
+    random = np.random.default_rng(7)
+    first, second = random.normal(size=(2, 9))
+    ours = paired_difference(first, second)
+    theirs = stats.ttest_rel(first, second)
+    interval = theirs.confidence_interval(0.95)
+    assert (ours.n, ours.p) == (9, pytest.approx(theirs.pvalue))
+    assert (ours.low, ours.high) == (pytest.approx(interval.low), pytest.approx(interval.high))
+    assert ours.sd == pytest.approx(np.std(first - second, ddof=1))
+
+
+def test_what_has_no_spread_has_no_test() -> None:
+    assert math.isnan(paired_difference([1.0], [0.5]).p)
+    assert paired_difference([1, 2], [1, 2]).p == 1
+    assert math.isnan(paired_difference([0.41, 0.36], [0.39, 0.34]).p)
+    assert math.isnan(paired_difference([], []).mean)
+    with pytest.raises(ValueError, match="received 2 and 1"):
+        paired_difference([1, 2], [1])
+
+
+def test_holm_by_hand() -> None:
+    """.01 x 4, .02 x 3, .03 x 2 (not below the one before), .04; 1 at most; nan is no test."""
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == pytest.approx([1, 1])
+    assert holm([0.01, math.nan, 0.02]) == pytest.approx([0.02, math.nan, 0.02], nan_ok=True)
+    assert len(holm([])) == 0
+
+
+def test_landscape_is_a_grid(tmp_path: Path) -> None:
+    file = tmp_path / "landscape.csv"
+    file.write_text("a,b,loss,accuracy\n0,0,1,.1\n1,0,2,.2\n0,5,3,.3\n1,5,4,.4\n")
+    (tmp_path / "landscape_path.csv").write_text("epoch,a,b\n1,0,0\n2,.5,1\n")
+    surface = read_landscape(file)
+    assert surface.loss.tolist() == [[1, 2], [3, 4]]
+    assert list(surface.b) == [0, 5]
+    assert len(surface.path) == 2
+    file.write_text("a,b,loss,accuracy\n0,0,1,.1\n1,0,2,.2\n0,5,3,.3\n")
+    with pytest.raises(Damaged, match="not a grid"):
+        read_landscape(file)
