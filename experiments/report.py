@@ -2,6 +2,7 @@
 
     python experiments/report.py runs/stage1 runs/stage2 runs/continued runs/annealed \\
         --output report.html
+    python experiments/report.py runs/fashion --output fashion.html     # all runs of a comparison
 """
 
 from __future__ import annotations
@@ -15,6 +16,15 @@ from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
+
+
+def run_folders(places: Sequence[Path]) -> list[Path]:
+    """Run folders as they are; a folder that compare.py filled stands for all runs in it."""
+    found = []
+    for place in places:
+        compared = (place / "results.csv").is_file() and not (place / "curve.csv").is_file()
+        found += sorted(curve.parent for curve in place.glob("seed_*/*/curve.csv")) if compared else [place]
+    return found
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -31,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0; 2 with one line on standard error for a folder that is not a run."""
     options = parse(arguments)
     try:
-        runs = read_runs(options.runs)
+        runs = read_runs(run_folders(options.runs))
         sidecar = find_sidecar(runs)
         pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
         html = page(options.title, runs, pca, gram)

@@ -26,27 +26,44 @@ def seed_of(run: Run) -> int:
     return int(run.manifest.get("seed", 0))
 
 
-def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Name -> runs, in their order. A name is the run's, without the folder of its seed and the digest that
-    compare.py puts behind it; groups of one name are numbered."""
+def members_by_settings(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of equal settings and equal starts, one of each seed."""
     found: list[tuple[tuple[object, ...], list[Run]]] = []
     for run in runs:
-        start = settings(run.parent) if run.parent is not None else {}
-        key = (settings(run), start)
-        same = next(
-            (members for other, members in found if other == key and seed_of(run) not in map(seed_of, members)), None
-        )
-        if same is None:
-            found.append((key, [run]))
+        key = (settings(run), settings(run.parent) if run.parent is not None else {})
+        for other, members in found:
+            if other == key and seed_of(run) not in map(seed_of, members):
+                members.append(run)
+                break
         else:
-            same.append(run)
+            found.append((key, [run]))
+    return [members for _, members in found]
+
+
+def short_name(run: Run) -> str:
+    """A run's name without the folder of its seed and the digest that compare.py puts behind it."""
+    return re.sub(r"-[0-9a-f]{8}$", "", run.name.rpartition("/")[2])
+
+
+def told_apart(run: Run, others: Sequence[Run]) -> str:
+    """The settings in which a run differs from others of its name: ` budget=1`."""
+    own = settings(run)
+    keys = [key for key in own if any(settings(other).get(key) != own[key] for other in others)]
+    return "".join(f" {key}={own[key]}" for key in keys[:3])
+
+
+def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Name -> runs, in their order: the runs' short name where it is not another group's, too, else with
+    what differs, and numbered where that is in their starts alone."""
+    found = members_by_settings(runs)
     named: dict[str, list[Run]] = {}
-    for _, members in found:
-        short = re.sub(r"-[0-9a-f]{8}$", "", members[0].name.rpartition("/")[2])
-        name = members[0].name if len(members) == 1 and len(found) == len(runs) else short
-        number = 2
+    for members in found:
+        first = members[0]
+        others = [m[0] for m in found if m is not members and short_name(m[0]) == short_name(first)]
+        base = first.name if len(found) == len(runs) else short_name(first) + told_apart(first, others)
+        name, number = base, 2
         while name in named:
-            name, number = f"{short} {number}", number + 1
+            name, number = f"{base} {number}", number + 1
         named[name] = members
     return named
 

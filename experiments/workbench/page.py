@@ -103,8 +103,8 @@ def uncertainty_section(runs: Sequence[Run]) -> str:
     if not table[1]:
         return ""
     why = (
-        f"Differences are paired by seed, in points, to {best}, the continuation of stage 1 with the highest "
-        "validation accuracy; p-values are Holm-corrected over the table."
+        f"Differences are paired by seed, in points, to {best}, the baseline with the highest validation "
+        "accuracy; p-values are Holm-corrected over the table."
         if best
         else "No differences: without a validation set nothing but the test set could choose the best baseline."
     )

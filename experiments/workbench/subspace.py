@@ -67,8 +67,8 @@ def path_chart(gram: np.ndarray) -> Chart:
         Series("random walk", [tuple(point) for point in null], "c0", dashed=True),
         Series("snapshots", [tuple(point) for point in path], "c1", mark="small"), *ends,
     ]  # fmt: skip
-    return Chart("Path of the snapshots", f"component 1 ({share[0]:.1f} %)", f"component 2 ({share[1]:.1f} %)", series,
-                 y_format="{:.3g}".format)  # fmt: skip
+    x, y = (f"component {i + 1} ({value:.1f} %)" for i, value in enumerate(share))
+    return Chart("Path of the snapshots", x, y, series, y_format="{:.3g}".format)
 
 
 def next_chart(gram: np.ndarray, components: int) -> Chart | None:

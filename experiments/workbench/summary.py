@@ -8,7 +8,9 @@ import pandas as pd
 from dimred_runs import Run
 
 from .groups import groups
-from .tables import uncertainty
+from .tables import is_baseline, uncertainty
+
+MOST_SENTENCES = 4
 
 
 def has_validation(runs: Sequence[Run]) -> bool:
@@ -56,15 +58,20 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def over_seeds(runs: Sequence[Run]) -> list[str]:
-    """One sentence per group of stage-2 runs: its mean, and how it stands beside the best baseline. Nothing
-    where no group has several seeds."""
+    """One sentence per group of stage-2 runs: its mean, and how it stands beside the best baseline; of many
+    groups only for the one that validation prefers. Nothing where no group has several seeds."""
     (header, rows), best = uncertainty(runs)
-    sentences = []
+    found = []
     for row, members in zip(rows, groups(runs).values(), strict=True) if rows else ():
-        if members[0].kind == "stage 2":
+        if members[0].kind == "stage 2" and not is_baseline(members[0]):
             cells = dict(zip(header[:4], row[:4], strict=True))
             sentence = f"{cells['group']} ends at {cells['test % (mean ± sd)']} % over {cells['seeds']} seeds"
-            sentences.append(f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best else f"{sentence}.")
+            validation = -1.0 if cells["validation %"] == "–" else float(cells["validation %"])
+            found.append((validation, f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best
+                          else f"{sentence}."))  # fmt: skip
+    sentences = [sentence for _, sentence in found]
+    if len(found) > MOST_SENTENCES:
+        return [f"Of {len(found)} groups of stage 2, validation prefers this one: {max(found)[1]}"]
     return sentences
 
 

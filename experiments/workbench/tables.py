@@ -32,13 +32,18 @@ def accuracies(members: Sequence[Run], column: str) -> dict[int, float]:
     return {seed_of(run): 100 * float(run.result()[column]) for run in members}
 
 
+def is_baseline(run: Run) -> bool:
+    """Stage 1 continued or annealed, or plain SGD (averaged or not) in stage 2's loop."""
+    return run.kind in ("continued", "annealed") or (run.stage == "stage2" and run.config.get("method") == "sgd")
+
+
 def best_baseline(found: dict[str, list[Run]]) -> str | None:
-    """Of stage 1 continued or annealed, the group of highest mean validation accuracy; None without a
-    validation set: the test set must not choose."""
+    """Of the baselines, the group of highest mean validation accuracy; None without a validation set: the
+    test set must not choose."""
     means = {}
     for name, members in found.items():
         values = list(accuracies(members, "validation_accuracy").values())
-        if members[0].kind in ("continued", "annealed") and not math.isnan(fmean(values)):
+        if is_baseline(members[0]) and not math.isnan(fmean(values)):
             means[name] = fmean(values)
     return max(means, key=means.__getitem__, default=None)
 

@@ -11,6 +11,7 @@ import pytest
 import report
 from dimred_runs import read_runs
 from run_folders import row, write_run
+from workbench.groups import groups as groups_of
 from workbench.page import page
 from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
@@ -112,6 +113,19 @@ def test_a_folder_that_is_no_run_is_refused_by_name(
     assert report.main([str(tmp_path), "--output", str(output)]) == 2
     assert f"{tmp_path} is not a run folder: it has no curve.csv" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_groups_are_named_by_what_differs(tmp_path: Path) -> None:
+    """Two seeds of each; places and seeds do not count as differences."""
+    for seed in (1, 2):
+        for budget in (1, 2):
+            config = f'budget = {budget}\noutput = "{tmp_path}/{seed}"\nseed = {seed}\n'
+            write_run(tmp_path / f"seed_{seed}" / f"robust-0000000{budget}", [row(1, 0.5)], config, seed=seed)
+    found = groups_of(read_runs(sorted(tmp_path.glob("seed_*/*"))))
+    assert {name: [run.manifest["seed"] for run in members] for name, members in found.items()} == {
+        "robust budget=1": [1, 2],
+        "robust budget=2": [1, 2],
+    }
 
 
 def test_ticks_are_round_and_inside() -> None:

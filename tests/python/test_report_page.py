@@ -59,8 +59,7 @@ def test_colours_differ_for_every_eye(theme: str) -> None:
 def html(small_comparison: Path, tmp_path_factory) -> Path:
     """The report of a real comparison of two seeds."""
     file = tmp_path_factory.mktemp("report") / "report.html"
-    runs = sorted(run.parent for run in small_comparison.glob("seed_*/*/curve.csv"))
-    assert report.main([*map(str, runs), "--output", str(file)]) == 0
+    assert report.main([str(small_comparison), "--output", str(file)]) == 0
     return file
 
 
