@@ -28,7 +28,7 @@ struct Options {
   Start start = Start::preset;             // of the preset
   std::int64_t start_latest = 0;           // of mean and soup: the latest snapshots; 0: all
   std::filesystem::path start_file;        // with start = file
-  bool on_validation = false;              // train on half of the validation split
+  training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;
 
   // Of the method; unset: the preset's.
