@@ -70,6 +70,7 @@ std::vector<PathFile> path_files(const fs::path& path) {
   }
   require(!files.empty(), "inspect", path.string(), " holds no snapshots and no states");
   std::vector<PathFile> result;
+  result.reserve(files.size());
   for (const auto& file : files)
     result.push_back({.file = file, .source = path.lexically_proximate(fs::current_path())});
   return result;
@@ -112,6 +113,7 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
                              .accuracy = row[6]};
   }
   std::vector<PathPoint> result;
+  result.reserve(points.size());
   for (auto& [key, point] : points) result.push_back(std::move(point));
   return result;
 }

@@ -191,6 +191,7 @@ training::Axis axis_of(const std::vector<double>& range,
 std::vector<double> along(const std::vector<PathPoint>& points,
                           double training::Coordinates::*axis) {
   std::vector<double> values;
+  values.reserve(points.size());
   for (const auto& point : points) values.push_back(point.place.*axis);
   return values;
 }
