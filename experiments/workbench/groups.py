@@ -9,7 +9,7 @@ from dimred_runs import Run
 
 # What differs between seeds, machines and folders without being another experiment.
 PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_file", "data", "threads", "prefetch",
-          "quiet", "seed", "split_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
+          "quiet", "seed", "split_seed", "label_noise_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
           "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
           "tensorboard_steps")  # fmt: skip
 
