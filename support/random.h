@@ -15,7 +15,7 @@ enum class RandomPurpose : std::uint32_t {
   forward = 4,
   split = 5,
   label_noise = 6,
-  subset = 7,  // which samples stand for all
+  subset = 7,   // which samples stand for all
   basis = 8,    // random rows of a projection matrix
   shuffle = 9,  // of its columns
 };
