@@ -5,6 +5,7 @@
 #include <string>
 
 #include "distributed/communicator.h"
+#include "distributed/meeting.h"
 #include "distributed/watch.h"
 #include "launch/options.h"
 #include "launch/place.h"
@@ -23,12 +24,6 @@ struct Ranks {
 
 /// One rank: every collective is a no-op.
 Ranks alone(const launch::Place& place = {});
-
-/// Another rank (rank 0, as a rule) has said it already.
-class SaidByRank0 : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// Tells rank 0, where it waits for this rank to come, that it cannot; rank 0 tells all that wait
 /// for it. Takes up to three seconds.

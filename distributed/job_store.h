@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "launch/place.h"
+
+namespace dimred::distributed {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+/// The keys of this job in the store where its ranks meet: torchrun's agent serves it, else rank 0,
+/// with `serve`. Throws std::runtime_error when the port is in use, or nobody answers for `timeout`
+/// seconds.
+Store open_job_store(const launch::Place& place, double timeout, bool serve = false);
+
+/// "host:port", for messages.
+std::string meeting_point(const launch::Place& place);
+
+}  // namespace dimred::distributed
