@@ -139,8 +139,6 @@ int descend(const Plan& plan,
                                  pca::kBasisTolerance,
                                  pca_ranks(*setup.communicator),
                                  plan.options.basis_dtype);
-    require(
-        basis.block_count == 1, "stage2", "takes no block-diagonal matrix yet: ", file.string());
     const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
     console.line(concat("basis ",
                         basis.components,
