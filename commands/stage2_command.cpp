@@ -175,7 +175,8 @@ int descend(const Plan& plan,
             const std::string& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
-  const auto [start, before] = start_weights(setup, plan);
+  const auto beginning = start_weights(setup, plan);
+  const auto& start = beginning.weights;
   const auto budget_steps = setup.steps_per_epoch();
   training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
@@ -194,8 +195,13 @@ int descend(const Plan& plan,
     auto options = plan.resolved.train;
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
-    return stage2::train(
-        setup, folder, stage2::subspace_of(basis, setup), start, before, options, console);
+    return stage2::train(setup,
+                         folder,
+                         stage2::subspace_of(basis, setup),
+                         start,
+                         beginning.before,
+                         options,
+                         console);
   });
 }
 
