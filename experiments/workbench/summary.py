@@ -32,7 +32,7 @@ def percent(value: float) -> str:
 def epochs(run: Run) -> str:
     """`18`, or `18 + 2` for a run that began where another stopped."""
     own = run.curve["epoch"].max() - run.start_epoch
-    return f"{run.start_epoch:g} + {own:g}" if run.start_epoch else f"{own:g}"
+    return f"{run.start_epoch:.3g} + {own:.3g}" if run.start_epoch else f"{own:.3g}"
 
 
 def method(run: Run) -> str:
@@ -91,4 +91,6 @@ def comparison(runs: Sequence[Run]) -> list[str]:
             value = other.result()["test_accuracy"]
             sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
         sentences.append(sentence + ".")
+    if len(sentences) > MOST_SENTENCES:  # the table has them all
+        return [*sentences[:MOST_SENTENCES], f"And {len(sentences) - MOST_SENTENCES} more runs of stage 2 below."]
     return sentences
