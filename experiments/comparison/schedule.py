@@ -167,6 +167,8 @@ class Scheduler:
                 del self.running[job]
                 again = self.settle(job, process.returncode, time.monotonic() - began, waiting)
                 waiting = [job, *waiting] if again else waiting
+        if len(self.running) >= self.slots:  # nothing to start: hundreds of files need no look
+            return waiting
         open_targets = {job.target for job in (*waiting, *self.running)}
         for job in list(waiting):
             if job.diverged.is_file():
