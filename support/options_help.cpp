@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t page_width = 100;
 constexpr std::size_t help_column = 34;
 
-std::string_view placeholder(const Option& row) {
+std::string_view metavar(const Option& row) {
   switch (row.kind) {
     case OptionKind::integer:
       return " N";
@@ -91,7 +91,7 @@ std::string OptionTable::help() const {
   for (const auto& row : rows_) {
     if (group == nullptr || *group != row.group) out += concat('\n', row.group, ":\n");
     group = &row.group;
-    out += hanging(concat("--", row.name, placeholder(row)), row.help + suffix(row));
+    out += hanging(concat("--", row.name, metavar(row)), row.help + suffix(row));
   }
   out += "\nAlways:\n";
   out += hanging("--config PATH", config_.help);
