@@ -92,15 +92,15 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
 
 /// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
 /// length when the run is later continued to more epochs.
-std::string resolve(const training::CommonOptions& common,
-                    stage1::Options& options,
-                    const OptionTable& table) {
+training::RunConfig resolve(const training::CommonOptions& common,
+                            stage1::Options& options,
+                            const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
-  auto config = table.to_toml();
+  training::RunConfig config{.toml = table.to_toml(), .defaults = table.defaults()};
   schedule = resolved;
   return config;
 }

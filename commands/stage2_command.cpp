@@ -172,7 +172,7 @@ pca::Basis load_subspace(const Plan& plan,
 
 int descend(const Plan& plan,
             const distributed::Ranks& ranks,
-            const std::string& config,
+            const training::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
   const auto beginning = start_weights(setup, plan);
@@ -229,7 +229,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   plan.resolved = stage2::resolve(plan.options);
   const auto place = launch::discover();
   training::resolve(plan.common, place.size);
-  const auto config = table.to_toml();
+  const training::RunConfig config{.toml = table.to_toml(), .defaults = table.defaults()};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);

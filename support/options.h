@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,6 +116,7 @@ class OptionTable {
   OptionOrigin origin(std::string_view name) const;
   std::string help() const;     // 100 columns
   std::string to_toml() const;  // every option with its resolved value, by group
+  std::map<std::string, std::string> defaults() const;  // name -> TOML value; empty: unset
   const std::vector<Option>& rows() const { return rows_; }
 
  private:

@@ -112,4 +112,10 @@ std::string OptionTable::to_toml() const {
   return out;
 }
 
+std::map<std::string, std::string> OptionTable::defaults() const {
+  std::map<std::string, std::string> result;
+  for (const auto& row : rows_) result[row.name] = row.default_value;
+  return result;
+}
+
 }  // namespace dimred

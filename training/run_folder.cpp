@@ -69,9 +69,13 @@ std::string with_digest(const std::string& config) {
 
 void refuse_other_configuration(const fs::path& folder,
                                 const std::string& earlier_config,
-                                const std::string& config) {
-  const auto before = assignments(earlier_config);
-  auto now = assignments(config);
+                                const RunConfig& config) {
+  auto before = assignments(earlier_config);
+  for (const auto& [key, value] : config.defaults) {
+    if (!value.empty()) before.try_emplace(key, value);
+  }
+  for (const auto* name : free_options) before.erase(name);
+  auto now = assignments(config.toml);
   for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
   for (const auto& [key, value] : now) {
     const auto found = before.find(key);
@@ -124,17 +128,17 @@ std::string read_config(const fs::path& folder) {
 }
 
 RunFolder::RunFolder(fs::path path,
-                     const std::string& config_toml,
+                     const RunConfig& config,
                      distributed::Communicator& communicator,
                      const EventOptions& events)
     : path_(std::move(path)), events_(events), writes_(communicator.rank() == 0) {
   distributed::on_rank_0(communicator, [&] {
-    take(config_toml);
+    take(config);
     return std::string();
   });
 }
 
-void RunFolder::take(const std::string& config_toml) {
+void RunFolder::take(const RunConfig& wanted) {
   require(!path_.empty(), "training::run_folder", "needs --output FOLDER");
   require(!fs::exists(path_) || fs::is_directory(path_),
           "training::run_folder",
@@ -150,11 +154,11 @@ void RunFolder::take(const std::string& config_toml) {
   new_run_ = !fs::exists(config);
   if (!new_run_) {
     earlier_config_ = read_config(path_);
-    refuse_other_configuration(path_, earlier_config_, config_toml);
+    refuse_other_configuration(path_, earlier_config_, wanted);
     if (fs::exists(manifest())) earlier_manifest_ = read_text(manifest());
   }
   earlier_work_ = work();
-  dimred::checkpoints::write_file_atomically(config, with_digest(config_toml));
+  dimred::checkpoints::write_file_atomically(config, with_digest(wanted.toml));
 }
 
 LineFile RunFolder::curve() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +12,13 @@
 
 namespace dimred::training {
 
+/// What a run's config.toml says, and the options' values when nobody sets them (as TOML texts;
+/// empty: unset), which is what a run of a version without an option had.
+struct RunConfig {
+  std::string toml;
+  std::map<std::string, std::string> defaults;
+};
+
 /// config.toml, manifest.json, curve.csv, checkpoints/, snapshots/ of one run.
 class RunFolder {
  public:
@@ -20,7 +28,7 @@ class RunFolder {
   /// that is not a run of ours; std::runtime_error while another process trains in it. Of several
   /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
   RunFolder(std::filesystem::path path,
-            const std::string& config_toml,
+            const RunConfig& config,
             distributed::Communicator& communicator,
             const EventOptions& events = {});
 
@@ -43,7 +51,7 @@ class RunFolder {
   void abandon() const;
 
  private:
-  void take(const std::string& config_toml);
+  void take(const RunConfig& wanted);
   std::filesystem::path manifest() const { return path_ / "manifest.json"; }
   std::string work() const;  // a text that changes when training leaves something behind
 

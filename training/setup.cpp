@@ -164,7 +164,8 @@ void resolve(CommonOptions& options, int ranks) {
           "tensorboard_steps needs tensorboard = true, received ",
           options.run.events.tensorboard_steps);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
-  if (!options.data.label_noise_seed) options.data.label_noise_seed = options.run.seed;
+  if (options.data.label_noise > 0 && !options.data.label_noise_seed)
+    options.data.label_noise_seed = options.run.seed;
   const auto precision = choose(options.model.precision, parse_device(options.run.device));
   options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
                                                                      : PrecisionChoice::float32;
