@@ -31,16 +31,16 @@ from comparison.summary import (
     NOTES,
     Condition,
     Group,
-    best_baseline,
     choose,
     conditions,
+    ranking,
     shown,
     summarise,
     within,
 )  # fmt: skip
 from workbench.jobs import DIMRED
 
-Choices = dict[Condition, tuple[dict[str, str], Group | None]]
+Choices = dict[Condition, tuple[dict[str, str], list[Group]]]  # variants, baselines from the best on
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -68,12 +68,12 @@ def all_axes(plan: Plan) -> dict[str, list[Any]]:
 def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
     """What validation chose on the selection seeds, in each condition."""
     groups = {condition: within(outcomes, condition) for condition in conditions(all_axes(plan))}
-    return {condition: (choose(group), best_baseline(group)) for condition, group in groups.items()}
+    return {condition: (choose(group), ranking(group)) for condition, group in groups.items()}
 
 
 def save_choices(file: Path, choices: Choices) -> None:
     """As JSON."""
-    value = [{"condition": dict(c), "variants": v, "baseline": b} for c, (v, b) in choices.items()]
+    value = [{"condition": dict(c), "variants": v, "baselines": b} for c, (v, b) in choices.items()]
     write_whole(file, lambda path: path.write_text(json.dumps(value, indent=1)))
 
 
@@ -81,8 +81,8 @@ def read_choices(file: Path, plan: Plan) -> Choices:
     """Raises ConfigError when they were made for other axes or methods."""
     found: Choices = {}
     for item in json.loads(file.read_text()):
-        baseline = tuple(item["baseline"]) if item["baseline"] else None
-        found[tuple(item["condition"].items())] = (item["variants"], baseline)
+        baselines = [(method, variant) for method, variant in item["baselines"]]
+        found[tuple(item["condition"].items())] = (item["variants"], baselines)
     missing = {method.name for method in plan.methods} - {name for v, _ in found.values() for name in v}
     if set(found) != set(conditions(all_axes(plan))) or missing:
         raise ConfigError(f"{file} was chosen for other axes or methods; remove it to choose anew")
@@ -151,7 +151,7 @@ class Comparison:
         axes = all_axes(self.plan)
         everything = [*selection, *confirmation]
         save_table(tidy(everything, list(axes), output), output / "results")
-        chosen = {condition: best for condition, (_, best) in choices.items() if best} if choices else {}
+        chosen = {condition: ranked for condition, (_, ranked) in choices.items()} if choices else {}
         texts, tables = [self.plan.title], []
         for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, chosen)):
             for cost, words in EQUALS.items() if outcomes else ():

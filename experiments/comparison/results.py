@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from dimred_runs import COSTS, BadRun, Run, read_run
 from dimred_runs.family import adopt
@@ -17,8 +16,6 @@ from .jobs import Entry, Job
 from .schedule import Journal
 
 MEASURES = ("validation_accuracy", "validation_loss", "test_accuracy", "test_loss")
-ACCURACIES = ("validation_accuracy", "test_accuracy")
-LIMITS = {"epochs": 1e-6, "spent": 0.02, "seconds": 0.02}  # cost -> how much more still counts as equal
 
 
 @dataclass
@@ -33,7 +30,6 @@ class Outcome:
     matrix_seconds: float = 0.0
     start: Run | None = None
     costs: dict[str, float] = field(default_factory=dict)
-    curve: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # with the run's own costs
     result: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -47,25 +43,8 @@ class Outcome:
             return
         own = self.run.own().rename(columns={"epoch": "epochs"})
         own["seconds"] += self.matrix_seconds
-        self.curve = {name: own[name].to_numpy() for name in ("epochs", "spent", "seconds", *ACCURACIES)}
         self.result = own.loc[self.run.result().name].to_dict()
         self.costs = own[["epochs", *COSTS]].max().to_dict()
-
-    def at(self, cost: str, limit: float) -> tuple[dict[str, Any], bool]:
-        """Accuracies when so much was spent: the result's own when it had spent no more, else read off the
-        curve, linearly between the evaluations on both sides (True), from the start's result at cost 0."""
-        if self.result[cost] <= limit * (1 + LIMITS[cost]):
-            return self.result, False
-        spent = self.curve[cost]
-        last = np.append(spent[1:] != spent[:-1], True)  # of several evaluations at one cost
-        begin = self.start.result() if spent[0] > 0 and self.start is not None else None
-        values = {}
-        for name in ACCURACIES:
-            x, y = spent[last], self.curve[name][last].astype(float)
-            if begin is not None:
-                x, y = np.insert(x, 0, 0.0), np.insert(y, 0, float(begin[name]))
-            values[name] = float(np.interp(limit, x, y, left=np.nan))
-        return values, not np.isclose(spent, limit).any()
 
 
 class Reader:

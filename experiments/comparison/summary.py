@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,8 @@ from workbench.text_table import text_table
 from .jobs import as_text
 from .results import Outcome
 
-EQUALS = {None: "each run's own end", "epochs": "equal epochs", "spent": "equal passes", "seconds": "equal seconds"}
+EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
+LIMITS = {"epochs": 1e-6, "spent": 0.02, "seconds": 0.02}  # cost -> how much more still counts as no more
 Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
@@ -59,29 +59,26 @@ def choose(groups: Groups) -> dict[str, str]:
     return chosen
 
 
-def best_baseline(groups: Groups) -> Group | None:
-    """The baseline that validation prefers; None without one that finished."""
-    candidates = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
-    return max(candidates, key=lambda key: score(groups[key]), default=None)
+def ranking(groups: Groups) -> list[Group]:
+    """The baselines that finished, the one that validation prefers first."""
+    found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
+    return sorted(found, key=lambda key: score(groups[key]), reverse=True)
 
 
-@dataclass
-class Pair:
-    """A run and the baseline's of the same seed, at the lower of their two costs."""
-
-    mine: dict[str, Any]
-    theirs: dict[str, Any]
-    limit: float = math.nan
-    between: bool = False  # one was read between two of its evaluations
+def mean_cost(group: Sequence[Outcome], cost: str) -> float:
+    """Of the runs that finished, at their own ends."""
+    return mean(outcome.result[cost] for outcome in finished(group).values())
 
 
-def pair_at(first: Outcome, second: Outcome, cost: str | None) -> Pair:
-    """Both at their own ends, or at equal cost."""
-    if cost is None:
-        return Pair(first.result, second.result)
-    limit = min(first.result[cost], second.result[cost])
-    (mine, one), (theirs, other) = first.at(cost, limit), second.at(cost, limit)
-    return Pair(mine, theirs, limit, one or other)
+def rival(key: Group, groups: Groups, ranked: Sequence[Group], cost: str | None) -> Group | None:
+    """The best baseline, or the best of those that cost no more than this one; it may be this one itself."""
+
+    def affordable(baseline: Group) -> bool:
+        if baseline not in groups or not finished(groups[baseline]):
+            return False
+        return cost is None or mean_cost(groups[baseline], cost) <= mean_cost(groups[key], cost) * (1 + LIMITS[cost])
+
+    return next((baseline for baseline in ranked if affordable(baseline)), None)
 
 
 def mean(values: Iterable[float]) -> float:
@@ -92,44 +89,45 @@ def mean(values: Iterable[float]) -> float:
 def summary_line(group: Sequence[Outcome], against: Sequence[Outcome] | None, cost: str | None) -> dict[str, Any]:
     """Mean, spread and paired difference of one method in one condition."""
     mine, theirs = finished(group), finished(against or ())
-    pairs = [pair_at(mine[seed], theirs[seed], cost) for seed in mine if seed in theirs]
-    results = [outcome.result for outcome in mine.values()] if cost is None else [pair.mine for pair in pairs]
-    accuracy = mean_interval([float(result["test_accuracy"]) for result in results])
+    accuracy = mean_interval([float(outcome.result["test_accuracy"]) for outcome in mine.values()])
     line = {"n": len(mine), "missing": len(group) - len(mine), "test_accuracy": accuracy.mean, "sd": accuracy.sd,
-            "validation_accuracy": mean(result["validation_accuracy"] for result in results)}  # fmt: skip
+            "validation_accuracy": mean(outcome.result["validation_accuracy"] for outcome in mine.values())}  # fmt: skip
     if cost is not None:
-        line |= {"limit": mean(pair.limit for pair in pairs), "between": sum(pair.between for pair in pairs)}
+        line["cost"] = mean_cost(group, cost)
     if against is None or group is against:
         return line
-    difference = paired_difference([float(pair.mine["test_accuracy"]) for pair in pairs],
-                                   [float(pair.theirs["test_accuracy"]) for pair in pairs])  # fmt: skip
+    both = [seed for seed in mine if seed in theirs]
+    difference = paired_difference([float(mine[seed].result["test_accuracy"]) for seed in both],
+                                   [float(theirs[seed].result["test_accuracy"]) for seed in both])  # fmt: skip
     return line | {"pairs": difference.n, "difference": difference.mean, "difference_sd": difference.sd,
                    "low": difference.low, "high": difference.high, "p": difference.p}  # fmt: skip
 
 
 def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None,
-              baselines: dict[Condition, Group] | None = None) -> pd.DataFrame:  # fmt: skip
-    """One line per condition, method and variant. `baselines` are those chosen before (confirmation);
-    without them each condition chooses its own here. Holm's correction is over all of the table's tests; one
-    that stands in several conditions, because it does not depend on an axis, counts once."""
+              rankings: dict[Condition, list[Group]] | None = None) -> pd.DataFrame:  # fmt: skip
+    """One line per condition, method and variant. `rankings` of baselines are those made before
+    (confirmation); without them each condition ranks its own here. Holm's correction is over all of the table's
+    tests; one that stands in several conditions, because it does not depend on an axis, counts once."""
     lines, tests = [], []
     for condition in conditions(axes):
         groups = within(outcomes, condition)
-        best = best_baseline(groups) if baselines is None else baselines.get(condition)
+        ranked = ranking(groups) if rankings is None else rankings.get(condition, [])
         chosen = choose(groups)
         for (method, variant), group in groups.items():
-            if cost is not None and group[0].entry.role == "start":
-                continue
             role = group[0].entry.role
-            against = None if role == "start" else groups.get(best)
+            if cost is not None and role == "start":
+                continue
+            best = None if role == "start" else rival((method, variant), groups, ranked, cost)
+            against = groups[best] if best else None
             tests.append(tuple(str(outcome.entry.job.target) for outcome in (*group, *(against or ()))))
             lines.append(dict(condition) | {
                 "role": role, "method": method, "variant": variant,
                 "chosen": chosen[method] == variant, "baseline": (method, variant) == best,
+                "against": " ".join(best).strip() if best else None,
                 **summary_line(group, against, cost),
             })  # fmt: skip
     columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",
-               "test_accuracy", "sd", "limit", "between", "pairs", "difference", "difference_sd",
+               "test_accuracy", "sd", "cost", "against", "pairs", "difference", "difference_sd",
                "low", "high", "p"]  # fmt: skip
     table = pd.DataFrame(lines, columns=columns)
     by_test = dict(zip(tests, table["p"].astype(float), strict=True))
@@ -154,18 +152,18 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None) -> str:
     swept = set(table["method"][table["variant"].astype(bool)])
     header = [*(axis.partition(".")[2] for axis in axes), "role", "method", *(["variant"] if varied else []), "n",
               "missing", "validation %", "test % (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
-              *(["at", "between"] if cost else [])]  # fmt: skip
+              *(["cost", "against"] if cost else [])]  # fmt: skip
     rows = []
     for line in table.to_dict("records"):
         star = " *" if line["method"] in swept and line["chosen"] else ""
         interval = f"{percent(line['low'], '+')} to {percent(line['high'], '+')}"
-        difference = "baseline" if line["baseline"] else percent(line["difference"], "+")
+        difference = "best" if line["baseline"] else percent(line["difference"], "+")
         rows.append([
             *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
             *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
             percent(line["validation_accuracy"]), f"{percent(line['test_accuracy'])} ± {percent(line['sd'])}",
             difference, "–" if pd.isna(line["low"]) else interval, p_value(line["p"]), p_value(line["p_holm"]),
-            *([amount(line["limit"], cost), f"{line['between']:.0f}"] if cost else []),
+            *([amount(line["cost"], cost), "" if line["baseline"] else line["against"] or "–"] if cost else []),
         ])  # fmt: skip
     return text_table(header, rows)
 
@@ -177,8 +175,7 @@ def amount(value: float, cost: str | None) -> str:
     return f"{value:.1f} s" if cost == "seconds" else f"{value:.2f} epochs"
 
 
-NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy; Holm's
-correction is over all tests of a table. At equal cost, a pair is compared where the one that ended earlier
-ended; the other is read off its curve, on a straight line between two evaluations (so often: `between`). A
-schedule made for a longer run is cut short by that: to compare without it, give each method the same --budget.
-Seconds include the matrix's. * the variant that validation chose."""
+NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
+run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
+(`against`). Holm's correction is over all tests of a table. Seconds include the matrix's. * the variant that
+validation chose."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import compare
 import numpy as np
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 from comparison.options import Option, parse_help
 from comparison.schedule import Busy, Journal, take
+from comparison.summary import ranking, rival
 from dimred_runs import holm, paired_difference
 
 FAKE = Path(__file__).with_name("fake_dimred.py")
@@ -226,7 +228,7 @@ def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:
 
 def test_figures_are_those_of_the_runs(whole: Path) -> None:
     table, summary = results(whole), pd.read_csv(whole / "out/summary.csv")
-    ends = summary[summary["compared_at"] == "each run's own end"]
+    ends = summary[summary["compared_at"] == "all baselines"]
     means = table[table["role"] == "baseline"].groupby("method")["validation_accuracy"].mean()
     assert ends[ends["baseline"]]["method"].tolist() == [means.idxmax()] * 2  # in each condition
     alphas = table[table["method"] == "robust"].groupby("variant")["validation_accuracy"].mean()
@@ -251,15 +253,36 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert line["difference"] == pytest.approx(expected.mean)
 
 
-def test_equal_passes_are_read_off_the_curve(whole: Path) -> None:
-    """The fake's stage 2 spends 4/3 epochs an epoch: at 2 epochs' passes it has done 1.5 of its 2."""
+def fake_group(role: str, validation: float, spent: float) -> list[SimpleNamespace]:
+    """Two seeds of a run as `rival` sees them."""
+    result = {"validation_accuracy": validation, "spent": spent}
+    return [SimpleNamespace(entry=SimpleNamespace(role=role, seed=seed), run=True, result=result) for seed in (1, 2)]
+
+
+def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
+    groups = {("free", ""): fake_group("baseline", 0.90, 0), ("dear", ""): fake_group("baseline", 0.95, 3),
+              ("even", ""): fake_group("baseline", 0.92, 1)}  # fmt: skip
+    ranked = ranking(groups)
+    assert [name for name, _ in ranked] == ["dear", "even", "free"]
+    for spent, expected in {2: "even", 1: "even", 0.99: "even", 0.97: "free", 2.99: "dear"}.items():
+        key = ("robust", str(spent))
+        assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, "spent") == (expected, "")
+        assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, None) == ("dear", "")
+    assert rival(("even", ""), groups, ranked, "spent") == ("even", "")  # nothing as cheap is better
+    assert rival(("free", ""), groups, [("even", ""), ("dear", "")], "spent") is None
+    frozen = [("free", ""), ("even", ""), ("dear", "")]  # of the selection: it stands, whatever came after
+    assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
+
+
+def test_no_more_passes_leave_out_what_cost_more(whole: Path) -> None:
+    """The fake's stage 2 spends 4/3 epochs an epoch, stage 1 continued one."""
     summary = pd.read_csv(whole / "out/summary.csv")
-    line = summary[(summary["compared_at"] == "equal passes") & (summary["method"] == "random")].iloc[0]
-    curves = [pd.read_csv(whole / "out" / folder / "curve.csv") for folder in
-              results(whole).query("method == 'random' and `matrices.components` == 4")["folder"]]  # fmt: skip
-    assert line["limit"] == 2
-    assert line["between"] == 3
-    assert line["test_accuracy"] == pytest.approx(np.mean([curve["test_accuracy"].mean() for curve in curves]))
+    passes = summary[summary["compared_at"] == "no more passes"].set_index("method")
+    assert passes.loc["random", "cost"].tolist() == pytest.approx([8 / 3] * 2)
+    assert passes.loc["annealed", "cost"].tolist() == pytest.approx([2] * 2)
+    best = summary[(summary["compared_at"] == "all baselines") & summary["baseline"]]["method"].iloc[0]
+    assert passes.loc["random", "against"].tolist() == [best] * 2
+    assert passes.loc["random", "pairs"].tolist() == [3] * 2
 
 
 def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path) -> None:
@@ -291,7 +314,7 @@ def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch
     )
     table = results(fake)
     assert table["outcome"].value_counts().to_dict() == {"finished": 24, "diverged": 2, "failed": 1}
-    summary = pd.read_csv(fake / "out/summary.csv").query('compared_at == "each run\'s own end"')
+    summary = pd.read_csv(fake / "out/summary.csv").query('compared_at == "all baselines"')
     lines = summary[(summary["method"] == "robust") & (summary["variant"] == "alpha=0.1")]
     assert lines[["n", "missing"]].to_numpy().tolist() == [[2, 1], [2, 1]]
     made = calls(fake)
@@ -420,7 +443,7 @@ def test_a_real_comparison_is_read_whole(small_comparison: Path) -> None:
 def test_a_test_that_stands_in_two_conditions_counts_once(whole: Path) -> None:
     """The annealed runs do not depend on the number of components, the others do."""
     summary = pd.read_csv(whole / "out/summary.csv")
-    tests = summary[summary["compared_at"] == "equal seconds"]  # seconds alone differ by seed in the fake
+    tests = summary[summary["compared_at"] == "no more seconds"]  # seconds alone differ by seed in the fake
     unique = tests.drop_duplicates([c for c in tests if c != "matrices.components"])
     assert len(unique) < len(tests)
     assert unique["p_holm"].to_numpy() == pytest.approx(holm(unique["p"]), nan_ok=True)
