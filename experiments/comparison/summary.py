@@ -60,9 +60,10 @@ def choose(groups: Groups) -> dict[str, str]:
 
 
 def ranking(groups: Groups) -> list[Group]:
-    """The baselines that finished, the one that validation prefers first."""
+    """The baselines that finished, the one that validation prefers first. One that chose or trained by the
+    validation set comes after all others: its own validation accuracy is too high."""
     found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
-    return sorted(found, key=lambda key: score(groups[key]), reverse=True)
+    return sorted(found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key])), reverse=True)
 
 
 def mean_cost(group: Sequence[Outcome], cost: str) -> float:
@@ -177,5 +178,5 @@ def amount(value: float, cost: str | None) -> str:
 
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
-(`against`). Holm's correction is over all tests of a table. Seconds include the matrix's. * the variant that
+(`against`). A soup, or what trained on the validation set, is that baseline only where there is no other. Holm's correction is over all tests of a table. Seconds include the matrix's. * the variant that
 validation chose."""

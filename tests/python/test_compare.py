@@ -18,6 +18,7 @@ import compare
 import numpy as np
 import pandas as pd
 import pytest
+from comparison.jobs import Entry, Job
 from comparison.options import Option, parse_help
 from comparison.schedule import Busy, Journal, take
 from comparison.summary import ranking, rival
@@ -253,10 +254,12 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert line["difference"] == pytest.approx(expected.mean)
 
 
-def fake_group(role: str, validation: float, spent: float) -> list[SimpleNamespace]:
+def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
     """Two seeds of a run as `rival` sees them."""
+    job = Job(Path("run"), "run", "run", "stage2", tuple(options.items()))
     result = {"validation_accuracy": validation, "spent": spent}
-    return [SimpleNamespace(entry=SimpleNamespace(role=role, seed=seed), run=True, result=result) for seed in (1, 2)]
+    entries = [Entry(seed, role, "", "", (), job) for seed in (1, 2)]
+    return [SimpleNamespace(entry=entry, run=True, result=result) for entry in entries]
 
 
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
@@ -270,6 +273,9 @@ def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> N
         assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, None) == ("dear", "")
     assert rival(("even", ""), groups, ranked, "spent") == ("even", "")  # nothing as cheap is better
     assert rival(("free", ""), groups, [("even", ""), ("dear", "")], "spent") is None
+    biased = groups | {("soup", ""): fake_group("baseline", 0.99, 1, start="soup"),
+                       ("held out", ""): fake_group("baseline", 0.98, 1, train_on="validation")}  # fmt: skip
+    assert [name for name, _ in ranking(biased)] == ["dear", "even", "free", "soup", "held out"]
     frozen = [("free", ""), ("even", ""), ("dear", "")]  # of the selection: it stands, whatever came after
     assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
 
