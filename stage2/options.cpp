@@ -138,9 +138,7 @@ void add_method_options(OptionTable& table, Options& options) {
       "method",
       &options.method,
       "quasi-newton with a line search, psgd (SGD in the subspace), sgd (in all weights)",
-      {{"quasi-newton", MethodKind::quasi_newton},
-       {"psgd", MethodKind::psgd},
-       {"sgd", MethodKind::sgd}});
+      method_names());
   add_search_options(table, options);
   add_preset_choice(table,
                     "alpha_schedule",
@@ -204,7 +202,8 @@ Resolved resolve(Options& options) {
     if (wish) constant = *wish;
     wish = constant;
   };
-  Resolved resolved{.train = {.label = options.preset,
+  const bool own_method = !options.method || *options.method == chosen.method;
+  Resolved resolved{.train = {.label = own_method ? options.preset : name_of(*options.method),
                               .budget = options.budget,
                               .method = {.kind = chosen.method,
                                          .step = chosen.step,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedules/schedule.h"
@@ -34,6 +35,14 @@ enum class BasisKind { pca, span, random, shuffled, none };
 
 /// How a batch is spent (method.h).
 enum class MethodKind { quasi_newton, psgd, sgd };
+inline std::vector<std::pair<std::string, MethodKind>> method_names() {
+  return {{"quasi-newton", MethodKind::quasi_newton},
+          {"psgd", MethodKind::psgd},
+          {"sgd", MethodKind::sgd}};
+}
+inline std::string name_of(MethodKind kind) {
+  return method_names().at(static_cast<std::size_t>(kind)).first;
+}
 
 /// Averages of the iterates: uniform over the steps after `from`, or exponential.
 enum class AverageKind { none, uniform, ema };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import socket
 import subprocess
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE = 90  # seconds after which a test's ranks hang
+SMALL = ["--train_samples=3000", "--test_samples=301", "--global_batch_size=60", "--threads=1",
+         "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,19 @@ def run_ranks(program: Path, arguments: Sequence[object], ranks: int, patience: 
     """Starts and waits."""
     with started(program, arguments, ranks) as processes:
         return ended(processes, patience)
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """curve.csv without its times."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if k not in ("seconds", "data_wait_seconds")} for row in csv.DictReader(stream)]
+
+
+def refused(done: Ended, code: int, *texts: str) -> None:
+    """Every rank leaves with the code, rank 0 alone says why, in one line."""
+    assert done.codes == [code] * len(done.codes), done
+    lines = [text.splitlines() for text in done.errors]
+    assert len(lines[0]) == 1, done.errors
+    assert lines[1:] == [[]] * (len(lines) - 1), done.errors
+    for text in texts:
+        assert text in lines[0][0]

@@ -13,6 +13,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
 
+pytest_plugins = ["fake_comparison"]
+
 
 @pytest.fixture(scope="session")
 def binaries() -> Path:
@@ -100,3 +102,9 @@ def add_landscape(folder: Path, dimred: Path) -> None:
         stage1, matrix = next(folder.glob("seed_1/stage1-*/")), next(folder.glob("seed_1/*/pca_mat.npy"))
         words = ["--landscape", stage1, "--pca_mat", matrix, "--grid=5,5", "--samples=200", "--batchnorm=keep"]
         subprocess.run([dimred, "inspect", *words, "--output", folder / "landscape.csv", "--quiet"], check=True)
+
+
+@pytest.fixture(scope="session")
+def dimred(binaries: Path) -> Path:
+    """The command."""
+    return binaries / "dimred"

@@ -27,12 +27,6 @@ def start(tmp_path_factory, execute) -> Path:
     return run
 
 
-@pytest.fixture(scope="module")
-def dimred(binaries: Path) -> Path:
-    """The command."""
-    return binaries / "dimred"
-
-
 def rows(run: Path) -> list[dict[str, str]]:
     """curve.csv without its times."""
     with (run / "curve.csv").open(newline="") as stream:
@@ -48,6 +42,14 @@ def weights(file: Path) -> np.ndarray:
 def spent(row: dict[str, str]) -> float:
     """In epochs of plain SGD."""
     return (int(row["forward_passes"]) + 2 * int(row["backward_passes"])) / (3 * STEPS)
+
+
+def test_curves_name_another_method_than_the_presets(start: Path, tmp_path: Path, execute) -> None:
+    options = [*COMMON, "--epochs=0", "--checkpoint", start]
+    execute("dimred", "stage2", *options, "--method=psgd", "--output", tmp_path / "psgd")
+    execute("dimred", "stage2", *options, "--method=quasi-newton", "--output", tmp_path / "robust")
+    assert {row["method"] for row in rows(tmp_path / "psgd")} == {"psgd"}
+    assert {row["method"] for row in rows(tmp_path / "robust")} == {"robust"}
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -1,0 +1,179 @@
+"""Several ranks that are stopped, killed, restarted by a launcher, or do not fit together: all end alike, and say why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ranks import PATIENCE, SMALL, ended, refused, rows, run_ranks, started
+
+LONG = ["stage1", *SMALL, "--epochs=1000"]
+
+
+def wait_for_training(run: Path, processes: list[subprocess.Popen]) -> None:
+    """Until a first epoch is in the curve."""
+    deadline = time.monotonic() + PATIENCE
+    while not (run / "curve.csv").exists() or len(rows(run)) < 1:
+        assert time.monotonic() < deadline
+        assert all(process.poll() is None for process in processes), ended(processes)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGUSR1, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp_path: Path, dimred: Path) -> None:
+    run = tmp_path / "run"
+    with started(dimred, [*LONG, "--output", run], 3) as processes:
+        wait_for_training(run, processes)
+        processes[1].send_signal(stop)
+        done = ended(processes)
+    assert done.codes == [code] * 3, done.errors
+    assert "stopped by a signal" in done.output[0]
+    step = sorted((run / "checkpoints").iterdir())[-1].name
+    before = rows(run)
+    done = run_ranks(dimred, ["stage1", *SMALL, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], 2)
+    assert done.codes == [0, 0], done.errors
+    assert f"step {int(step.split('_')[1])} of" in done.output[0]
+    assert rows(run)[: len(before)] == before
+
+
+def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None:
+    """The first would wait for the end of a step of many seconds."""
+    run = tmp_path / "run"
+    slow = ["stage1", "--model=resnet56", "--batch_size=4000", "--train_samples=4000", "--test_samples=100", "--threads=1"]
+    with started(dimred, [*slow, "--output", run], 1) as (process,):
+        while not (run / "curve.csv").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.8)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=1) == 130
+    assert not (run / "checkpoints").exists()
+
+
+def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
+    """By their own variables alone; the two ranks share a machine."""
+    for launcher, variables in {
+        "mpirun": ["OMPI_COMM_WORLD_RANK={}", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK={}",
+                   "OMPI_COMM_WORLD_LOCAL_SIZE=2", f"PMIX_NAMESPACE={os.getpid()}"],
+        "srun": ["SLURM_PROCID={}", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID={}", f"SLURM_JOB_ID={os.getpid()}",
+                 "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"],
+    }.items():  # fmt: skip
+        command = [dimred, "stage1", *SMALL, "--epochs=1", "--output", tmp_path / launcher]
+        processes = [
+            subprocess.Popen(["env", *(v.format(rank) for v in variables), *map(str, command)], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for rank in range(2)
+        ]  # fmt: skip
+        assert ended(processes).codes == [0, 0]
+        assert '"ranks": 2' in (tmp_path / launcher / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize(("stop", "dead"), [(signal.SIGKILL, 2), (signal.SIGSTOP, 0)])
+def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path: Path, dimred: Path) -> None:
+    run = tmp_path / "run"
+    with started(dimred, [*LONG, "--output", run], 3) as processes:
+        wait_for_training(run, processes)
+        processes[dead].send_signal(stop)
+        since = time.monotonic()
+        others = ended([process for rank, process in enumerate(processes) if rank != dead])
+        assert time.monotonic() - since < 10
+    assert others.codes == [1, 1]
+    said = [line for text in others.errors for line in text.splitlines()]
+    assert len(said) == 1, said
+    assert said[0].startswith(f"dimred stage1: error: rank {dead} "), said
+
+
+def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -> None:
+    """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
+               "--max-restarts=1", str(dimred), "stage1", *SMALL, "--epochs=8", "--output", str(run)]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
+        wait_for_training(run, [torchrun])
+        victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
+        os.kill(int(victim.stdout), signal.SIGKILL)
+        output, errors = torchrun.communicate(timeout=PATIENCE)
+    assert torchrun.returncode == 0, errors
+    assert "continuing at epoch" in output
+    assert len(rows(run)) == 8
+
+
+def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
+    """A rank that saved and left with 143 is a failure to torchrun; what it starts anew must not train."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
+               "--max-restarts=3", str(dimred), *LONG, "--output", str(run)]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
+        wait_for_training(run, [torchrun])
+        victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
+        os.kill(int(victim.stdout), signal.SIGTERM)
+        output, _ = torchrun.communicate(timeout=PATIENCE)
+    assert torchrun.returncode != 0
+    assert "stopped by a signal before this restart" in output
+    epochs = len(rows(run))
+    done = run_ranks(dimred, ["stage1", *SMALL, f"--epochs={epochs + 1}", "--total_epochs=1000", "--output", run], 2)
+    assert done.codes == [0, 0], done.errors  # a start of its own goes on
+    assert len(rows(run)) == epochs + 1
+
+
+def test_a_world_that_does_not_fit_the_batch(tmp_path: Path, dimred: Path) -> None:
+    done = run_ranks(dimred, ["stage1", "--global_batch_size=64", "--output", tmp_path / "run"], 3)
+    refused(done, 2, "global_batch_size needs a multiple of the 3 ranks, received 64")
+    done = run_ranks(dimred, ["stage1", "--global_batch_size=64", "--batch_size=30", "--output", tmp_path / "run"], 2)
+    refused(done, 2, "batch_size x ranks = 60, received 64")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("first", "second"), [("seed=1", "seed=2"), ("model=convnet", "model=resnet20"),
+                                               ("momentum=0.9", "momentum=0.8")])  # fmt: skip
+def test_ranks_that_disagree(first: str, second: str, tmp_path: Path, dimred: Path) -> None:
+    common = ["stage1", *SMALL, "--output", tmp_path / "run"]
+    done = run_ranks(dimred, [[*common, f"--{first}"], [*common, f"--{second}"]], 2)
+    key, value = first.split("=")
+    refused(done, 2, f"ranks disagree in {key}: rank 0 has ", "rank 1 has ", value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_alone_with_bad_arguments_is_heard(tmp_path: Path, dimred: Path) -> None:
+    common = ["stage1", *SMALL, "--output", tmp_path / "run"]
+    done = run_ranks(dimred, [common, [*common, "--momentom=0.8"]], 2)
+    assert done.codes == [1, 2]
+    assert "rank 1: " in done.errors[0]
+    assert "did you mean --momentum?" in done.errors[0]
+    assert done.errors[1] == ""
+
+
+def test_a_port_in_use(tmp_path: Path, dimred: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        arguments = ["stage1", *SMALL, "--output", tmp_path / "run", "--rendezvous_timeout=3"]
+        with started(dimred, arguments, 2, port) as processes:
+            done = ended(processes)
+    assert all(code == 1 for code in done.codes)
+    assert done.errors[0].count("\n") == 1
+    assert f"127.0.0.1:{port}: the port is in use" in done.errors[0]
+
+
+def test_a_rank_that_never_comes(tmp_path: Path, dimred: Path) -> None:
+    arguments = ["stage1", *SMALL, "--output", tmp_path / "run", "--rendezvous_timeout=2"]
+    with started(dimred, arguments, 2, WORLD_SIZE="3") as processes:
+        done = ended(processes)
+    refused(done, 1, "of 3 ranks these have not come", "within 2 s: 2")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_of_rank_0_alone_ends_all(tmp_path: Path, dimred: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    done = run_ranks(dimred, ["stage1", *SMALL, "--output", tmp_path / "run"], 3)
+    refused(done, 2, "holds files that are not a run of ours")
