@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
+from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
@@ -48,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    print(text_table(summary_header(runs), summary_rows(runs)))
+    few = shown(runs)
+    print(text_table(summary_header(few), summary_rows(few)))
+    if len(few) < len(runs):
+        print(f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)")
     for sentence in comparison(runs):
         print(sentence)
     temporary = options.output.with_suffix(".tmp")

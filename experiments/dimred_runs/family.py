@@ -29,7 +29,8 @@ def adopt(run: Run, parent: Run) -> None:
     if run.stage == "stage2":  # counts from its own start, with a row of epoch 0
         run.start_epoch = float(parent.curve["epoch"].max())
         run.curve["epoch"] += run.start_epoch
-        if run.config.get("train_on") == "validation":  # `spent` is in epochs of the whole training set
+        # `spent` is in epochs of the whole training set; a soup alone has passes and no step.
+        if run.config.get("train_on") == "validation" or math.isnan(run.steps_per_epoch):
             batches = [float(r.manifest.get("global_batch_size", math.nan)) for r in (parent, run)]
             run.steps_per_epoch = parent.steps_per_epoch * batches[0] / batches[1]
         return

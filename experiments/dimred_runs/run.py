@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,10 @@ class Run:
     def result(self) -> pd.Series:
         """What the run came to: of its last epoch the row of the average when it averages, else of the
         recalibrated weights when there is one, else of the raw ones."""
+        return self._result
+
+    @cached_property
+    def _result(self) -> pd.Series:
         last = self.curve[self.curve["epoch"] == self.curve["epoch"].max()]
         averages = self.config.get("average", "none") != "none"
         for kinds in ([AVERAGES] if averages else []) + [("recalibrated",), ("raw",)]:

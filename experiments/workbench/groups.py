@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 
 from dimred_runs import Run
 
@@ -12,6 +16,7 @@ PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_
           "quiet", "seed", "split_seed", "label_noise_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
           "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
           "tensorboard_steps")  # fmt: skip
+MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 
 
 def settings(run: Run) -> dict[str, object]:
@@ -28,16 +33,13 @@ def seed_of(run: Run) -> int:
 
 def members_by_settings(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs of equal settings and equal starts, one of each seed."""
-    found: list[tuple[tuple[object, ...], list[Run]]] = []
+    found: dict[tuple[str, int], list[Run]] = {}
+    copies: Counter[tuple[str, int]] = Counter()
     for run in runs:
-        key = (settings(run), settings(run.parent) if run.parent is not None else {})
-        for other, members in found:
-            if other == key and seed_of(run) not in map(seed_of, members):
-                members.append(run)
-                break
-        else:
-            found.append((key, [run]))
-    return [members for _, members in found]
+        key = json.dumps([settings(run), settings(run.parent) if run.parent is not None else {}], default=str)
+        copies[key, seed_of(run)] += 1
+        found.setdefault((key, copies[key, seed_of(run)]), []).append(run)
+    return list(found.values())
 
 
 def short_name(run: Run) -> str:
@@ -47,8 +49,8 @@ def short_name(run: Run) -> str:
 
 def told_apart(run: Run, others: Sequence[Run]) -> str:
     """The settings in which a run differs from others of its name: ` budget=1`."""
-    own = settings(run)
-    keys = [key for key in own if any(settings(other).get(key) != own[key] for other in others)]
+    own, theirs = settings(run), [settings(other) for other in others]
+    keys = [key for key in own if any(other.get(key) != own[key] for other in theirs)]
     return "".join(f" {key}={own[key]}" for key in keys[:3])
 
 
@@ -66,6 +68,24 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
             name, number = f"{base} {number}", number + 1
         named[name] = members
     return named
+
+
+def preference(members: Sequence[Run]) -> tuple[int, float]:
+    """For choosing among groups: more seeds first, so that a lucky few do not win; then the mean validation
+    accuracy."""
+    mean = fmean(float(run.result()["validation_accuracy"]) for run in members)
+    return len(members), -math.inf if math.isnan(mean) else mean
+
+
+def shown(runs: Sequence[Run]) -> list[Run]:
+    """Those that are drawn and listed one by one: all of a few; of more than MOST_RUNS the first seed's of stage 1
+    and of the groups that validation prefers."""
+    if len(runs) <= MOST_RUNS:
+        return list(runs)
+    first = [members[0] for members in members_by_settings(runs) if members[0].kind == "stage 1"]
+    others = [members for members in members_by_settings(runs) if members[0].kind != "stage 1"]
+    best = sorted(others, key=preference, reverse=True)[:MOST_GROUPS]
+    return [*first[:MOST_GROUPS], *(members[0] for members in best)]
 
 
 def group_names(runs: Sequence[Run]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from dimred_runs import Run
 
 from . import charts
-from .groups import groups
+from .groups import groups, shown
 from .ranks import ranks_section
 from .subspace import subspace_parts
 from .summary import comparison, summary_header, summary_rows
@@ -149,24 +149,34 @@ def telemetry_section(runs: Sequence[Run]) -> str:
     return "\n".join(parts)
 
 
+def not_shown(runs: Sequence[Run], few: Sequence[Run]) -> str:
+    """A sentence where some are left out."""
+    if len(few) == len(runs):
+        return ""
+    return (f"<p class='quiet'>{len(few)} of {len(runs)} runs, the first seed's of stage 1 and of the groups that "
+            "validation prefers, are listed and drawn one by one; the tables over seeds and of costs hold all.</p>")  # fmt: skip
+
+
 def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.ndarray | None = None) -> str:
     """The whole document."""
     lead = "".join(f'<p class="lead">{escape(line)}</p>' for line in comparison(runs))
+    few = shown(runs)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{escape(title)}</title><style>{STYLE.read_text()}</style></head><body><main>
 <h1>{escape(title)}</h1>
 {lead}
 <h2>Runs</h2>
-{html_table(runs)}
+{not_shown(runs, few)}
+{html_table(few)}
 {uncertainty_section(runs)}
 {ranks_section(runs, legend)}
-{curves_section(runs)}
+{curves_section(few)}
 {subspace_section(pca, gram)}
-{telemetry_section(runs)}
+{telemetry_section(few)}
 {costs_section(runs)}
-{differences_section(runs)}
+{differences_section(few)}
 <h2>Where this comes from</h2>
-{"".join(provenance(run) for run in runs)}
+{"".join(provenance(run) for run in few)}
 </main></body></html>
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 from dimred_runs import Run
 
-from .groups import groups
+from .groups import groups, preference
 from .tables import is_baseline, uncertainty
 
 MOST_SENTENCES = 4
@@ -66,8 +66,7 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
         if members[0].kind == "stage 2" and not is_baseline(members[0]):
             cells = dict(zip(header[:4], row[:4], strict=True))
             sentence = f"{cells['group']} ends at {cells['test % (mean ± sd)']} % over {cells['seeds']} seeds"
-            validation = -1.0 if cells["validation %"] == "–" else float(cells["validation %"])
-            found.append((validation, f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best
+            found.append((preference(members), f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best
                           else f"{sentence}."))  # fmt: skip
     sentences = [sentence for _, sentence in found]
     if len(found) > MOST_SENTENCES:

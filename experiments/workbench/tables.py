@@ -9,7 +9,7 @@ from statistics import fmean
 
 from dimred_runs import Run, holm, mean_interval, paired_difference
 
-from .groups import groups, seed_of, settings
+from .groups import groups, preference, seed_of, settings
 
 Table = tuple[list[str], list[list[str]]]  # header, rows
 
@@ -37,15 +37,17 @@ def is_baseline(run: Run) -> bool:
     return run.kind in ("continued", "annealed") or (run.stage == "stage2" and run.config.get("method") == "sgd")
 
 
+def saw_validation(run: Run) -> bool:
+    """Whether its weights depend on the validation set, which then flatters it."""
+    return run.config.get("start") == "soup" or run.config.get("train_on") == "validation"
+
+
 def best_baseline(found: dict[str, list[Run]]) -> str | None:
-    """Of the baselines, the group of highest mean validation accuracy; None without a validation set: the
-    test set must not choose."""
-    means = {}
-    for name, members in found.items():
-        values = list(accuracies(members, "validation_accuracy").values())
-        if is_baseline(members[0]) and not math.isnan(fmean(values)):
-            means[name] = fmean(values)
-    return max(means, key=means.__getitem__, default=None)
+    """Of the baselines, the group that validation prefers, one that has seen the validation set only where there
+    is no other; None without a validation set: the test set must not choose."""
+    known = {name: members for name, members in found.items()
+             if is_baseline(members[0]) and not math.isinf(preference(members)[1])}  # fmt: skip
+    return max(known, key=lambda name: (not saw_validation(known[name][0]), preference(known[name])), default=None)
 
 
 def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:

@@ -202,6 +202,14 @@ def test_half_a_validation_set_is_no_epoch_of_the_training_set(tmp_path: Path) -
     assert read_runs([one, two])[1].costs()["spent"] == pytest.approx(10 / 200)
 
 
+def test_a_soup_has_passes_without_a_step(tmp_path: Path) -> None:
+    """30 batches of 200 images, where an epoch of stage 1 is 10 of 100: 2 forward epochs of 5 batches x 3."""
+    one = write_run(tmp_path / "one", [row(3, 0.8, step=30)], global_batch_size=100)
+    soup = [row(0, 0.8, weights="mean", stage="stage2", step=0, forward_passes=30, backward_passes=0)]
+    two = write_run(tmp_path / "two", soup, f'checkpoint = "{one}"\nstart = "soup"\n', global_batch_size=200)
+    assert read_runs([one, two])[1].costs()["spent"] == 2
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / seed / "stage1", [row(1, 0.5)]) for seed in ("seed_1", "seed_2")]
     assert [run.name for run in read_runs(folders)] == ["seed_1/stage1", "seed_2/stage1"]

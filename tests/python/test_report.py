@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -16,6 +17,7 @@ from workbench.page import page
 from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison
+from workbench.tables import best_baseline
 
 
 def marked(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:
@@ -126,6 +128,37 @@ def test_groups_are_named_by_what_differs(tmp_path: Path) -> None:
         "robust budget=1": [1, 2],
         "robust budget=2": [1, 2],
     }
+
+
+def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Path, capsys) -> None:
+    """15 groups of three seeds, and one of a single lucky seed."""
+    folders = []
+    for seed, group in itertools.product((1, 2, 3), range(16)):
+        if group == 15 and seed > 1:
+            continue
+        accuracy = {"stage": "stage2", "method": "robust", "validation_accuracy": 0.5 + 0.01 * group}
+        folders.append(write_run(tmp_path / f"seed_{seed}" / f"g{group}", [row(1, 0.6, **accuracy)],
+                                 f"alpha = {group}\n", seed=seed))  # fmt: skip
+    assert report.main([*map(str, folders), "--output", str(tmp_path / "report.html")]) == 0
+    said, html = capsys.readouterr().out, (tmp_path / "report.html").read_text()
+    listed = [line.split()[0].rpartition("/")[2] for line in said.splitlines() if line.startswith("seed_")]
+    assert listed == [f"g{group}" for group in range(14, 2, -1)]
+    assert "(12 of 46 runs" in said
+    assert "12 of 46 runs" in html
+    assert "validation prefers this one: g14 " in said
+    assert all(f">g{group}</td>" in html for group in range(16))  # the tables over seeds hold all
+
+
+def test_what_has_seen_the_validation_set_is_no_best_baseline(tmp_path: Path) -> None:
+    runs = []
+    for name, validation, config in (("sgd", 0.90, ""), ("better", 0.91, "alpha = 2\n"),
+                                     ("soup", 0.95, 'start = "soup"\n'),
+                                     ("held_out", 0.96, 'train_on = "validation"\n')):  # fmt: skip
+        told = {"stage": "stage2", "method": "sgd", "validation_accuracy": validation}
+        runs.append(write_run(tmp_path / name, [row(1, 0.6, **told)], 'method = "sgd"\n' + config))
+    found = groups_of(read_runs(runs))
+    assert best_baseline(found) == "better"
+    assert best_baseline({name: found[name] for name in ("soup", "held_out")}) == "held_out"
 
 
 def test_ticks_are_round_and_inside() -> None:
