@@ -13,7 +13,7 @@ from dimred_runs import flatten
 from .options import RELATIVE, ConfigError, Option, line_of, nearest
 
 ROLES = ("method", "baseline", "control")
-TOP = ("title", "selection_seeds", "confirmation_seeds", "stage1", "matrices", "methods", "axes")
+TOP = ("title", "question", "selection_seeds", "confirmation_seeds", "stage1", "matrices", "methods", "axes")
 AXES = ("stage1", "matrices", "methods")
 OURS = ("output", "quiet", "threads", "checkpoint", "resume_from", "pca_mat", "snapshots", "overwrite", "gram")
 EXTRA = ("role", "command", "matrix", "config")  # of a method; all else are options of its command

@@ -124,7 +124,7 @@ def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str
             lines.append(dict(condition) | {
                 "role": role, "method": method, "variant": variant,
                 "chosen": chosen[method] == variant, "baseline": (method, variant) == best,
-                "against": " ".join(best).strip() if best else None,
+                "against": " ".join(best).strip() if best else "",
                 **summary_line(group, against, cost),
             })  # fmt: skip
     columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",

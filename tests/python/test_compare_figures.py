@@ -1,0 +1,127 @@
+"""experiments/compare.py: its tables, recomputed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import record
+from comparison.jobs import Entry, Job
+from comparison.summary import ranking, rival, shown, summarise
+from dimred_runs import holm, paired_difference
+from fake_comparison import results
+
+COUNTED = [c for c in ("forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy")]
+
+
+def test_figures_are_those_of_the_runs(whole: Path) -> None:
+    table, summary = results(whole), pd.read_csv(whole / "out/summary.csv")
+    ends = summary[summary["compared_at"] == "all baselines"]
+    means = table[table["role"] == "baseline"].groupby("method")["validation_accuracy"].mean()
+    assert ends[ends["baseline"]]["method"].tolist() == [means.idxmax()] * 2  # in each condition
+    alphas = table[table["method"] == "robust"].groupby("variant")["validation_accuracy"].mean()
+    assert set(ends[(ends["method"] == "robust") & ends["chosen"]]["variant"]) == {alphas.idxmax()}
+
+    def accuracies(method: str, variant: str | float, components: float) -> np.ndarray:
+        line = table[
+            (table["method"] == method) & (table["variant"].isna() if variant == "" else table["variant"] == variant)
+        ]
+        axis = line["matrices.components"]
+        return line[axis.isna() | (axis == components)].sort_values("seed")["test_accuracy"].to_numpy()
+
+    line = ends[
+        (ends["method"] == "robust") & (ends["variant"] == "alpha=0.2") & (ends["matrices.components"] == 8)
+    ].iloc[0]
+    mine, theirs = accuracies("robust", "alpha=0.2", 8), accuracies(means.idxmax(), "", 8)
+    expected = paired_difference(mine, theirs)
+    assert (line["n"], line["pairs"], line["missing"]) == (3, 3, 0)
+    assert line["test_accuracy"] == pytest.approx(mine.mean())
+    assert line["sd"] == pytest.approx(mine.std(ddof=1))
+    # The fake's differences are the same for every seed up to rounding: no spread, no test.
+    assert line["difference"] == pytest.approx(expected.mean)
+
+
+def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
+    """Two seeds of a run as `rival` sees them."""
+    job = Job(Path("run"), "run", "run", "stage2", tuple(options.items()))
+    result = {"validation_accuracy": validation, "test_accuracy": validation, "spent": spent}
+    name = "sgd" if role == "baseline" else "robust"
+    entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
+    return [SimpleNamespace(entry=entry, run=True, result=result, axes={}) for entry in entries]
+
+
+def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
+    groups = {("free", ""): fake_group("baseline", 0.90, 0), ("dear", ""): fake_group("baseline", 0.95, 3),
+              ("even", ""): fake_group("baseline", 0.92, 1)}  # fmt: skip
+    ranked = ranking(groups)
+    assert [name for name, _ in ranked] == ["dear", "even", "free"]
+    for spent, expected in {2: "even", 1: "even", 0.99: "even", 0.97: "free", 2.99: "dear"}.items():
+        key = ("robust", str(spent))
+        assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, "spent") == (expected, "")
+        assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, None) == ("dear", "")
+    assert rival(("even", ""), groups, ranked, "spent") == ("even", "")  # nothing as cheap is better
+    assert rival(("free", ""), groups, [("even", ""), ("dear", "")], "spent") is None
+    biased = groups | {("soup", ""): fake_group("baseline", 0.99, 1, start="soup"),
+                       ("held out", ""): fake_group("baseline", 0.98, 1, train_on="validation")}  # fmt: skip
+    assert [name for name, _ in ranking(biased)] == ["dear", "even", "free", "soup", "held out"]
+    frozen = [("free", ""), ("even", ""), ("dear", "")]  # of the selection: it stands, whatever came after
+    assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
+
+
+def test_what_is_cheaper_than_all_baselines_stands_alone() -> None:
+    outcomes = [*fake_group("baseline", 0.9, 3), *fake_group("method", 0.99, 1)]
+    table = summarise(outcomes, {}, "spent").set_index("role")
+    assert table["against"].to_dict() == {"baseline": "sgd", "method": ""}
+    assert table["difference"].isna().all()
+    assert shown(table.reset_index(), [], "spent").splitlines()[-1].endswith("–")
+
+
+def test_no_more_passes_leave_out_what_cost_more(whole: Path) -> None:
+    """The fake's stage 2 spends 4/3 epochs an epoch, stage 1 continued one."""
+    summary = pd.read_csv(whole / "out/summary.csv")
+    passes = summary[summary["compared_at"] == "no more passes"].set_index("method")
+    assert passes.loc["random", "cost"].tolist() == pytest.approx([8 / 3] * 2)
+    assert passes.loc["annealed", "cost"].tolist() == pytest.approx([2] * 2)
+    best = summary[(summary["compared_at"] == "all baselines") & summary["baseline"]]["method"].iloc[0]
+    assert passes.loc["random", "against"].tolist() == [best] * 2
+    assert passes.loc["random", "pairs"].tolist() == [3] * 2
+
+
+def test_a_real_comparison_is_read_whole(small_comparison: Path) -> None:
+    """A handful of real runs: every cost is there, Holm's correction is over all tests of a table."""
+    table = pd.read_csv(small_comparison / "results.csv")
+    assert set(table["outcome"]) == {"finished"}
+    assert table[COUNTED].notna().all(axis=None)
+    robust = table[table["method"] == "robust"]
+    assert (robust["basis_bytes_read"] > 0).all()
+    assert (robust["matrix_seconds"] > 0).all()
+    assert (table["seconds"] > 0).all()
+    summary = pd.read_csv(small_comparison / "summary.csv")
+    for _, tests in summary.groupby(["phase", "compared_at"]):
+        assert tests["p_holm"].to_numpy() == pytest.approx(holm(tests["p"]), nan_ok=True)
+
+
+def test_a_test_that_stands_in_two_conditions_counts_once(whole: Path) -> None:
+    """The annealed runs do not depend on the number of components, the others do."""
+    summary = pd.read_csv(whole / "out/summary.csv")
+    tests = summary[summary["compared_at"] == "no more seconds"]  # seconds alone differ by seed in the fake
+    unique = tests.drop_duplicates([c for c in tests if c != "matrices.components"])
+    assert len(unique) < len(tests)
+    assert unique["p_holm"].to_numpy() == pytest.approx(holm(unique["p"]), nan_ok=True)
+
+
+def test_a_record_says_what_was_found_where_and_with_what(whole: Path, tmp_path: Path) -> None:
+    assert record.main([str(whole / "out"), "--output", str(tmp_path / "deep" / "record.md")]) == 0
+    page = (tmp_path / "deep" / "record.md").read_text()
+    table = re.search(r"## Selection: against the best of all baselines\n\n```\n(.*?)\n```", page, re.DOTALL)[1]
+    assert table in (whole / "out/summary.txt").read_text()
+    assert "27 runs of 27 finished" in page
+    assert "## What failed\n\nNone." in page
+    assert (whole / "comparison.toml").read_text().strip() in page
+    assert str(whole) not in page
+    assert record.main([str(tmp_path), "--output", str(tmp_path / "x")]) == 1
+    assert not (tmp_path / "x").exists()
