@@ -2,47 +2,12 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "schedules/options.h"
 #include "stage1/train.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
-
-void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& options) {
-  table.group("Schedule");
-  table.add_choice("schedule",
-                   &options.kind,
-                   "shape of the learning rate after the warm-up",
-                   schedules::schedule_kinds());
-  table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
-  table.add("warmup_epochs",
-            &options.warmup_epochs,
-            "linear warm-up from start_learning_rate",
-            at_least(0));
-  table.add(
-      "start_learning_rate", &options.start_learning_rate, "where the warm-up starts", at_least(0));
-  table.add(
-      "end_learning_rate", &options.end_learning_rate, "at the end of the schedule", at_least(0));
-  table.add("total_epochs",
-            &options.total_epochs,
-            "length of the schedule, may exceed the epochs trained; 0: epochs",
-            at_least(0));
-  table.add("power", &options.power, "of the polynomial schedule", positive());
-  table.add("factor",
-            &options.factor,
-            "of the step schedule at each milestone",
-            {.low = 0, .high = 1, .low_open = true});
-  table.add(
-      "milestones", &options.milestones, "epochs of the step schedule, ascending", at_least(0));
-  table.add("anneal_from_epoch",
-            &options.anneal_from_epoch,
-            "from here the rate goes linearly to 0 at anneal_to_epoch; -1: off",
-            at_least(-1));
-  table.add("anneal_to_epoch",
-            &options.anneal_to_epoch,
-            "where the annealed rate reaches 0; -1: the last epoch",
-            at_least(-1));
-}
 
 void add_sgd_options(OptionTable& table, optimizers::SgdOptions& options) {
   table.group("Optimizer");
@@ -97,6 +62,7 @@ training::RunConfig resolve(const training::CommonOptions& common,
                             const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
+  schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
@@ -116,7 +82,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common.loss);
-  add_schedule_options(table, options.schedule);
+  schedules::add_options(table, options.schedule);
   add_sgd_options(table, options.sgd);
   add_save_options(table, options);
   add_bucket_options(table, options.buckets);
