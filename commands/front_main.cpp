@@ -1,5 +1,6 @@
 
 #include "commands/front.h"
+#include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/pca_command.h"
 #include "commands/run.h"
@@ -23,6 +24,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
   } else if (name == "pca" && dimred::launch::discover().size == 1) {
     return pca_command(rest);
+  } else if (name == "import") {
+    return import_command(rest);
   } else if (name == "inspect" && !needs_network(rest)) {
     return inspect_command(rest);
   } else {

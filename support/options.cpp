@@ -262,7 +262,11 @@ void OptionTable::apply(const ConfigEntry& entry) {
 }
 
 void OptionTable::read_file(const std::filesystem::path& file) {
-  for (const auto& entry : read_config_file(file)) apply(entry);
+  read_entries(read_config_file(file));
+}
+
+void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
+  for (const auto& entry : entries) apply(entry);
 }
 
 std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
