@@ -1,23 +1,15 @@
+#include "commands/foreign_options.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "optimizers/options.h"
 #include "schedules/options.h"
 #include "stage1/train.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
-
-void add_sgd_options(OptionTable& table, optimizers::SgdOptions& options) {
-  table.group("Optimizer");
-  table.add("momentum", &options.momentum, "of SGD", {.low = 0, .high = 1, .high_open = true});
-  table.add("weight_decay",
-            &options.weight_decay,
-            "L2, not applied to biases and BatchNorm",
-            at_least(0));
-  table.add("nesterov", &options.nesterov, "Nesterov's form of the momentum");
-}
 
 void add_save_options(OptionTable& table, stage1::Options& options) {
   auto& saves = options.saves;
@@ -40,6 +32,28 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table.add("resume_from",
             &options.resume_from,
             "continue another run (its folder or a state) in this run's folder");
+}
+
+void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
+  table.group("Control");
+  table.add("stop_at_step",
+            &options.stop_at_step,
+            "ends the run after so many steps; 0: by epochs alone",
+            at_least(0));
+  table.add("log_loss_every_n_iters",
+            &options.log_loss_every_n_iters,
+            "steps between two lines of loss, accuracy, rate and samples/s; 0: none",
+            at_least(0));
+  table.add("early_stopping_patience",
+            &options.early_stopping_patience,
+            "epochs without a better validation accuracy that end the run; 0: off",
+            at_least(0));
+  table.add("early_stopping_min_delta",
+            &options.early_stopping_min_delta,
+            "by how much an accuracy is better",
+            at_least(0));
+  table.add(
+      "keep_best", &options.keep_best, "keep the weights of the best validation accuracy in best/");
 }
 
 void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
@@ -83,14 +97,19 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common.loss);
   schedules::add_options(table, options.schedule);
-  add_sgd_options(table, options.sgd);
+  optimizers::add_options(table, options.optimizer);
   add_save_options(table, options);
+  add_control_options(table, options.control);
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
+  auto flags = arguments;
+  const auto fastnn = take_file(flags, "--fastnn");
+  if (const auto help = table.parse(flags)) {
+    print(*help + foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file"));
     return exit_success;
   }
+  std::vector<std::string> remarks;
+  if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);
@@ -106,6 +125,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
+    for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
     return train_run(ranks, setup, folder, "stage1", console, [&] {
       training::catch_stop_signals();
