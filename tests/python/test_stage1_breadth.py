@@ -11,16 +11,16 @@ from test_runs import newest_state, rows
 
 BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2"]
 
-# A rate at which ten steps of 64 images already show in the loss (chance: 2.30).
+# A rate at which ten steps of 32 images already show in the loss (chance: 2.30).
 OPTIMIZERS = {
     "sgd": ["--learning_rate=0.05"],
     "nesterov": ["--learning_rate=0.02"],
     "adam": ["--learning_rate=0.002", "--opt_epsilon=1e-8"],
     "adamweightdecay": ["--learning_rate=0.002", "--opt_epsilon=1e-6", "--weight_decay=0.01"],
     "adagrad": ["--learning_rate=0.02"],
-    "adadelta": ["--learning_rate=1", "--opt_epsilon=1e-4"],
-    "rmsprop": ["--learning_rate=0.001", "--opt_epsilon=1e-4", "--max_gradient_norm=5"],
-    "ftrl": ["--learning_rate=0.05"],
+    "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4"],
+    "rmsprop": ["--learning_rate=0.01", "--opt_epsilon=1e-4", "--max_gradient_norm=5"],
+    "ftrl": ["--learning_rate=0.01", "--ftrl_initial_accumulator_value=1e-12"],
     "lars": ["--learning_rate=0.5", "--lars_coefficient=0.02", "--gradient_centralization"],
 }
 
@@ -48,7 +48,7 @@ def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails)
 
 def test_patience_ends_a_run_and_the_best_weights_stay(tmp_path: Path, execute) -> None:
     run = tmp_path / "run"
-    options = [*BASE, "--epochs=9", "--total_epochs=9", "--validation_fraction=0.25", "--keep_best"]
+    options = [*BASE[:-1], "--epochs=9", "--validation_fraction=0.25", "--keep_best"]
     options += ["--early_stopping_patience=2", "--early_stopping_min_delta=0.9"]  # nothing is so much better
     said = execute("dimred", "stage1", *options, "--output", run)
     assert "early stopping: no better validation accuracy in 2 epochs" in said
