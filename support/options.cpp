@@ -265,10 +265,6 @@ void OptionTable::read_file(const std::filesystem::path& file) {
   read_entries(read_config_file(file));
 }
 
-void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
-  for (const auto& entry : entries) apply(entry);
-}
-
 std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
                                                  const std::vector<std::string>& groups) {
   std::vector<std::string> overridden;

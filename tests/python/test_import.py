@@ -36,7 +36,7 @@ max_gradient_norm=5.0
 """
 
 
-def test_every_line_of_the_seeds_example_is_answered(tmp_path: Path, execute, fails, binaries) -> None:
+def test_every_line_of_the_seeds_example_is_answered(tmp_path: Path, fails) -> None:
     file = tmp_path / "hyper.txt"
     file.write_text(EXAMPLE)
     error = fails(2, "import", file)
