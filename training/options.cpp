@@ -35,11 +35,11 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             at_least(0));
   table.add("train_samples",
             &options.train_samples,
-            "use only the first so many training samples, 0: all",
+            "use only so many training samples, evenly spread over the set, 0: all",
             at_least(0));
   table.add("test_samples",
             &options.test_samples,
-            "use only the first so many test samples, 0: all",
+            "use only so many test samples, likewise, 0: all",
             at_least(0));
   table.add(
       "pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));

@@ -18,7 +18,7 @@ struct DataOptions {
   std::optional<std::int64_t> split_seed;  // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
   std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
-  std::int64_t train_samples = 0;                // 0: all; else the first so many, for quick tries
+  std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                 // likewise
   std::int64_t pad = 0;                          // pad-crop augmentation, pixels
   bool flip = false;                             // random horizontal flip

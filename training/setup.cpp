@@ -4,8 +4,6 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
-#include <numeric>
-
 #include "data/idx.h"
 #include "data/label_noise.h"
 #include "data/statistics.h"
@@ -18,8 +16,9 @@
 namespace dimred::training {
 namespace {
 
-std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole,
-                                                   std::int64_t count) {
+// Evenly spread over the whole: a data set may lie in the order of its classes.
+std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
+                                                  std::int64_t count) {
   if (count == 0) return whole;
   require(count <= whole->size(),
           "training::data",
@@ -28,7 +27,8 @@ std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::D
           " samples, received ",
           count);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
+  for (std::int64_t i = 0; i < count; ++i)
+    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
   return data::subset(std::move(whole), std::move(indices));
 }
 
@@ -38,10 +38,10 @@ void load_data(Setup& setup, const DataOptions& options) {
     return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
   };
   setup.train = data::with_label_noise(
-      first_samples(data::open_idx(folder, /*train=*/true), options.train_samples),
+      some_samples(data::open_idx(folder, /*train=*/true), options.train_samples),
       options.label_noise,
       seed_of(options.label_noise_seed));
-  setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
+  setup.test = some_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
   if (options.validation_fraction > 0) {
     auto split = data::split_indices(
         setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
