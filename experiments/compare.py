@@ -54,6 +54,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     options = parser.parse_args(arguments)
+    if options.threads < 1 or (options.jobs is not None and options.jobs < 1):
+        parser.error("--jobs and --threads need >= 1")
     options.output = options.output or Path("runs") / options.config.stem
     options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
     return options
@@ -89,17 +91,13 @@ def read_choices(file: Path, plan: Plan) -> Choices:
     return found
 
 
-def confirmed(entries: Sequence[Entry], choices: Choices) -> list[Entry]:
-    """The entries that the selection chose in any condition that they belong to."""
-
-    def wanted(entry: Entry) -> bool:
-        axes = dict(entry.axes)
-        return any(
-            variants.get(entry.method, "") == entry.variant and all(dict(c)[a] == v for a, v in axes.items())
-            for c, (variants, _) in choices.items()
-        )
-
-    return [entry for entry in entries if wanted(entry)]
+def chosen(entry: Entry, choices: Choices) -> bool:
+    """Whether the selection chose the entry's variant in any condition that it belongs to."""
+    axes = dict(entry.axes)
+    return any(
+        variants.get(entry.method, "") == entry.variant and all(dict(c)[a] == v for a, v in axes.items())
+        for c, (variants, _) in choices.items()
+    )
 
 
 class Comparison:
@@ -139,8 +137,8 @@ class Comparison:
             save_choices(file, choices)
         confirmation = []
         if choices is not None and self.plan.confirmation_seeds:
-            entries = confirmed(self.planner.entries(self.plan.confirmation_seeds), choices)
-            confirmation = self.execute(entries, "confirmation")
+            entries = self.planner.entries(self.plan.confirmation_seeds)
+            confirmation = self.execute([entry for entry in entries if chosen(entry, choices)], "confirmation")
         self.report(output, selection, confirmation, choices)
         bad = [outcome for outcome in (*selection, *confirmation) if outcome.run is None]
         return 1 if bad else 0
@@ -150,10 +148,13 @@ class Comparison:
         """Saves and prints the tables."""
         axes = all_axes(self.plan)
         everything = [*selection, *confirmation]
-        save_table(tidy(everything, list(axes), output), output / "results")
-        chosen = {condition: ranked for condition, (_, ranked) in choices.items()} if choices else {}
+        settled = choices or choices_of(selection, self.plan)
+        table = tidy(everything, list(axes), output)
+        table.insert(table.columns.get_loc("variant") + 1, "chosen", [chosen(o.entry, settled) for o in everything])
+        save_table(table, output / "results")
+        ranked = {condition: baselines for condition, (_, baselines) in settled.items()}
         texts, tables = [self.plan.title], []
-        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, chosen)):
+        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, ranked)):
             for cost, words in EQUALS.items() if outcomes else ():
                 table = summarise(outcomes, axes, cost, baselines)
                 tables.append(table.assign(phase=phase, compared_at=words))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
 from workbench.groups import shown
 from workbench.page import page
@@ -20,11 +21,17 @@ from workbench.text_table import text_table
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Run folders as they are; a folder that compare.py filled stands for all runs in it."""
+    """Run folders as they are; a folder that compare.py filled stands for the finished runs of its last phase:
+    selection and confirmation are not one sample."""
     found = []
     for place in places:
-        compared = (place / "results.csv").is_file() and not (place / "curve.csv").is_file()
-        found += sorted(curve.parent for curve in place.glob("seed_*/*/curve.csv")) if compared else [place]
+        if (place / "results.csv").is_file() and not (place / "curve.csv").is_file():
+            results = pd.read_csv(place / "results.csv")
+            results = results[results["outcome"] == "finished"]
+            last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
+            found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
+        else:
+            found.append(place)
     return found
 
 

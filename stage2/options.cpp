@@ -196,8 +196,27 @@ void add_options(OptionTable& table, Options& options) {
   table.add("keep_checkpoints", &options.keep_checkpoints, "resume states that stay", at_least(1));
 }
 
+namespace {
+
+/// They would mean nothing.
+void refuse_options_of_a_new_matrix(const Options& options) {
+  const std::pair<const char*, bool> set[] = {
+      {"basis", options.basis.has_value()},
+      {"basis_blocks", options.basis_blocks != pca::Blocks::whole},
+      {"basis_seed", options.basis_seed.has_value()},
+      {"snapshot_from", options.range.from != 0},
+      {"snapshot_to", options.range.to != 0},
+      {"snapshot_skip", options.range.skip != 0}};
+  for (const auto& [name, is_set] : set)
+    require(!is_set, "stage2", name, " is of a matrix made here, but --pca_mat gives one");
+}
+
+}  // namespace
+
 Resolved resolve(Options& options) {
   const auto& chosen = preset(options.preset);
+  const bool given = !options.pca_mat.empty();
+  if (given) refuse_options_of_a_new_matrix(options);
   const auto settle = [](auto& wish, auto& constant) {
     if (wish) constant = *wish;
     wish = constant;
@@ -235,7 +254,7 @@ Resolved resolve(Options& options) {
   settle(options.average, resolved.train.average.kind);
   settle(options.average_from, resolved.train.average.from);
   settle(options.ema_decay, resolved.train.average.decay);
-  settle(options.basis, resolved.basis);
+  if (!given) settle(options.basis, resolved.basis);
   const bool all = resolved.basis == BasisKind::span && !options.n_component;
   resolved.components = options.n_component.value_or(all ? 0 : chosen.components);
   if (!all) options.n_component = resolved.components;
@@ -247,10 +266,12 @@ Resolved resolve(Options& options) {
   require(options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,
           "stage2",
           "start_latest needs start = mean or soup");
-  require(options.basis != BasisKind::none || options.pca_mat.empty(),
+  require(resolved.basis != BasisKind::none || !given,
           "stage2",
-          "basis = none takes no --pca_mat");
-  require(options.basis != BasisKind::none || kind != MethodKind::psgd,
+          "preset ",
+          options.preset,
+          " has no subspace and takes no --pca_mat");
+  require(resolved.basis != BasisKind::none || kind != MethodKind::psgd,
           "stage2",
           "method = psgd needs a basis");
   validate(step);

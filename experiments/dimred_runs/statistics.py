@@ -30,7 +30,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Differen
     if n < 2:
         return Difference(n, float(numbers.mean()) if n else math.nan, *[math.nan] * 4)
     mean, sd = float(numbers.mean()), float(numbers.std(ddof=1))
-    if sd <= 1e-12 * np.abs(numbers).max():  # rounding of what is the same
+    if sd <= 1e-6 * np.abs(numbers).max():  # the same but for the nine digits of curve.csv
         return Difference(n, mean, 0.0, math.nan, math.nan, 1.0 if mean == 0 else math.nan)
     error = sd / math.sqrt(n)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * error

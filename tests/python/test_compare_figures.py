@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import record
+import report
 from comparison.jobs import Entry, Job
 from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
@@ -125,3 +126,16 @@ def test_a_record_says_what_was_found_where_and_with_what(whole: Path, tmp_path:
     assert str(whole) not in page
     assert record.main([str(tmp_path), "--output", str(tmp_path / "x")]) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_the_report_of_a_comparison_is_of_its_last_phase(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    table = results(whole)
+    assert table["chosen"].sum() == 27 - 6  # one of two alphas, in 2 conditions x 3 seeds
+    again = pd.concat([table, table.assign(phase="confirmation", folder="other/" + table["folder"]).iloc[:5],
+                       table.assign(phase="confirmation", outcome="failed", folder="failed")])  # fmt: skip
+    again.to_csv(folder / "results.csv", index=False)
+    assert report.run_folders([folder]) == [folder / "other" / name for name in sorted(table["folder"].iloc[:5])]
+    again[again["phase"] == "selection"].to_csv(folder / "results.csv", index=False)
+    assert report.run_folders([folder, whole]) == [*(folder / name for name in sorted(set(table["folder"]))), whole]

@@ -281,6 +281,8 @@ def test_what_has_no_spread_has_no_test() -> None:
     assert math.isnan(paired_difference([1.0], [0.5]).p)
     assert paired_difference([1, 2], [1, 2]).p == 1
     assert math.isnan(paired_difference([0.41, 0.36], [0.39, 0.34]).p)
+    written = paired_difference([0.876666667, 0.826666667], [0.863333333, 0.813333334])  # 4 of 300 images each
+    assert (written.sd, math.isnan(written.p)) == (0, True)
     assert math.isnan(paired_difference([], []).mean)
     with pytest.raises(ValueError, match="received 2 and 1"):
         paired_difference([1, 2], [1])

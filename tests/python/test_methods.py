@@ -167,6 +167,9 @@ def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path
 
 BAD = {
     "--method=psgd --basis=none": "method = psgd needs a basis",
+    "--pca_mat=x.npy --basis=random": "basis is of a matrix made here, but --pca_mat gives one",
+    "--pca_mat=x.npy --snapshot_skip=1": "snapshot_skip is of a matrix made here",
+    "--pca_mat=x.npy --preset=sgd": "preset sgd has no subspace and takes no --pca_mat",
     "--start_latest=3": "start_latest needs start = mean or soup",
     "--start=mean --start_latest=99": "start_latest needs at most the 12 snapshots",
     "--preset=swag": "did you mean swa?",
