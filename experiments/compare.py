@@ -73,21 +73,37 @@ def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
     return {condition: (choose(group), ranking(group)) for condition, group in groups.items()}
 
 
-def save_choices(file: Path, choices: Choices) -> None:
-    """As JSON."""
+def frozen_of(plan: Plan) -> dict[str, Any]:
+    """All of a plan that a confirmation stands on, as JSON has it."""
+    methods = {m.name: [m.role, m.command, m.options, m.variants] for m in plan.methods}
+    parts = {"seeds": plan.confirmation_seeds, "stage1": plan.stage1, "matrices": plan.matrices, "axes": plan.axes}
+    return json.loads(json.dumps(parts | {"methods": methods}))
+
+
+def save_choices(file: Path, choices: Choices, plan: Plan) -> None:
+    """As JSON, with the plan that they were made for."""
     value = [{"condition": dict(c), "variants": v, "baselines": b} for c, (v, b) in choices.items()]
-    write_whole(file, lambda path: path.write_text(json.dumps(value, indent=1)))
+    text = json.dumps({"plan": frozen_of(plan), "choices": value}, indent=1)
+    write_whole(file, lambda path: path.write_text(text))
+
+
+def difference(before: Any, now: Any, place: str = "") -> str:
+    """Where two JSON values first differ; empty when they do not."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        found = (difference(before.get(k), now.get(k), f"{place}.{k}".strip(".")) for k in {**before, **now})
+        return next(filter(None, found), "")
+    return "" if before == now else place
 
 
 def read_choices(file: Path, plan: Plan) -> Choices:
-    """Raises ConfigError when they were made for other axes or methods."""
+    """Raises ConfigError when they were made for anything else: a confirmation is made once."""
+    frozen = json.loads(file.read_text())
+    if place := difference(frozen["plan"], frozen_of(plan)):
+        raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
     found: Choices = {}
-    for item in json.loads(file.read_text()):
+    for item in frozen["choices"]:
         baselines = [(method, variant) for method, variant in item["baselines"]]
         found[tuple(item["condition"].items())] = (item["variants"], baselines)
-    missing = {method.name for method in plan.methods} - {name for v, _ in found.values() for name in v}
-    if set(found) != set(conditions(all_axes(plan))) or missing:
-        raise ConfigError(f"{file} was chosen for other axes or methods; remove it to choose anew")
     return found
 
 
@@ -134,7 +150,7 @@ class Comparison:
         choices = before
         if before is None and self.options.confirm:
             choices = choices_of(selection, self.plan)
-            save_choices(file, choices)
+            save_choices(file, choices, self.plan)
         confirmation = []
         if choices is not None and self.plan.confirmation_seeds:
             entries = self.planner.entries(self.plan.confirmation_seeds)

@@ -28,7 +28,24 @@ struct Run {
   checkpoints::StateStore states;
   StepCounts counts;
   checkpoints::BackgroundWriter writer;
+  int not_finite = 0;  // steps in a row
 };
+
+constexpr int most_not_finite = 10;
+
+/// A guarded method may pass over a bad batch; weights that are too far off pass over all of them.
+void require_some_finite(Run& run, const StepReport& report) {
+  run.not_finite = report.not_finite ? run.not_finite + 1 : 0;
+  const auto& position = run.state.position;
+  require_environment(run.not_finite < most_not_finite,
+                      "stage2",
+                      most_not_finite,
+                      " steps in a row met a loss or gradient that is not finite, up to epoch ",
+                      position.epoch + 1,
+                      ", step ",
+                      position.step_in_epoch + 1,
+                      "; a lower learning rate or alpha may help");
+}
 
 /// In [0, 1]: of the budget, or of the epochs.
 double progress_of(const Run& run) {
@@ -71,6 +88,7 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
       progress_of(run));
   log.append(run.state.position, report);
   run.counts.add(report);
+  require_some_finite(run, report);
   return batch.result;
 }
 

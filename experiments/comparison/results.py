@@ -71,12 +71,14 @@ class Reader:
             note = self.failed.get(entry.job.target, "")
             word = "diverged" if note.startswith("diverged") else "failed" if note else run.outcome
             return Outcome(entry, phase, None, word, note or str(run))
+        if run.manifest.get("seed") != entry.seed:
+            note = f"{entry.job.target} is a run of seed {run.manifest.get('seed')}"
+            return Outcome(entry, phase, None, "foreign", note)
         start = self.folder(entry.start) if entry.start else None
         start = start if isinstance(start, Run) else None
         if start is not None and run.parent is None:
             adopt(run, start)
-        seconds = self.journal.by_target.get(str(entry.matrix.target), 0.0) if entry.matrix else 0.0
-        return Outcome(entry, phase, run, "finished", "", seconds, start)
+        return Outcome(entry, phase, run, "finished", "", self.journal.seconds(entry.matrix), start)
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Of all."""

@@ -11,7 +11,7 @@ EXPERIMENTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXPERIMENTS))
 
 import matplotlib.pyplot as plt  # noqa: E402
-from dimred_runs import Run, find_sidecar, gram_beside, read_runs, read_sidecar  # noqa: E402
+from dimred_runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
 from dimred_runs.matrices import is_plain  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
@@ -36,10 +36,14 @@ def folder() -> Path:
 
 
 def load() -> list[Run]:
-    """Every run in the folder, each joined to the one it began from; of a comparison, of its last phase."""
-    if (folder() / "results.csv").is_file():
-        return read_runs(run_folders([folder()]))
-    return read_runs(sorted(curve.parent for curve in folder().rglob("curve.csv")))
+    """Every finished run in the folder, each joined to the one it began from; of a comparison, of its last
+    phase. Names those that it leaves out."""
+    compared = (folder() / "results.csv").is_file()
+    folders = run_folders([folder()]) if compared else sorted(c.parent for c in folder().rglob("curve.csv"))
+    runs, bad = read_good_runs(folders)
+    for error in bad:
+        print("left out:", error)
+    return runs
 
 
 def gram_of(runs: list[Run]):

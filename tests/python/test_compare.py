@@ -109,7 +109,7 @@ def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:
     assert own["stage1_spent"].tolist() == [2, 3]
 
 
-def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path) -> None:
+def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) -> None:
     assert not any(f"--seed={seed}" in line for line in calls(copy) for seed in (11, 12))
     assert compare.main(arguments(copy, "--confirm")) == 0
     table = results(copy)
@@ -122,8 +122,12 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path) -> None:
     assert compare.main(arguments(copy)) == 0  # what was confirmed stays in the tables
     assert len(results(copy)) == len(table)
     assert calls(copy) == before
-    (copy / "comparison.toml").write_text(CONFIG.replace("[4, 8]", "[4]"))
-    assert compare.main(arguments(copy)) == 2  # chosen for other conditions
+    for change, place in {"[4, 8]|[4]": "axes.matrices.components", "[0.1, 0.2]|[0.2]": "methods.robust",
+                          "+2|+3": "methods.continued", "[11, 12]|[11, 13]": "seeds"}.items():  # fmt: skip
+        (copy / "comparison.toml").write_text(CONFIG.replace(*change.split("|"), 1))
+        assert compare.main(arguments(copy)) == 2
+        assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
+    assert calls(copy) == before
 
 
 def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch, capsys) -> None:

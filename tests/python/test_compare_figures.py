@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import compare
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +16,7 @@ import report
 from comparison.jobs import Entry, Job
 from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
-from fake_comparison import results
+from fake_comparison import arguments, results
 
 COUNTED = [c for c in ("forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy")]
 
@@ -133,9 +135,29 @@ def test_the_report_of_a_comparison_is_of_its_last_phase(whole: Path, tmp_path: 
     folder.mkdir()
     table = results(whole)
     assert table["chosen"].sum() == 27 - 6  # one of two alphas, in 2 conditions x 3 seeds
-    again = pd.concat([table, table.assign(phase="confirmation", folder="other/" + table["folder"]).iloc[:5],
-                       table.assign(phase="confirmation", outcome="failed", folder="failed")])  # fmt: skip
+    again = pd.concat([table, table.assign(phase="confirmation", folder="other/" + table["folder"]).iloc[:5]])
     again.to_csv(folder / "results.csv", index=False)
     assert report.run_folders([folder]) == [folder / "other" / name for name in sorted(table["folder"].iloc[:5])]
-    again[again["phase"] == "selection"].to_csv(folder / "results.csv", index=False)
-    assert report.run_folders([folder, whole]) == [*(folder / name for name in sorted(set(table["folder"]))), whole]
+    table.to_csv(folder / "results.csv", index=False)
+    assert report.run_folders([folder]) == [folder / name for name in sorted(set(table["folder"]))]
+
+
+def test_a_run_of_another_seed_does_not_count(copy: Path) -> None:
+    """Copied by hand into the place of one that was there."""
+    one, two = results(copy).query("method == 'annealed' and seed in (1, 2)")["folder"]
+    shutil.rmtree(copy / "out" / two)
+    shutil.copytree(copy / "out" / one, copy / "out" / two)
+    assert compare.main(arguments(copy)) == 1
+    bad = results(copy).query("outcome != 'finished'")
+    assert bad[["method", "seed", "outcome"]].to_numpy().tolist() == [["annealed", 2, "foreign"]]
+    assert "is a run of seed 1" in bad["note"].iloc[0]
+
+
+def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "moved")
+    before = results(whole)
+    assert (before[before["role"] == "method"]["matrix_seconds"] > 0).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_FOLDER", str(tmp_path / "moved"))
+        assert compare.main(arguments(tmp_path / "moved")) == 0
+    pd.testing.assert_series_equal(results(tmp_path / "moved")["matrix_seconds"], before["matrix_seconds"])

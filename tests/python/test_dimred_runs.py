@@ -200,6 +200,7 @@ def test_half_a_validation_set_is_no_epoch_of_the_training_set(tmp_path: Path) -
     rows = [row(1, 0.5, stage="stage2", step=10, backward_passes=10)]
     two = write_run(tmp_path / "two", rows, config, global_batch_size=32)
     assert read_runs([one, two])[1].costs()["spent"] == pytest.approx(10 / 200)
+    assert math.isnan(read_run(two).costs()["spent"])
 
 
 def test_a_soup_has_passes_without_a_step(tmp_path: Path) -> None:
@@ -208,6 +209,19 @@ def test_a_soup_has_passes_without_a_step(tmp_path: Path) -> None:
     soup = [row(0, 0.8, weights="mean", stage="stage2", step=0, forward_passes=30, backward_passes=0)]
     two = write_run(tmp_path / "two", soup, f'checkpoint = "{one}"\nstart = "soup"\n', global_batch_size=200)
     assert read_runs([one, two])[1].costs()["spent"] == 2
+
+
+def test_a_copied_run_starts_from_the_copy(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "a" / "one", [row(1, 0.8)], f'output = "{tmp_path}/a/one"\n')
+    two = f'checkpoint = "{one}"\noutput = "{tmp_path}/a/two"\n'
+    write_run(tmp_path / "a" / "two", [row(1, 0.8, stage="stage2")], two)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    runs = read_runs([tmp_path / "b" / "one", tmp_path / "b" / "two"])
+    assert runs[1].parent is runs[0]
+    assert runs[1].start_epoch == 1
+    other = write_run(tmp_path / "c" / "two", [row(1, 0.8, stage="stage2")], two.replace("a/two", "c/two"))
+    write_run(tmp_path / "c" / "one", [row(1, 0.8)])  # beside it, but not where it began
+    assert read_runs([one, other])[1].parent.folder == one
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
