@@ -97,8 +97,12 @@ def difference(before: Any, now: Any, place: str = "") -> str:
 
 def read_choices(file: Path, plan: Plan) -> Choices:
     """Raises ConfigError when they were made for anything else: a confirmation is made once."""
-    frozen = json.loads(file.read_text())
-    if place := difference(frozen["plan"], frozen_of(plan)):
+    try:
+        frozen = json.loads(file.read_text())
+        before = frozen["plan"]
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        raise ConfigError(f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew") from None
+    if place := difference(before, frozen_of(plan)):
         raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
     found: Choices = {}
     for item in frozen["choices"]:
@@ -193,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         plan = read_plan(options.config, partial(read_options_of, options.dimred))
+        if options.confirm and not plan.confirmation_seeds:
+            raise ConfigError(f"{options.config}: --confirm needs confirmation_seeds")
         comparison = Comparison(options, plan)
         if options.dry_run:
             for job in jobs_of(comparison.selection):

@@ -198,10 +198,10 @@ void add_options(OptionTable& table, Options& options) {
 
 namespace {
 
-/// They would mean nothing.
-void refuse_options_of_a_new_matrix(const Options& options) {
+/// They would mean nothing. The preset's own basis may be named: every config.toml does.
+void refuse_options_of_a_new_matrix(const Options& options, BasisKind preset_basis) {
   const std::pair<const char*, bool> set[] = {
-      {"basis", options.basis.has_value()},
+      {"basis", options.basis.value_or(preset_basis) != preset_basis},
       {"basis_blocks", options.basis_blocks != pca::Blocks::whole},
       {"basis_seed", options.basis_seed.has_value()},
       {"snapshot_from", options.range.from != 0},
@@ -216,7 +216,7 @@ void refuse_options_of_a_new_matrix(const Options& options) {
 Resolved resolve(Options& options) {
   const auto& chosen = preset(options.preset);
   const bool given = !options.pca_mat.empty();
-  if (given) refuse_options_of_a_new_matrix(options);
+  if (given) refuse_options_of_a_new_matrix(options, chosen.basis);
   const auto settle = [](auto& wish, auto& constant) {
     if (wish) constant = *wish;
     wish = constant;
@@ -254,7 +254,7 @@ Resolved resolve(Options& options) {
   settle(options.average, resolved.train.average.kind);
   settle(options.average_from, resolved.train.average.from);
   settle(options.ema_decay, resolved.train.average.decay);
-  if (!given) settle(options.basis, resolved.basis);
+  settle(options.basis, resolved.basis);
   const bool all = resolved.basis == BasisKind::span && !options.n_component;
   resolved.components = options.n_component.value_or(all ? 0 : chosen.components);
   if (!all) options.n_component = resolved.components;

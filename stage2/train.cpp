@@ -28,22 +28,20 @@ struct Run {
   checkpoints::StateStore states;
   StepCounts counts;
   checkpoints::BackgroundWriter writer;
-  int not_finite = 0;  // steps in a row
 };
 
 constexpr int most_not_finite = 10;
 
 /// A guarded method may pass over a bad batch; weights that are too far off pass over all of them.
-void require_some_finite(Run& run, const StepReport& report) {
-  run.not_finite = report.not_finite ? run.not_finite + 1 : 0;
+/// So at most `most` steps in a row may meet what is not finite, and not the last one.
+void require_finite(const Run& run, int most) {
   const auto& position = run.state.position;
-  require_environment(run.not_finite < most_not_finite,
+  require_environment(run.state.not_finite < most,
                       "stage2",
-                      most_not_finite,
-                      " steps in a row met a loss or gradient that is not finite, up to epoch ",
-                      position.epoch + 1,
-                      ", step ",
-                      position.step_in_epoch + 1,
+                      "the last ",
+                      run.state.not_finite,
+                      " steps met a loss or gradient that is not finite, up to step ",
+                      position.step,
                       "; a lower learning rate or alpha may help");
 }
 
@@ -88,7 +86,8 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
       progress_of(run));
   log.append(run.state.position, report);
   run.counts.add(report);
-  require_some_finite(run, report);
+  run.state.not_finite = report.not_finite ? run.state.not_finite + 1 : 0;
+  require_finite(run, most_not_finite);
   return batch.result;
 }
 
@@ -170,6 +169,7 @@ bool recalibrate(Run& run) {
 /// Rows of the recalibrated and of the averaged weights, then the weights of the last row as a
 /// snapshot.
 void finish(Run& run, training::CurveWriter& curve) {
+  require_finite(run, 1);
   if (recalibrate(run)) record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
   const auto& average = run.state.average;
   if (average.count > 0) {
@@ -200,8 +200,10 @@ bool resumed(Run& run) {
 void start_fresh(Run& run, const training::Weights& start, const training::Totals& before) {
   training::apply(run.setup, start);
   run.state.position.totals = before;
-  if (run.options.recalibrate_batchnorm && start.needs_recalibration)
+  if (run.options.recalibrate_batchnorm && start.needs_recalibration) {
+    const ScopedSeconds recalibrating(run.state.position.totals.seconds);
     training::recalibrate_batchnorm(run.setup);
+  }
 }
 
 }  // namespace

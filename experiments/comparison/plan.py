@@ -235,7 +235,10 @@ class Reader:
                 self.fail(f"methods.{method.name}", "needs epochs or budget")
         if "epochs" not in stage1 | axes["stage1"]:
             self.fail("stage1.epochs", "is needed")
-        if not stage1.get("validation_fraction", 0) and "validation_fraction" not in axes["stage1"]:
+        for method in methods:
+            if {"epochs", "budget"} <= {*method.options, *method.variants}:
+                self.fail(f"methods.{method.name}", "has both epochs and budget: one is the length")
+        if not all(axes["stage1"].get("validation_fraction", [stage1.get("validation_fraction", 0)])):
             self.fail("stage1.validation_fraction", "needs > 0: validation chooses variants and the best baseline")
         return Plan(self.toml.get("title", self.file.stem), selection, confirmation, stage1, matrices, methods,
                     axes, self.tables)  # fmt: skip

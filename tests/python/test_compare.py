@@ -45,6 +45,8 @@ WRONG = {
     'epochs = "+2"|epochs = "+1.5"': r":26: methods.continued.epochs: needs a whole number, received '\+1.5'",
     'epochs = "+2"|': r"methods.continued: needs epochs or budget",
     'title = "fake"|title = ': r": Invalid value",
+    'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: has both epochs and budget",
+    '[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]': r"validation_fraction: needs > 0",
     'title = "fake"|title = 3': r":2: title: needs a text, received 3",
     'title = "fake"|matrices = 3': r"line 10",
     '[methods.random]|[methods."stage 1"]': r"methods: needs names of letters, digits, _ and -, received 'stage 1'",
@@ -127,6 +129,11 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         (copy / "comparison.toml").write_text(CONFIG.replace(*change.split("|"), 1))
         assert compare.main(arguments(copy)) == 2
         assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
+    (copy / "comparison.toml").write_text(CONFIG)
+    for damage in ("[]", '{"plan": 1', '{"choices": []}'):
+        (copy / "out/choices.json").write_text(damage)
+        assert compare.main(arguments(copy)) == 2
+        assert "choices.json is damaged or of another version" in capsys.readouterr().err
     assert calls(copy) == before
 
 

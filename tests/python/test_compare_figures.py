@@ -54,7 +54,8 @@ def fake_group(role: str, validation: float, spent: float, **options: str) -> li
     result = {"validation_accuracy": validation, "test_accuracy": validation, "spent": spent}
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
-    return [SimpleNamespace(entry=entry, run=True, result=result, axes={}) for entry in entries]
+    run = SimpleNamespace(steps_per_epoch=50)
+    return [SimpleNamespace(entry=entry, run=run, result=result, axes={}) for entry in entries]
 
 
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
@@ -151,6 +152,15 @@ def test_a_run_of_another_seed_does_not_count(copy: Path) -> None:
     bad = results(copy).query("outcome != 'finished'")
     assert bad[["method", "seed", "outcome"]].to_numpy().tolist() == [["annealed", 2, "foreign"]]
     assert "is a run of seed 1" in bad["note"].iloc[0]
+
+
+def test_a_run_of_other_options_does_not_count(copy: Path) -> None:
+    one, two = results(copy).query("method == 'robust' and seed == 1 and `matrices.components` == 4")["folder"]
+    shutil.rmtree(copy / "out" / two)
+    shutil.copytree(copy / "out" / one, copy / "out" / two)
+    assert compare.main(arguments(copy)) == 1
+    bad = results(copy).query("outcome != 'finished'")
+    assert "is a run with alpha = 0.1 instead of 0.2" in bad["note"].iloc[0]
 
 
 def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> None:

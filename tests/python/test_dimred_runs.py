@@ -295,8 +295,12 @@ def test_what_has_no_spread_has_no_test() -> None:
     assert math.isnan(paired_difference([1.0], [0.5]).p)
     assert paired_difference([1, 2], [1, 2]).p == 1
     assert math.isnan(paired_difference([0.41, 0.36], [0.39, 0.34]).p)
-    written = paired_difference([0.876666667, 0.826666667], [0.863333333, 0.813333334])  # 4 of 300 images each
-    assert (written.sd, math.isnan(written.p)) == (0, True)
+    for images, apart in ((300, 4), (3000, 1), (7000, 2), (60000, 1)):  # as curve.csv has them
+        pairs = [(round((right + apart) / images, 9), round(right / images, 9)) for right in range(11, 26)]
+        written = paired_difference(*zip(*pairs, strict=True))
+        assert (written.sd, math.isnan(written.p)) == (0, True)
+    one = paired_difference([0.9, 0.9, 0.9 + 1 / 60000], [0.9] * 3)  # one image of one seed is a spread
+    assert one.p == pytest.approx(0.42265, rel=1e-3)
     assert math.isnan(paired_difference([], []).mean)
     with pytest.raises(ValueError, match="received 2 and 1"):
         paired_difference([1, 2], [1])
