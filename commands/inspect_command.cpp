@@ -37,10 +37,15 @@ Inspection inspect(fs::path path) {
 
 }  // namespace
 
-bool needs_network(const std::vector<std::string>& arguments) {
-  return std::ranges::any_of(arguments, [](const std::string& argument) {
-    return argument == "--landscape" || argument.starts_with("--landscape=");
+bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {
+  const auto flag = concat("--", option);
+  return std::ranges::any_of(arguments, [&](const std::string& argument) {
+    return argument == flag || argument.starts_with(flag + "=");
   });
+}
+
+bool needs_network(const std::vector<std::string>& arguments) {
+  return asks_for(arguments, "landscape") || asks_for(arguments, "model");
 }
 
 int inspect_command(const std::vector<std::string>& arguments) {
@@ -59,11 +64,18 @@ int inspect_command(const std::vector<std::string>& arguments) {
             &landscape,
             "the loss around a run in the plane of two components, as CSV: see dimred inspect "
             "--landscape --help");
+  std::string model;
+  table.add(
+      "model",
+      &model,
+      "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   if (const auto help = table.parse(join_scale_words(arguments))) {
     print(*help + scale_help());
     return exit_success;
   }
-  require(!table.was_set("landscape"), "inspect", "landscape needs to be a flag");
+  require(!table.was_set("landscape") && !table.was_set("model"),
+          "inspect",
+          "landscape and model need to be flags");
   if (table.was_set("scale")) {
     require(file.empty(), "inspect", "needs a file or --scale, received both");
     print(inspect_scale(scale));

@@ -119,7 +119,7 @@ void build_network(Setup& setup, const CommonOptions& options) {
   setup.objective = models::classifier(std::move(network), {options.loss, setup.precision});
   setup.memory_format = options.model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
-  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.batchnorm_layers = setup.objective->batchnorm_layers();
   setup.batchnorm_statistics = options.model.batchnorm_statistics;
   if (setup.batchnorm_statistics == BatchNormPolicy::synchronized &&
       setup.communicator->size() > 1) {

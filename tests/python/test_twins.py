@@ -10,13 +10,20 @@ import torch
 from dimred_twins import build
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn import functional
 
 CLASSES = 10
 SIZES = [
     (name, channels, height)
     for name in ("convnet", "resnet20")
     for channels, height in ((1, 28), (3, 32))
-]
+] + [
+    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11", 1, 32), ("vgg16_bn", 3, 32),
+    ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 139),
+    ("inception_resnet_v2", 3, 75),
+]  # fmt: skip
+DEEP = ("vgg11_bn", "vgg16", "vgg19", "vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
+BATCH = 4  # of the larger ones
 
 
 def randomised_twin(name: str, channels: int, height: int) -> nn.Module:
@@ -30,6 +37,8 @@ def randomised_twin(name: str, channels: int, height: int) -> nn.Module:
             nn.init.normal_(module.running_mean, std=0.3)
             nn.init.uniform_(module.running_var, 0.5, 2.0)
             module.num_batches_tracked.fill_(7)
+        if isinstance(module, nn.Dropout):
+            module.p = 0  # as in the C++ tool: masks cannot be compared
     return model
 
 
@@ -40,7 +49,16 @@ def logits(model: nn.Module, images: torch.Tensor, mode: str) -> np.ndarray:
         return model(images).numpy()
 
 
-@pytest.mark.parametrize(("name", "channels", "height"), SIZES)
+def asked(execute, twin: nn.Module, name: str, images: torch.Tensor, mode: str, folder: Path) -> np.ndarray:
+    """What the C++ network with the twin's weights says."""
+    save_file({key: value.contiguous() for key, value in twin.state_dict().items()}, folder / "twin.safetensors")
+    np.save(folder / "input.npy", images.numpy())
+    places = (folder / "twin.safetensors", folder / "input.npy", folder / "output.npy")
+    execute("model_logits", name, images.shape[1], images.shape[2], CLASSES, *places, mode)
+    return np.load(folder / "output.npy")
+
+
+@pytest.mark.parametrize(("name", "channels", "height"), [*SIZES, *((name, 3, 32) for name in DEEP)])
 def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int, execute) -> None:
     twin = build(name, channels, height, height, CLASSES)
     expected = [
@@ -56,18 +74,30 @@ def test_logits_are_equal(
     name: str, channels: int, height: int, mode: str, tmp_path: Path, execute
 ) -> None:
     twin = randomised_twin(name, channels, height)
-    images = torch.randn(16, channels, height, height)
-    save_file(twin.state_dict(), tmp_path / "twin.safetensors")
-    np.save(tmp_path / "input.npy", images.numpy())
-    execute(
-        "model_logits", name, channels, height, CLASSES,
-        tmp_path / "twin.safetensors", tmp_path / "input.npy", tmp_path / "output.npy", mode,
-    )  # fmt: skip
-    received = np.load(tmp_path / "output.npy")
+    images = torch.randn(16 if name in ("convnet", "resnet20") else BATCH, channels, height, height)
+    received = asked(execute, twin, name, images, mode, tmp_path)
     expected = logits(twin, images, mode)
     assert received.shape == expected.shape
-    # The issue's 1e-5, relative to the largest logit; float32 sums of ~1e3 terms differ by ~1e-6.
-    assert np.abs(received - expected).max() < 1e-5 * max(1.0, np.abs(expected).max())
+    # The issue's 1e-5, relative to the largest logit; float32 sums of ~1e3 terms differ by ~1e-6, and BatchNorm
+    # over the few values of a deep network's last maps makes more of it.
+    bound = 1e-5 if name in ("convnet", "resnet20") else 1e-4 if mode == "eval" else 1e-3
+    assert np.abs(received - expected).max() < bound * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("name", "channels", "height"), SIZES)
+def test_gradients_are_equal(name: str, channels: int, height: int, tmp_path: Path, execute) -> None:
+    """In eval mode; of Inception v3 in train mode, where its second classifier has a part in the loss."""
+    mode = "train_gradient" if name == "inception_v3" else "gradient"
+    twin = randomised_twin(name, channels, height).train(mode == "train_gradient")
+    images, labels = torch.randn(BATCH, channels, height, height), torch.arange(BATCH)
+    loss = functional.cross_entropy(twin(images), labels)
+    if name == "inception_v3":
+        loss = loss + 0.4 * functional.cross_entropy(twin.auxiliary_logits, labels)
+    loss.backward()
+    expected = np.concatenate([p.grad.numpy().ravel() if p.grad is not None else np.zeros(p.numel(), np.float32)
+                               for p in twin.parameters()])  # fmt: skip
+    received = asked(execute, twin, name, images, mode, tmp_path)
+    assert np.linalg.norm(received - expected) < 1e-3 * np.linalg.norm(expected)
 
 
 def test_modes_differ_so_that_each_tests_something() -> None:

@@ -63,7 +63,7 @@ inline Setup toy_setup(models::Precision precision,
   setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
                                        {.precision = precision});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
-  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.batchnorm_layers = setup.objective->batchnorm_layers();
   setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
   setup.global_batch_size = 32;
   setup.seed = 1;
