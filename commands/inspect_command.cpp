@@ -37,13 +37,6 @@ Inspection inspect(fs::path path) {
 
 }  // namespace
 
-bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {
-  const auto flag = concat("--", option);
-  return std::ranges::any_of(arguments, [&](const std::string& argument) {
-    return argument == flag || argument.starts_with(flag + "=");
-  });
-}
-
 bool needs_network(const std::vector<std::string>& arguments) {
   return asks_for(arguments, "landscape") || asks_for(arguments, "model");
 }

@@ -1,4 +1,3 @@
-#include "commands/inspect_command.h"
 #include "commands/pca_command.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"

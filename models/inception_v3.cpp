@@ -189,7 +189,7 @@ struct InceptionV3 final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_inception_v3(const InputShape& input, std::int64_t classes) {
-  require_size(input, 139, "models::inception_v3");  // the auxiliary classifier's 5x5 maps
+  require_size(input, 299, "models::inception_v3");  // the auxiliary classifier pools 17x17 maps
   return std::make_shared<InceptionV3>(input.channels, classes);
 }
 

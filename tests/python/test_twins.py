@@ -18,11 +18,11 @@ SIZES = [
     for name in ("convnet", "resnet20")
     for channels, height in ((1, 28), (3, 32))
 ] + [
-    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11", 1, 32), ("vgg16_bn", 3, 32),
-    ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 139),
+    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11_bn", 1, 32),
+    ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 299),
     ("inception_resnet_v2", 3, 75),
 ]  # fmt: skip
-DEEP = ("vgg11_bn", "vgg16", "vgg19", "vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
+DEEP = ("vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
 BATCH = 4  # of the larger ones
 
 
@@ -60,7 +60,8 @@ def asked(execute, twin: nn.Module, name: str, images: torch.Tensor, mode: str, 
 
 @pytest.mark.parametrize(("name", "channels", "height"), [*SIZES, *((name, 3, 32) for name in DEEP)])
 def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int, execute) -> None:
-    twin = build(name, channels, height, height, CLASSES)
+    with torch.device("meta"):
+        twin = build(name, channels, height, height, CLASSES)
     expected = [
         f"{key} {list(value.shape)}".replace(" ", "") for key, value in twin.named_parameters()
     ]
