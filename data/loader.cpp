@@ -27,6 +27,12 @@ void validate(const LoaderOptions& options, const Order& order, std::int64_t siz
           order.size);
 }
 
+ImageShape common_shape(const Dataset& dataset) {
+  const auto shape = dataset.shape();
+  require(shape.has_value(), place, "needs images of one size, received ", dataset.description());
+  return *shape;
+}
+
 }  // namespace
 
 std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool drop_last) {
@@ -43,6 +49,7 @@ Loader::Loader(const Dataset& dataset,
                std::int64_t epoch,
                std::int64_t first_step)
     : dataset_(dataset),
+      shape_(common_shape(dataset)),
       order_(order),
       preprocessing_(preprocessing),
       options_(options),
@@ -50,7 +57,7 @@ Loader::Loader(const Dataset& dataset,
       first_step_(first_step),
       steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)) {
   validate(options_, order_, dataset_.size());
-  data::validate(preprocessing_, dataset_.shape());
+  data::validate(preprocessing_, shape_);
   require(steps_ >= 1,
           place,
           "needs at least one batch of ",
@@ -153,7 +160,7 @@ void Loader::fill(Batch& batch, std::int64_t step) const {
   const std::int64_t end = (options_.rank + 1) * global / options_.ranks;
   const auto count = static_cast<std::size_t>(end - begin);
 
-  batch.shape = dataset_.shape();
+  batch.shape = shape_;
   batch.epoch = epoch_;
   batch.position = first + begin;
   batch.global_count = global;

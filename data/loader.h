@@ -74,6 +74,7 @@ class Loader {
   void fill(Batch& batch, std::int64_t step) const;
 
   const Dataset& dataset_;
+  ImageShape shape_;  // of the images of a batch
   Order order_;
   Preprocessing preprocessing_;
   PixelTable table_;

@@ -102,13 +102,13 @@ void preprocess(const Sample& sample,
                 std::span<float> out) {
   const auto [channels, height, width] = sample.shape;
   check(static_cast<std::int64_t>(out.size()) == sample.shape.size() &&
-            sample.pixels.size() == out.size() &&
+            sample.bytes.size() == out.size() &&
             static_cast<std::int64_t>(table.size()) == channels,
         "preprocess: sizes of sample, table and output");
   const auto drawn = draw(preprocessing, epoch, index);
   for (std::int64_t channel = 0; channel < channels; ++channel) {
     const auto& values = table[static_cast<std::size_t>(channel)];
-    const auto* plane = sample.pixels.data() + channel * height * width;
+    const auto* plane = sample.bytes.data() + channel * height * width;
     float* to = out.data() + channel * height * width;
     if (drawn.row_shift == 0 && drawn.column_shift == 0 && !drawn.flip) {
       for (std::int64_t i = 0; i < height * width; ++i) to[i] = values[plane[i]];

@@ -34,12 +34,16 @@ Sums sums_of(std::span<const std::uint8_t> pixels) {
 
 ChannelStatistics channel_statistics(const Dataset& dataset) {
   require(dataset.size() >= 1, "data::channel_statistics", "needs at least one sample");
-  const auto shape = dataset.shape();
+  require(dataset.shape().has_value(),
+          "data::channel_statistics",
+          "needs images of one size, received those of ",
+          dataset.description());
+  const auto shape = *dataset.shape();
   const auto plane = static_cast<std::size_t>(shape.height * shape.width);
   std::vector<Sums> sums(static_cast<std::size_t>(shape.channels));
   std::vector<std::uint8_t> scratch;
   for (std::int64_t index = 0; index < dataset.size(); ++index) {
-    const auto pixels = dataset.read(index, scratch).pixels;
+    const auto pixels = dataset.read(index, scratch).bytes;
     for (std::size_t channel = 0; channel < sums.size(); ++channel) {
       const auto part = sums_of(pixels.subspan(channel * plane, plane));
       sums[channel].values += part.values;

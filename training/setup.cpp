@@ -111,7 +111,7 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
 }
 
 void build_network(Setup& setup, const CommonOptions& options) {
-  const auto shape = setup.train->shape();
+  const auto shape = setup.train->shape().value();
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
   auto network = models::make_network(
       options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
