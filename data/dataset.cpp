@@ -35,6 +35,7 @@ class Subset : public Dataset {
 
   std::string origin(std::int64_t index) const override { return whole_->origin(in_whole(index)); }
 
+  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
     return concat("subset of ",
                   size(),

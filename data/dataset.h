@@ -42,6 +42,8 @@ class Dataset {
   virtual Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const = 0;
   /// Where a sample comes from, for messages: "file" or "file, offset N".
   virtual std::string origin(std::int64_t index) const = 0;
+  /// What has been found while reading that a person should know, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
 };

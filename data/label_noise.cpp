@@ -25,6 +25,7 @@ class LabelNoise : public Dataset {
     return sample;
   }
 
+  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
     return concat("label noise on ",
                   replaced_,

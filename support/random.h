@@ -18,6 +18,7 @@ enum class RandomPurpose : std::uint32_t {
   subset = 7,   // which samples stand for all
   basis = 8,    // random rows of a projection matrix
   shuffle = 9,  // of its columns
+  mock = 20,    // pixels without a file
 };
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.

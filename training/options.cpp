@@ -17,8 +17,33 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
   table.add("data",
             &options.data,
-            "folder with the four IDX files of Fashion-MNIST or MNIST, plain or .gz (default: "
-            "Debian's dataset-fashion-mnist)");
+            "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)");
+  table.add_choice("dataset",
+                   &options.dataset,
+                   "what data holds; auto looks; mock needs no files",
+                   {{"auto", data::DatasetKind::automatic},
+                    {"idx", data::DatasetKind::idx},
+                    {"folder", data::DatasetKind::folder},
+                    {"list", data::DatasetKind::list},
+                    {"cifar", data::DatasetKind::cifar},
+                    {"mock", data::DatasetKind::mock}});
+  table.add(
+      "test_data", &options.test_data, "the test set (default: found beside the training set)");
+  table.add("num_classes",
+            &options.num_classes,
+            "number of classes, 0: what the data has; another number is refused",
+            between(0, 1'000'000));
+  table.add("mock_shape",
+            &options.mock_shape,
+            "channels, height, width of dataset = mock",
+            between(1, 1 << 15));
+  table.add("datasets_use_caching",
+            &options.datasets_use_caching,
+            "decode images of one size once and keep them in memory");
+  table.add("cache_memory",
+            &options.cache_memory,
+            "GB that a data set may take for that on each rank",
+            between(0, 1e6));
   table.add("validation_fraction",
             &options.validation_fraction,
             "part of the training set held out for selection",

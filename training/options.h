@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "data/open.h"
 #include "launch/options.h"
 #include "layout/layout.h"
 #include "models/objective.h"
@@ -13,9 +14,15 @@
 namespace dimred::training {
 
 struct DataOptions {
-  std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
-  double validation_fraction = 0;  // [0, 1), held out of the training set by split_seed
-  std::optional<std::int64_t> split_seed;  // unset: the run's seed
+  std::filesystem::path data;  // folder, list or pattern; empty: Debian's Fashion-MNIST
+  data::DatasetKind dataset = data::DatasetKind::automatic;
+  std::filesystem::path test_data;            // empty: found at `data`
+  std::int64_t num_classes = 0;               // 0: what the data has
+  std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of dataset = mock
+  bool datasets_use_caching = true;           // keep images of one size decoded in memory,
+  double cache_memory = 4;                    // of the two sets each up to so many GB
+  double validation_fraction = 0;             // [0, 1), held out of the training set by split_seed
+  std::optional<std::int64_t> split_seed;     // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
   std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
   std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread

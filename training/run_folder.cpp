@@ -216,6 +216,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["global_batch_size"] = setup.global_batch_size;
   manifest["train_data"] = setup.train->description();
   manifest["test_data"] = setup.test->description();
+  manifest["class_names"] = setup.train->class_names();
   manifest["mean"] = setup.preprocessing.mean;
   manifest["deviation"] = setup.preprocessing.deviation;
   manifest["parameters"] = setup.flat.layout.file_size;

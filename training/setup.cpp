@@ -4,64 +4,15 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
-#include "data/idx.h"
-#include "data/label_noise.h"
-#include "data/statistics.h"
 #include "distributed/agreement.h"
 #include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/load_data.h"
 
 namespace dimred::training {
 namespace {
-
-// Evenly spread over the whole: a data set may lie in the order of its classes.
-std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
-                                                  std::int64_t count) {
-  if (count == 0) return whole;
-  require(count <= whole->size(),
-          "training::data",
-          "needs at most ",
-          whole->size(),
-          " samples, received ",
-          count);
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
-  return data::subset(std::move(whole), std::move(indices));
-}
-
-void load_data(Setup& setup, const DataOptions& options) {
-  const auto folder = options.data.empty() ? data::default_fashion_mnist_folder() : options.data;
-  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
-    return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
-  };
-  setup.train = data::with_label_noise(
-      some_samples(data::open_idx(folder, /*train=*/true), options.train_samples),
-      options.label_noise,
-      seed_of(options.label_noise_seed));
-  setup.test = some_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
-  if (options.validation_fraction > 0) {
-    auto split = data::split_indices(
-        setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
-    require(!split.held_out.empty(),
-            "training::data",
-            "validation_fraction ",
-            options.validation_fraction,
-            " of ",
-            setup.train->size(),
-            " samples holds out none");
-    setup.validation = data::subset(setup.train, std::move(split.held_out));
-    setup.train = data::subset(setup.train, std::move(split.kept));
-  }
-  const auto statistics = data::channel_statistics(*setup.train);
-  setup.preprocessing.mean = statistics.mean;
-  setup.preprocessing.deviation = statistics.deviation;
-  setup.preprocessing.pad = options.pad;
-  setup.preprocessing.flip = options.flip;
-  setup.preprocessing.seed = setup.seed;
-}
 
 /// Activations are freed and taken again at every step; glibc would hand their pages back to the
 /// kernel and fault them in anew: 30 % of the compute rate and most of the system time on 2 cores.
@@ -191,7 +142,7 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   setup.prefetch = options.run.prefetch;
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
-  load_data(setup, options.data);
+  load_data(setup, options.data, share);
   build_network(setup, options);
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
