@@ -96,13 +96,13 @@ void validate(const CropOptions& crop) {
           crop.area_low,
           " and ",
           crop.area_high);
-  require(crop.aspect_low > 0 && crop.aspect_low <= crop.aspect_high &&
-              std::isfinite(crop.aspect_high),
-          place,
-          "needs 0 < aspect_low <= aspect_high, received ",
-          crop.aspect_low,
-          " and ",
-          crop.aspect_high);
+  require(
+      crop.aspect_low > 0 && crop.aspect_low <= crop.aspect_high && std::isfinite(crop.aspect_high),
+      place,
+      "needs 0 < aspect_low <= aspect_high, received ",
+      crop.aspect_low,
+      " and ",
+      crop.aspect_high);
   require(crop.cut != Cut::random_side ||
               (crop.side_low >= crop.size && crop.side_high >= crop.side_low),
           place,

@@ -17,8 +17,8 @@ enum class Cut {
 
 struct CropOptions {
   Cut cut = Cut::none;
-  std::int64_t size = 0;                     // side of the result, >= 1 unless cut is none
-  double area_low = 0.08, area_high = 1;     // random_area: part of the image's area, in (0, 1]
+  std::int64_t size = 0;                  // side of the result, >= 1 unless cut is none
+  double area_low = 0.08, area_high = 1;  // random_area: part of the image's area, in (0, 1]
   double aspect_low = 0.75, aspect_high = 4.0 / 3;  // random_area: width / height, > 0
   std::int64_t side_low = 256, side_high = 512;     // random_side: pixels, >= size
   double centre_part = 0.875;  // centre: size / shorter side, or part of both sides; in (0, 1]
@@ -43,7 +43,8 @@ struct Cutting {
 /// random_side: shorter side U{side_low..side_high}, the other one in proportion rounded down, a
 /// uniform place. centre: shorter side = round(size / centre_part), the other one in proportion
 /// rounded down, the middle (offset rounded as torchvision's CenterCrop).
-/// Sources: torchvision transforms.RandomResizedCrop, Resize, CenterCrop; TF-slim vgg_preprocessing.
+/// Sources: torchvision transforms.RandomResizedCrop, Resize, CenterCrop; TF-slim
+/// vgg_preprocessing.
 Cutting cut(const CropOptions& crop, Size image, RandomStream& stream);
 
 }  // namespace dimred::data

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "data/codecs.h"
+#include "data/jitter.h"
 #include "support/errors.h"
 
 // libjpeg-turbo's classic interface: TurboJPEG's of version 2.1 knows neither cropped decoding nor
@@ -98,9 +99,8 @@ void from_cmyk(const std::uint8_t* row, std::int64_t width, int channels, std::u
   for (std::int64_t x = 0; x < width; ++x, row += 4, out += channels) {
     const auto red = without_key(row[0], row[3]), green = without_key(row[1], row[3]),
                blue = without_key(row[2], row[3]);
-    if (channels == 1) {  // ITU-R 601 luma, as Pillow's
-      out[0] =
-          static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
+    if (channels == 1) {
+      out[0] = grey_of(red, green, blue);
     } else {
       out[0] = red, out[1] = green, out[2] = blue;
     }

@@ -39,6 +39,8 @@ class RandomStream {
   /// Uniform in [0, bound), without modulo bias (Lemire, "Fast random integer generation in an
   /// interval", 2019). Throws std::invalid_argument unless bound >= 1.
   std::uint32_t below(std::uint32_t bound);
+  /// Uniform in [0, 1), a multiple of 2^-32.
+  double uniform() { return next() * 0x1p-32; }
 
  private:
   std::array<std::uint32_t, 2> key_;

@@ -23,7 +23,16 @@ std::vector<float> run(const Sample& sample,
                        std::int64_t epoch,
                        std::int64_t index) {
   std::vector<float> out(static_cast<std::size_t>(sample.shape.size()), -99.0F);
-  preprocess(sample, options, pixel_table(options), epoch, index, out);
+  PrepareScratch scratch;
+  prepare(sample,
+          sample.shape,
+          options,
+          pixel_table(options),
+          PixelOrder::planes,
+          epoch,
+          index,
+          scratch,
+          out);
   return out;
 }
 
