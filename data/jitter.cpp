@@ -39,15 +39,22 @@ std::uint8_t mean_grey(std::span<const std::uint8_t> pixels, std::int64_t channe
   return static_cast<std::uint8_t>(static_cast<double>(sum) / count + 0.5);
 }
 
-void saturate(float factor, std::span<std::uint8_t> pixels) {
+}  // namespace
+
+void brighten(float factor, std::span<std::uint8_t> pixels) { blend_with(0, factor, pixels); }
+
+void contrast(float factor, std::span<std::uint8_t> pixels, std::int64_t channels) {
+  blend_with(mean_grey(pixels, channels), factor, pixels);
+}
+
+void saturate(float factor, std::span<std::uint8_t> pixels, std::int64_t channels) {
+  if (channels != 3) return;
   for (std::size_t i = 0; i + 3 <= pixels.size(); i += 3) {
     const auto grey = grey_of(pixels[i], pixels[i + 1], pixels[i + 2]);
     for (std::size_t channel = 0; channel < 3; ++channel)
       pixels[i + channel] = blend(grey, pixels[i + channel], factor);
   }
 }
-
-}  // namespace
 
 void jitter(const JitterOptions& options,
             std::span<std::uint8_t> pixels,
@@ -57,14 +64,9 @@ void jitter(const JitterOptions& options,
     const auto amount = static_cast<float>(options.shift * (2 * stream.uniform() - 1));
     for (auto& pixel : pixels) pixel = clipped(static_cast<float>(pixel) + amount + 0.5F);
   }
-  if (options.brightness > 0) blend_with(0, drawn_factor(options.brightness, stream), pixels);
-  if (options.contrast > 0) {
-    blend_with(mean_grey(pixels, channels), drawn_factor(options.contrast, stream), pixels);
-  }
-  if (options.saturation > 0) {
-    const auto factor = drawn_factor(options.saturation, stream);
-    if (channels == 3) saturate(factor, pixels);
-  }
+  if (options.brightness > 0) brighten(drawn_factor(options.brightness, stream), pixels);
+  if (options.contrast > 0) contrast(drawn_factor(options.contrast, stream), pixels, channels);
+  if (options.saturation > 0) saturate(drawn_factor(options.saturation, stream), pixels, channels);
 }
 
 }  // namespace dimred::data

@@ -16,6 +16,12 @@ struct JitterOptions {
   bool any() const { return shift > 0 || brightness > 0 || contrast > 0 || saturation > 0; }
 };
 
+/// Pillow's ImageEnhance.Brightness, Contrast and Color by a factor >= 0 (1: as it is), bit for
+/// bit. Pixels interleaved, of 1 or 3 channels; saturation leaves grey ones alone.
+void brighten(float factor, std::span<std::uint8_t> pixels);
+void contrast(float factor, std::span<std::uint8_t> pixels, std::int64_t channels);
+void saturate(float factor, std::span<std::uint8_t> pixels, std::int64_t channels);
+
 /// Applies them in that order to interleaved pixels of 1 or 3 channels; each that is on draws one
 /// number. A blend is Pillow's ImageEnhance (float32, towards zero, clipped), grey is its luma, so
 /// that brightness, contrast and saturation equal torchvision's adjust_* of PIL images.

@@ -171,7 +171,8 @@ std::shared_ptr<const Dataset> resident(std::shared_ptr<const Dataset> whole,
                                         std::int64_t memory,
                                         std::int64_t threads,
                                         int channels,
-                                        bool skip_bad) {
+                                        bool skip_bad,
+                                        std::int64_t longest_side) {
   check(whole != nullptr, "resident: no dataset");
   if (whole->size() == 0 || whole->shape().has_value()) return whole;
   std::vector<std::uint8_t> scratch;
@@ -184,6 +185,7 @@ std::shared_ptr<const Dataset> resident(std::shared_ptr<const Dataset> whole,
   }
   if (channels > 0) shape.channels = channels;
   if (shape.size() > memory / whole->size()) return whole;
+  if (longest_side > 0 && std::max(shape.height, shape.width) > longest_side) return whole;
   auto result = std::make_shared<Resident>(whole, shape);
   if (!result->fill(threads, skip_bad)) return whole;
   return result;

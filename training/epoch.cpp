@@ -6,6 +6,7 @@
 
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "training/data_report.h"
 #include "training/signals.h"
 
 namespace dimred::training {
@@ -161,6 +162,7 @@ EpochEnd run_epoch(Setup& setup,
     stopping = stop_agreed(*setup.communicator);
   }
   console.clear();
+  tell(setup, loader.report(), clock.seconds(), console);
   if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;
 }

@@ -18,6 +18,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
   options.batch_size = evaluation_batch * setup.communicator->size();
+  if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 3> sums{};  // loss, correct, samples

@@ -1,7 +1,5 @@
 #include "training/load_data.h"
 
-#include <numeric>
-
 #include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
@@ -11,8 +9,10 @@
 namespace dimred::training {
 namespace {
 
+/// The first so many; of class folders, which are sorted by label, as many at even distances.
 std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole,
-                                                   std::int64_t count) {
+                                                   std::int64_t count,
+                                                   bool sorted) {
   if (count == 0) return whole;
   require(count <= whole->size(),
           "training::data",
@@ -21,7 +21,8 @@ std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::D
           " samples, received ",
           count);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
+  for (std::int64_t i = 0; i < count; ++i)
+    indices[static_cast<std::size_t>(i)] = sorted ? i * whole->size() / count : i;
   return data::subset(std::move(whole), std::move(indices));
 }
 
@@ -35,26 +36,106 @@ data::DatasetOptions dataset_options(const DataOptions& options) {
 
 std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> whole,
                                           const DataOptions& options,
-                                          std::int64_t threads) {
+                                          std::int64_t threads,
+                                          const data::CropOptions& crop,
+                                          std::int64_t channels) {
   if (!options.datasets_use_caching) return whole;
+  // Of larger images a file may be decoded at a reduction, so keeping pixels would change them.
+  const auto longest = crop.cut == data::Cut::none ? 0 : 2 * crop.size - 1;
   const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
-  return data::resident(std::move(whole), memory, threads);
+  return data::resident(std::move(whole),
+                        memory,
+                        threads,
+                        static_cast<int>(channels),
+                        options.skip_bad_samples,
+                        longest);
+}
+
+data::JitterOptions jitter_of(const DataOptions& options, data::JitterOptions jitter) {
+  const auto& strengths = options.colour_jitter;
+  if (strengths.empty()) return jitter;
+  require(strengths.size() == 3,
+          "training::data",
+          "colour_jitter needs brightness, contrast, saturation, received ",
+          strengths.size(),
+          " numbers");
+  return {.shift = jitter.shift,
+          .brightness = strengths[0],
+          .contrast = strengths[1],
+          .saturation = strengths[2]};
+}
+
+data::Preprocessing preprocessing_of(const Setup& setup, const DataOptions& options) {
+  auto result = data::recipe(options.preprocessing_name, options.image_size);
+  if (options.pad > 0) result.pad = options.pad;
+  result.flip = result.flip || options.flip;
+  result.jitter = jitter_of(options, result.jitter);
+  result.seed = setup.seed;
+  return result;
+}
+
+/// Mean and deviation of the training set, where the recipe has none.
+void normalise_by_data(Setup& setup, std::int64_t channels) {
+  auto& preprocessing = setup.preprocessing;
+  if (!preprocessing.mean.empty()) return;
+  const bool whole = setup.train->shape() && preprocessing.crop.cut == data::Cut::none;
+  const auto statistics = whole ? data::channel_statistics(*setup.train)
+                                : data::prepared_statistics(*setup.train, preprocessing, channels);
+  preprocessing.mean = statistics.mean;
+  preprocessing.deviation = statistics.deviation;
+}
+
+data::LoaderOptions loading_of(const Setup& setup,
+                               const DataOptions& options,
+                               const RunOptions& run,
+                               std::int64_t threads) {
+  // Resident pixels keep one thread busy for a small part of a step; more would take cores from it.
+  const bool light = setup.train->shape() && setup.preprocessing.crop.cut == data::Cut::none &&
+                     !setup.preprocessing.jitter.any();
+  const auto chosen = run.num_preprocessing_threads;
+  return {
+      .prefetch = run.prefetch,
+      .threads = chosen > 0 ? chosen
+                 : light    ? 1
+                            : threads,
+      .parallel_batches = run.num_parallel_batches,
+      .memory = static_cast<std::int64_t>(run.prefetch_memory * 1e9),
+      .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail};
+}
+
+bool is_sorted_by_class(const DataOptions& options) {
+  if (options.data.empty() || options.dataset == data::DatasetKind::mock) return false;
+  const auto kind = options.dataset == data::DatasetKind::automatic ? data::kind_of(options.data)
+                                                                    : options.dataset;
+  return kind == data::DatasetKind::folder;
 }
 
 }  // namespace
 
-void load_data(Setup& setup, const DataOptions& options, std::int64_t threads) {
+void load_data(Setup& setup,
+               const DataOptions& options,
+               const RunOptions& run,
+               std::int64_t threads) {
   const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
     return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
   };
   const auto opened = dataset_options(options);
+  const bool sorted = is_sorted_by_class(options);
   std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
   std::shared_ptr<const data::Dataset> test =
       data::open_dataset(opened, /*train=*/false, train->class_names());
-  train = kept(first_samples(std::move(train), options.train_samples), options, threads);
+  setup.preprocessing = preprocessing_of(setup, options);
+  const auto of_recipe = static_cast<std::int64_t>(setup.preprocessing.mean.size());
+  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
+  const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+    auto part = first_samples(std::move(whole), count, sorted);
+    return kept(std::move(part), options, threads, setup.preprocessing.crop, channels);
+  };
+  train = resident(std::move(train), options.train_samples);
+  test = resident(std::move(test), options.test_samples);
   setup.train = data::with_label_noise(
       std::move(train), options.label_noise, seed_of(options.label_noise_seed));
-  setup.test = kept(first_samples(std::move(test), options.test_samples), options, threads);
+  setup.test = std::move(test);
   if (options.validation_fraction > 0) {
     auto split = data::split_indices(
         setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
@@ -68,12 +149,10 @@ void load_data(Setup& setup, const DataOptions& options, std::int64_t threads) {
     setup.validation = data::subset(setup.train, std::move(split.held_out));
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
-  const auto statistics = data::channel_statistics(*setup.train);
-  setup.preprocessing.mean = statistics.mean;
-  setup.preprocessing.deviation = statistics.deviation;
-  setup.preprocessing.pad = options.pad;
-  setup.preprocessing.flip = options.flip;
-  setup.preprocessing.seed = setup.seed;
+  normalise_by_data(setup, channels);
+  setup.image_shape = data::prepared_shape(setup.preprocessing, *setup.train);
+  validate(setup.preprocessing, setup.image_shape);
+  setup.loading = loading_of(setup, options, run, threads);
 }
 
 }  // namespace dimred::training

@@ -66,6 +66,31 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.test_samples,
             "use only so many test samples, likewise, 0: all",
             at_least(0));
+  table.add_choice(
+      "preprocessing_name",
+      &options.preprocessing_name,
+      "how images are cropped, augmented and normalised; none: pad and flip below, the "
+      "training set's mean and deviation",
+      {{"none", data::Recipe::none},
+       {"imagenet", data::Recipe::imagenet},
+       {"inception", data::Recipe::inception},
+       {"vgg", data::Recipe::vgg},
+       {"cifarnet", data::Recipe::cifarnet},
+       {"lenet", data::Recipe::lenet},
+       {"fashion", data::Recipe::fashion}});
+  table.add("image_size",
+            &options.image_size,
+            "side of the images that the network sees, 0: preprocessing_name's, or the data's",
+            between(0, 4096));
+  table.add("colour_jitter",
+            &options.colour_jitter,
+            "brightness, contrast, saturation: each factor is drawn from 1 - x to 1 + x",
+            between(0, 10));
+  table.add_choice("on_bad_sample",
+                   &options.skip_bad_samples,
+                   "a sample that cannot be decoded ends the run, or is counted and the next one "
+                   "takes its place (in evaluation: none)",
+                   {{"fail", false}, {"skip", true}});
   table.add(
       "pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
@@ -132,6 +157,19 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             between(0, 4096));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
   table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
+  table.alias("prefetch", "prefetch_buffer_size");
+  table.add("prefetch_memory",
+            &options.prefetch_memory,
+            "GB that these may take on each rank; fewer are prepared where they would take more",
+            between(0, 1e6));
+  table.add("num_preprocessing_threads",
+            &options.num_preprocessing_threads,
+            "threads that read, decode and augment, 0: this rank's share of the cores",
+            between(0, 1024));
+  table.add("num_parallel_batches",
+            &options.num_parallel_batches,
+            "batches in work at once, 0: prefetch",
+            between(0, 64));
 }
 
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/open.h"
+#include "data/presets.h"
 #include "launch/options.h"
 #include "layout/layout.h"
 #include "models/objective.h"
@@ -27,8 +28,12 @@ struct DataOptions {
   std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
   std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                 // likewise
-  std::int64_t pad = 0;                          // pad-crop augmentation, pixels
-  bool flip = false;                             // random horizontal flip
+  data::Recipe preprocessing_name = data::Recipe::none;
+  std::int64_t image_size = 0;  // 0: the recipe's, or the data's
+  std::int64_t pad = 0;         // pad-crop augmentation, pixels, if > 0 instead of the recipe's
+  bool flip = false;            // random horizontal flip, if the recipe has none
+  std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none
+  bool skip_bad_samples = false;      // on_bad_sample
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -59,9 +64,12 @@ struct RunOptions {
   std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
-  std::int64_t threads = 0;    // 0: all cores this process may use
-  std::string device = "cpu";  // cpu, cuda, cuda:1
-  std::int64_t prefetch = 4;   // batches prepared ahead
+  std::int64_t threads = 0;                    // 0: all cores this process may use
+  std::string device = "cpu";                  // cpu, cuda, cuda:1
+  std::int64_t prefetch = 4;                   // batches prepared ahead
+  double prefetch_memory = 2;                  // GB that they may take
+  std::int64_t num_preprocessing_threads = 0;  // 0: this rank's share of the cores
+  std::int64_t num_parallel_batches = 0;       // 0: as many as prefetch
   EventOptions events;
   bool quiet = false;
 };

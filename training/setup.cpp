@@ -10,6 +10,7 @@
 #include "support/random.h"
 #include "support/threads.h"
 #include "training/load_data.h"
+#include "training/pinned_memory.h"
 
 namespace dimred::training {
 namespace {
@@ -62,7 +63,7 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
 }
 
 void build_network(Setup& setup, const CommonOptions& options) {
-  const auto shape = setup.train->shape().value();
+  const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
   auto network = models::make_network(
       options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
@@ -139,10 +140,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   setup.device = parse_device(options.run.device, ranks.place.local_rank);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
   if (setup.device.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
-  setup.prefetch = options.run.prefetch;
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
-  load_data(setup, options.data, share);
+  load_data(setup, options.data, options.run, share);
+  if (setup.device.is_cuda()) setup.batch_memory = pinned_memory();
   build_network(setup, options);
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
@@ -156,10 +157,14 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
 }
 
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
-  const auto& shape = batch.shape;
-  auto images = torch::from_blob(batch.images.data(),
-                                 {batch.count(), shape.channels, shape.height, shape.width},
-                                 torch::kFloat32);
+  const auto [channels, height, width] = batch.shape;
+  const std::vector<std::int64_t> sizes{batch.count(), channels, height, width};
+  const bool interleaved = batch.order == data::PixelOrder::interleaved;
+  const std::vector<std::int64_t> strides{batch.shape.size(),
+                                          interleaved ? 1 : height * width,
+                                          interleaved ? width * channels : width,
+                                          interleaved ? channels : 1};
+  auto images = torch::from_blob(batch.images.data(), sizes, strides, torch::kFloat32);
   auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
   const auto format = setup.memory_format == layout::MemoryFormat::channels_last
                           ? torch::MemoryFormat::ChannelsLast
@@ -168,11 +173,16 @@ models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
 }
 
 data::LoaderOptions loader_options(const Setup& setup) {
-  return {.batch_size = setup.global_batch_size,
-          .drop_last = false,
-          .prefetch = setup.prefetch,
-          .rank = setup.communicator->rank(),
-          .ranks = setup.communicator->size()};
+  auto options = setup.loading;
+  options.batch_size = setup.global_batch_size;
+  options.rank = setup.communicator->rank();
+  options.ranks = setup.communicator->size();
+  // One channel lies the same either way.
+  const bool interleaved =
+      setup.memory_format == layout::MemoryFormat::channels_last && setup.image_shape.channels > 1;
+  options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
+  options.resource = setup.batch_memory.get();
+  return options;
 }
 
 }  // namespace dimred::training

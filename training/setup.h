@@ -13,7 +13,8 @@ namespace dimred::training {
 struct Setup {
   std::shared_ptr<distributed::Communicator> communicator;
   std::shared_ptr<const data::Dataset> train, validation, test;  // validation may be null
-  data::Preprocessing preprocessing;                             // mean and deviation of `train`
+  data::Preprocessing preprocessing;  // mean and deviation of `train` unless a recipe has them
+  data::ImageShape image_shape;       // of prepared images
   std::unique_ptr<models::Objective> objective;
   models::FlatVectors flat;
   std::vector<layout::Shard> shards;  // every rank's columns
@@ -23,7 +24,9 @@ struct Setup {
   std::int64_t global_batch_size = 0;
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
-  std::int64_t prefetch = 4;
+  data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
+  std::shared_ptr<std::pmr::memory_resource> batch_memory;  // of loading.resource, if not plain
+  data::LoaderReport data_report;                           // of all training epochs
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
 

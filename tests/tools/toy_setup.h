@@ -57,6 +57,7 @@ inline Setup toy_setup(models::Precision precision,
   setup.communicator = distributed::single_rank();
   setup.train = std::make_shared<ToyData>(96);
   setup.test = setup.train;
+  setup.image_shape = {1, 28, 28};
   setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
   setup.precision = precision;
   setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
