@@ -44,6 +44,8 @@ class Dataset {
   virtual std::string origin(std::int64_t index) const = 0;
   /// What has been found while reading that a person should know, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
+  /// Samples of each file, in the order of the indices; their sum is size(). One file: {size()}.
+  virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
 };

@@ -26,6 +26,8 @@ class LabelNoise : public Dataset {
   }
 
   std::vector<std::string> notes() const override { return whole_->notes(); }
+  std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
+
   std::string description() const override {
     return concat("label noise on ",
                   replaced_,
