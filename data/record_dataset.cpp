@@ -36,6 +36,7 @@ std::string remarks_of(const std::vector<RecordShard>& shards) {
 std::vector<std::string> names_of_classes(const RecordOptions& options,
                                           std::string_view format,
                                           const std::vector<RecordEntry>& entries) {
+  if (!options.class_names.empty()) return options.class_names;
   const auto file = options.files.front().parent_path() / "labels.txt";
   if (fs::is_regular_file(file)) {
     auto names = read_class_names(file);

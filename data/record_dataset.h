@@ -14,11 +14,12 @@ namespace dimred::data {
 
 struct RecordOptions {
   std::vector<std::filesystem::path> files;  // in the order of the samples, >= 1
+  std::vector<std::string> class_names;  // those of the training set, for a test set; empty: found
   std::int64_t classes = 0;  // >= 0; 0: as many as labels.txt names, else the largest label + 1
   std::int64_t labels_offset = 0;  // label = stored label - labels_offset: 1 leaves a background
                                    // class 0 out (FastNN's and TF-Slim's name)
-  bool skip_bad = false;        // bad records are left out and counted, instead of an error
-  std::filesystem::path cache;  // folder for the index; empty: see cache_folder
+  bool skip_bad = false;           // bad records are left out and counted, instead of an error
+  std::filesystem::path cache;     // folder for the index; empty: see cache_folder
 };
 
 /// What data sets of record files have in common: mapped files, their index, labels and names.

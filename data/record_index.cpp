@@ -1,13 +1,10 @@
 #include "data/record_index.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 
 #include "data/cache_folder.h"
+#include "data/parallel.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -49,28 +46,6 @@ ShardScan scan_shard(const RecordFormat& format, const MappedFile& file, RecordS
            .remark = scan.remark};
   file.read_sequentially(false);
   return scan;
-}
-
-/// Calls work(i) for each i < count from several threads; the first exception is thrown again.
-template <class Work>
-void in_parallel(std::size_t count, std::size_t threads, const Work& work) {
-  std::atomic<std::size_t> next = 0;
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto run = [&] {
-    try {
-      for (auto i = next++; i < count; i = next++) work(i);
-    } catch (...) {
-      const std::scoped_lock lock(mutex);
-      if (!failure) failure = std::current_exception();
-      next = count;
-    }
-  };
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(run);
-  run();
-  others.clear();
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
