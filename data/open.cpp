@@ -7,6 +7,7 @@
 #include "data/idx.h"
 #include "data/image_files.h"
 #include "data/mock.h"
+#include "data/open_records.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -130,6 +131,7 @@ std::unique_ptr<Dataset> open_kind(DatasetKind kind,
     case DatasetKind::tfrecord:
     case DatasetKind::base64:
     case DatasetKind::packed:
+      return open_records(kind, path, options, train, named, class_names);
     case DatasetKind::automatic:
       break;
   }
@@ -145,6 +147,7 @@ std::string to_text(DatasetKind kind) {
 }
 
 DatasetKind kind_of(const fs::path& path) {
+  if (const auto kind = record_kind(path)) return *kind;
   if (is_pattern(path)) return DatasetKind::folder;
   if (fs::is_regular_file(path)) return DatasetKind::list;
   require(fs::is_directory(path),

@@ -63,7 +63,7 @@ class PackedDataset : public Dataset {
 
   std::string description() const override {
     return concat("packed ",
-                  printable(file_.path().string()),
+                  utf8_text(file_.path().string()),
                   ", ",
                   size(),
                   " images of ",

@@ -90,6 +90,8 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   auto index = load_or_build_index(format, files_, cache_folder(folder, options_.cache));
   skipped_ = index.problem_count;
   if (!options_.skip_bad) refuse_problems(index);
+  for (const auto& problem : index.problems)
+    note_skipped(problem.shard, problem.offset, problem.text);
   remark_ = remarks_of(index.shards);
   digest_ = digest_of(index.shards);
   entries_ = std::move(index.entries);
@@ -139,7 +141,16 @@ void RecordDataset::keep_labels_in_range() {
                       options_.labels_offset == 0 && bad->label == classes()
                           ? " (labels that begin at 1 need --labels_offset 1)"
                           : "");
+  for (const auto& entry : entries_)
+    if (is_bad(entry))
+      note_skipped(entry.shard, entry.offset, concat("label ", entry.label, " is out of range"));
   skipped_ += static_cast<std::int64_t>(std::erase_if(entries_, is_bad));
+}
+
+void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text) {
+  constexpr std::size_t most = 10;
+  if (notes_.size() < most)
+    notes_.push_back(concat("skipped ", place_of(shard, offset), ": ", text));
 }
 
 const RecordEntry& RecordDataset::entry(std::int64_t index) const {
@@ -167,7 +178,7 @@ std::string RecordDataset::description() const {
   return concat(
       format_,
       ' ',
-      printable(options_.files.front().string()),
+      utf8_text(options_.files.front().string()),
       files_.size() > 1 ? concat(" and ", files_.size() - 1, " more files") : std::string(),
       remark_.empty() ? "" : ", ",
       remark_,

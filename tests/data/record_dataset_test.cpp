@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <fstream>
 #include <stdexcept>
 
 #include "data/record_readers.h"
@@ -31,7 +32,7 @@ std::int64_t label_at(const Dataset& dataset, std::int64_t index) {
 
 /// Two files of three samples each: numbers 0 to 5 with labels 0, 1, 2, 0, 1, 2.
 struct RecordFiles : testing::TestWithParam<std::string> {
-  ScratchFolder folder;
+  TemporaryFolder folder;
   std::vector<fs::path> files;
 
   void SetUp() override {
@@ -132,8 +133,8 @@ TEST_P(RecordFiles, NameAnEmptyFile) {
   files.push_back(folder.write("empty", ""));
   EXPECT_THAT(failure(),
               AllOf(HasSubstr("empty, offset 0: "), HasSubstr("received an empty file")));
-  EXPECT_THAT(failure({.files = {folder.path / "none"}}), HasSubstr("none' does not exist"));
-  EXPECT_THAT(failure({.files = {folder.path}}), HasSubstr("needs to be a regular file"));
+  EXPECT_THAT(failure({.files = {folder.path() / "none"}}), HasSubstr("none' does not exist"));
+  EXPECT_THAT(failure({.files = {folder.path()}}), HasSubstr("needs to be a regular file"));
 }
 
 TEST_P(RecordFiles, NameACutFile) {
@@ -145,7 +146,7 @@ TEST_P(RecordFiles, NameACutFile) {
 
 TEST_P(RecordFiles, KeepTheIndexInACache) {
   open();
-  const auto cache = folder.path / ".dimred";
+  const auto cache = folder.path() / ".dimred";
   ASSERT_TRUE(fs::is_directory(cache));
   const auto index_time = [&] {
     for (const auto& item : fs::directory_iterator(cache))
@@ -178,9 +179,9 @@ TEST_P(RecordFiles, NoticeOtherContentOfTheSameSizeAndTime) {
 
 TEST_P(RecordFiles, MakeADamagedIndexAgain) {
   open();
-  for (const auto& item : fs::directory_iterator(folder.path / ".dimred")) {
+  for (const auto& item : fs::directory_iterator(folder.path() / ".dimred")) {
     if (item.path().extension() != ".bin") continue;
-    auto content = read_text(item.path());
+    auto content = text_of_file(item.path());
     content[content.size() / 2] ^= 1;
     std::ofstream(item.path(), std::ios::binary) << content;
   }
@@ -188,14 +189,14 @@ TEST_P(RecordFiles, MakeADamagedIndexAgain) {
 }
 
 TEST_P(RecordFiles, PutTheCacheWhereTheyAreTold) {
-  open({.cache = folder.path / "elsewhere"});
-  EXPECT_FALSE(fs::exists(folder.path / ".dimred"));
-  EXPECT_FALSE(fs::is_empty(folder.path / "elsewhere"));
+  open({.cache = folder.path() / "elsewhere"});
+  EXPECT_FALSE(fs::exists(folder.path() / ".dimred"));
+  EXPECT_FALSE(fs::is_empty(folder.path() / "elsewhere"));
   EXPECT_THAT(failure({.cache = files[0] / "below a file"}), HasSubstr("needs a writable folder"));
 }
 
 TEST(TfRecordFiles, NameAWrongChecksum) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto first = example_record(0, 0);
   auto text = first + example_record(1, 1) + example_record(2, 2);
   text[first.size() + 40] ^= 1;  // in the second record's payload
@@ -220,7 +221,7 @@ TEST(TfRecordFiles, NameAWrongChecksum) {
 
 /// The index is whole, the file changes afterwards.
 TEST(TfRecordFiles, VerifyARecordWhenItIsFirstRead) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("shard", example_record(0, 0) + example_record(1, 1));
   const auto dataset = open_tfrecord({.files = {file}});
   std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(40).put('?');
@@ -230,7 +231,7 @@ TEST(TfRecordFiles, VerifyARecordWhenItIsFirstRead) {
 }
 
 TEST(TfRecordFiles, RefuseWhatIsNoImage) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string text(100, 'x');
   const auto record =
       to_tfrecord(to_message({.encoded = as_numbers(text), .format = "raw", .label = 0}));
@@ -256,12 +257,12 @@ std::string gz(const std::string& text) {
 }
 
 TEST(TfRecordFiles, AreDecompressedOnce) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder.write("shard.gz", gz(example_record(0, 0) + example_record(1, 1)));
   EXPECT_TRUE(is_tfrecord(file));
   const auto copies = [&] {
     std::vector<std::string> names;
-    for (const auto& item : fs::directory_iterator(folder.path / ".dimred"))
+    for (const auto& item : fs::directory_iterator(folder.path() / ".dimred"))
       if (item.path().filename().string().starts_with("inflated-")) names.push_back(item.path());
     return names;
   };
@@ -279,7 +280,7 @@ TEST(TfRecordFiles, AreDecompressedOnce) {
 }
 
 TEST(TfRecordFiles, BoundWhatIsDecompressed) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto bomb = folder.write("bomb.gz", gz(std::string(80 << 20, '\0')));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
               AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to hold at most 100 times")));
@@ -290,7 +291,8 @@ TEST(TfRecordFiles, BoundWhatIsDecompressed) {
 }
 
 TEST(Base64Files, ComeFromTheirList) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "data");
   folder.write("data/a", base64_line(0, 0));
   folder.write("data/b", base64_line(1, 1));
   const auto list = folder.write("file_list.txt", "data/b\r\ndata/a \n\n");
@@ -306,7 +308,7 @@ TEST(Base64Files, ComeFromTheirList) {
 }
 
 TEST(Base64Files, NameBadLines) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto good = base64_line(0, 0);
   const auto at = std::to_string(good.size());
   const auto problem = [&](const std::string& line) {
@@ -328,7 +330,7 @@ TEST(Base64Files, NameBadLines) {
 }
 
 TEST(Shards, AreFoundByNameOfTheirSplit) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const auto* name : {"flowers_train_00010-of-11.tfrecord",
                            "flowers_train_00002-of-11.tfrecord",
                            "flowers_validation_0.tfrecord",
@@ -342,17 +344,19 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
     return texts;
   };
   EXPECT_THAT(
-      names(find_shards(folder.path, true)),
+      names(find_shards(folder.path(), true)),
       ElementsAre("flowers_train_00002-of-11.tfrecord", "flowers_train_00010-of-11.tfrecord"));
-  EXPECT_THAT(names(find_shards(folder.path, false)), ElementsAre("flowers_validation_0.tfrecord"));
-  EXPECT_EQ(find_shards(folder.path / "*_train_*", true).size(), 2U);
+  EXPECT_THAT(names(find_shards(folder.path(), false)),
+              ElementsAre("flowers_validation_0.tfrecord"));
+  EXPECT_EQ(find_shards(folder.path() / "*_train_*", true).size(), 2U);
   EXPECT_EQ(find_shards(folder.write("list.txt", "labels.txt\n"), true).size(), 1U);
-  const ScratchFolder deep;
+  const TemporaryFolder deep;
+  fs::create_directory(deep / "val");
   deep.write("val/b", "x");
   deep.write("val/a", "x");
-  EXPECT_THAT(names(find_shards(deep.path, false)), ElementsAre("a", "b"));
-  EXPECT_THAT(error_of([&] { find_shards(deep.path, true); }), HasSubstr("needs a file, a list"));
-  EXPECT_THAT(error_of([&] { find_shards(deep.path / "no*", true); }), HasSubstr("no*"));
+  EXPECT_THAT(names(find_shards(deep.path(), false)), ElementsAre("a", "b"));
+  EXPECT_THAT(error_of([&] { find_shards(deep.path(), true); }), HasSubstr("needs a file, a list"));
+  EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
 }
 
 }  // namespace

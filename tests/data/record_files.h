@@ -1,42 +1,15 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "data/base64.h"
 #include "data/encode.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::data {
-
-/// A folder of its own for a test, gone with it.
-struct ScratchFolder {
-  std::filesystem::path path;
-  ScratchFolder() {
-    auto name = (std::filesystem::temp_directory_path() / "dimred_data_XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(path); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::filesystem::path write(const std::string& name, const std::string& content) const {
-    std::filesystem::create_directories((path / name).parent_path());
-    std::ofstream(path / name, std::ios::binary) << content;
-    return path / name;
-  }
-};
-
-inline std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 inline std::span<const std::uint8_t> as_numbers(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
