@@ -45,6 +45,7 @@ class Resident : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override { return whole_->origin(index); }
+  std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
   std::vector<std::string> notes() const override {
     auto notes = whole_->notes();
     notes.insert(notes.end(), notes_.begin(), notes_.end());

@@ -123,7 +123,7 @@ EpochEnd run_epoch(Setup& setup,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
                    const std::function<bool()>& after_step) {
-  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  const auto order = training_order(setup);
   data::Loader loader(*setup.train,
                       order,
                       setup.preprocessing,

@@ -41,7 +41,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.flat.buffers.zero_();
   setup.flat.counters.zero_();
   setup.objective->set_batchnorm_momentum(std::nullopt);
-  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  const auto order = training_order(setup);
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> batches{};

@@ -1,5 +1,6 @@
 #include "training/load_data.h"
 
+#include "data/arrangements.h"
 #include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
@@ -9,10 +10,9 @@
 namespace dimred::training {
 namespace {
 
-/// The first so many; of class folders, which are sorted by label, as many at even distances.
-std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole,
-                                                   std::int64_t count,
-                                                   bool sorted) {
+/// Evenly spread over the whole: a data set may lie in the order of its classes.
+std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
+                                                  std::int64_t count) {
   if (count == 0) return whole;
   require(count <= whole->size(),
           "training::data",
@@ -22,7 +22,7 @@ std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::D
           count);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
-    indices[static_cast<std::size_t>(i)] = sorted ? i * whole->size() / count : i;
+    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
   return data::subset(std::move(whole), std::move(indices));
 }
 
@@ -31,6 +31,9 @@ data::DatasetOptions dataset_options(const DataOptions& options) {
           .path = options.data,
           .test_path = options.test_data,
           .num_classes = options.num_classes,
+          .labels_offset = options.labels_offset,
+          .skip_bad = options.skip_bad_samples,
+          .cache = options.data_cache,
           .mock_shape = options.mock_shape};
 }
 
@@ -103,11 +106,21 @@ data::LoaderOptions loading_of(const Setup& setup,
       .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail};
 }
 
-bool is_sorted_by_class(const DataOptions& options) {
-  if (options.data.empty() || options.dataset == data::DatasetKind::mock) return false;
-  const auto kind = options.dataset == data::DatasetKind::automatic ? data::kind_of(options.data)
-                                                                    : options.dataset;
-  return kind == data::DatasetKind::folder;
+/// Files of record data sets: their order, or their share of ranks.
+void arrange(Setup& setup, const DataOptions& options) {
+  const auto sizes = setup.train->shard_sizes();
+  const auto ranks = setup.communicator->size();
+  if (options.shard == Sharding::files) {
+    auto shares = data::even_shares(sizes, ranks, setup.seed);
+    setup.train = data::subset(setup.train, std::move(shares));
+    setup.arrangement =
+        data::file_shares(setup.train->size() / ranks, ranks, setup.global_batch_size);
+    setup.sample_order =
+        concat("files shared over ", ranks, " ranks: another number of ranks sees other batches");
+  } else if (options.shuffle_buffer_size > 0 && sizes.size() > 1) {
+    setup.arrangement = data::windowed(sizes, options.shuffle_buffer_size);
+    setup.sample_order = concat("windows of ", options.shuffle_buffer_size, " samples");
+  }
 }
 
 }  // namespace
@@ -120,7 +133,6 @@ void load_data(Setup& setup,
     return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
   };
   const auto opened = dataset_options(options);
-  const bool sorted = is_sorted_by_class(options);
   std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
   std::shared_ptr<const data::Dataset> test =
       data::open_dataset(opened, /*train=*/false, train->class_names());
@@ -128,7 +140,7 @@ void load_data(Setup& setup,
   const auto of_recipe = static_cast<std::int64_t>(setup.preprocessing.mean.size());
   const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
   const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
-    auto part = first_samples(std::move(whole), count, sorted);
+    auto part = some_samples(std::move(whole), count);
     return kept(std::move(part), options, threads, setup.preprocessing.crop, channels);
   };
   train = resident(std::move(train), options.train_samples);
@@ -150,6 +162,7 @@ void load_data(Setup& setup,
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
   normalise_by_data(setup, channels);
+  arrange(setup, options);
   setup.image_shape = data::prepared_shape(setup.preprocessing, *setup.train);
   validate(setup.preprocessing, setup.image_shape);
   setup.loading = loading_of(setup, options, run, threads);

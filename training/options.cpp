@@ -26,9 +26,31 @@ void add_data_options(OptionTable& table, DataOptions& options) {
                     {"folder", data::DatasetKind::folder},
                     {"list", data::DatasetKind::list},
                     {"cifar", data::DatasetKind::cifar},
+                    {"tfrecord", data::DatasetKind::tfrecord},
+                    {"base64", data::DatasetKind::base64},
+                    {"packed", data::DatasetKind::packed},
                     {"mock", data::DatasetKind::mock}});
   table.add(
       "test_data", &options.test_data, "the test set (default: found beside the training set)");
+  table.add("data_cache",
+            &options.data_cache,
+            "folder for indices and decompressed copies of record files (default: beside the data, "
+            "else ~/.cache/dimred)");
+  table.add("labels_offset",
+            &options.labels_offset,
+            "of tfrecord and base64: label = stored label - labels_offset",
+            between(-1'000'000, 1'000'000));
+  table.add("shuffle_buffer_size",
+            &options.shuffle_buffer_size,
+            "of data in several record files: shuffle the files, then within windows of so many "
+            "samples; 0: all samples at once",
+            at_least(0));
+  table.add_choice(
+      "shard",
+      &options.shard,
+      "what ranks share: each batch's samples, or files; with files, another number of "
+      "ranks sees other batches",
+      {{"samples", Sharding::samples}, {"files", Sharding::files}});
   table.add("num_classes",
             &options.num_classes,
             "number of classes, 0: what the data has; another number is refused",

@@ -14,10 +14,19 @@
 
 namespace dimred::training {
 
+/// What ranks share. samples: each global batch, so that any number of ranks sees the same batches.
+/// files: each rank has files of its own, which gives that up.
+enum class Sharding { samples, files };
+
 struct DataOptions {
   std::filesystem::path data;  // folder, list or pattern; empty: Debian's Fashion-MNIST
   data::DatasetKind dataset = data::DatasetKind::automatic;
-  std::filesystem::path test_data;            // empty: found at `data`
+  std::filesystem::path test_data;   // empty: found at `data`
+  std::filesystem::path data_cache;  // of indices and decompressed copies; empty: chosen
+  std::int64_t labels_offset = 0;    // of tfrecord and base64: label = stored label - labels_offset
+  std::int64_t shuffle_buffer_size =
+      0;  // of data in several files: 0: global shuffle; else windows
+  Sharding shard = Sharding::samples;
   std::int64_t num_classes = 0;               // 0: what the data has
   std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of dataset = mock
   bool datasets_use_caching = true;           // keep images of one size decoded in memory,

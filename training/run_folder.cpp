@@ -34,6 +34,7 @@ constexpr std::array free_options{"epochs",
                                   "num_parallel_batches",
                                   "datasets_use_caching",
                                   "cache_memory",
+                                  "data_cache",
                                   "quiet",
                                   "tensorboard",
                                   "tensorboard_steps",
@@ -222,6 +223,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["global_batch_size"] = setup.global_batch_size;
   manifest["train_data"] = setup.train->description();
   manifest["test_data"] = setup.test->description();
+  manifest["sample_order"] = setup.sample_order;
   manifest["class_names"] = setup.train->class_names();
   manifest["data_pipeline"] = to_json(setup.data_report);
   manifest["mean"] = setup.preprocessing.mean;

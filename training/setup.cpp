@@ -172,6 +172,13 @@ models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
   return {images.to(setup.device).contiguous(format), labels.to(setup.device)};
 }
 
+data::Order training_order(const Setup& setup) {
+  return {.seed = setup.seed,
+          .size = setup.train->size(),
+          .shuffled = true,
+          .arrangement = setup.arrangement};
+}
+
 data::LoaderOptions loader_options(const Setup& setup) {
   auto options = setup.loading;
   options.batch_size = setup.global_batch_size;

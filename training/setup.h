@@ -24,6 +24,8 @@ struct Setup {
   std::int64_t global_batch_size = 0;
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
+  std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
+  std::string sample_order = "global";                   // the same in words, for the manifest
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
   std::shared_ptr<std::pmr::memory_resource> batch_memory;  // of loading.resource, if not plain
   data::LoaderReport data_report;                           // of all training epochs
@@ -51,7 +53,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 /// view into `batch`, which must outlive them.
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch);
 
-/// Batches of one epoch of the training set in the setup's sample order.
+/// How batches of one epoch are prepared.
 data::LoaderOptions loader_options(const Setup& setup);
+
+/// The shuffled order of the training set.
+data::Order training_order(const Setup& setup);
 
 }  // namespace dimred::training
