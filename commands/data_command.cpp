@@ -23,6 +23,7 @@ constexpr std::array tools = {
          "a data set into N Base64 files of equal size, shuffled",
          data_shuffle_split},
     Tool{"pack", "a data set into one file that is mapped into memory", data_pack},
+    Tool{"preview", "a picture of samples as training sees them", data_preview},
     Tool{"inspect", "what a data set holds: kind, classes, sizes, problems", data_inspect},
 };
 

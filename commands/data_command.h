@@ -12,6 +12,7 @@ int data_command(const std::vector<std::string>& arguments);
 int data_convert(const std::vector<std::string>& arguments);
 int data_shuffle_split(const std::vector<std::string>& arguments);
 int data_pack(const std::vector<std::string>& arguments);
+int data_preview(const std::vector<std::string>& arguments);
 int data_inspect(const std::vector<std::string>& arguments);
 
 }  // namespace dimred::commands

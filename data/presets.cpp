@@ -1,5 +1,7 @@
 #include "data/presets.h"
 
+#include "support/errors.h"
+
 namespace dimred::data {
 namespace {
 
@@ -41,6 +43,29 @@ Preprocessing vgg(std::int64_t size) {
 }
 
 }  // namespace
+
+const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
+  static const std::vector<std::pair<std::string, Recipe>> names{{"none", Recipe::none},
+                                                                 {"imagenet", Recipe::imagenet},
+                                                                 {"inception", Recipe::inception},
+                                                                 {"vgg", Recipe::vgg},
+                                                                 {"cifarnet", Recipe::cifarnet},
+                                                                 {"lenet", Recipe::lenet},
+                                                                 {"fashion", Recipe::fashion}};
+  return names;
+}
+
+void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
+  if (strengths.empty()) return;
+  require(strengths.size() == 3,
+          "data::JitterOptions",
+          "colour_jitter needs brightness, contrast, saturation, received ",
+          strengths.size(),
+          " numbers");
+  jitter.brightness = strengths[0];
+  jitter.contrast = strengths[1];
+  jitter.saturation = strengths[2];
+}
 
 Preprocessing recipe(Recipe name, std::int64_t image_size) {
   Preprocessing result;

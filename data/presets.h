@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/preprocess.h"
 
@@ -25,5 +27,12 @@ enum class Recipe { none, imagenet, inception, vgg, cifarnet, lenet, fashion };
 ///   fashion    as it is: mean .2860, deviation .3530 (Fashion-MNIST's own)
 /// Sources: FastNN images/preprocessing, MindSpore models/official/cv/ResNet.
 Preprocessing recipe(Recipe name, std::int64_t image_size);
+
+/// "none", "imagenet", ..., as an option names them.
+const std::vector<std::pair<std::string, Recipe>>& recipe_names();
+
+/// Sets brightness, contrast and saturation (nothing, if `strengths` is empty). Throws
+/// std::invalid_argument unless there are three.
+void apply(const std::vector<double>& strengths, JitterOptions& jitter);
 
 }  // namespace dimred::data

@@ -54,25 +54,11 @@ std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> w
                         longest);
 }
 
-data::JitterOptions jitter_of(const DataOptions& options, data::JitterOptions jitter) {
-  const auto& strengths = options.colour_jitter;
-  if (strengths.empty()) return jitter;
-  require(strengths.size() == 3,
-          "training::data",
-          "colour_jitter needs brightness, contrast, saturation, received ",
-          strengths.size(),
-          " numbers");
-  return {.shift = jitter.shift,
-          .brightness = strengths[0],
-          .contrast = strengths[1],
-          .saturation = strengths[2]};
-}
-
 data::Preprocessing preprocessing_of(const Setup& setup, const DataOptions& options) {
   auto result = data::recipe(options.preprocessing_name, options.image_size);
   if (options.pad > 0) result.pad = options.pad;
   result.flip = result.flip || options.flip;
-  result.jitter = jitter_of(options, result.jitter);
+  data::apply(options.colour_jitter, result.jitter);
   result.seed = setup.seed;
   return result;
 }

@@ -93,13 +93,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
       &options.preprocessing_name,
       "how images are cropped, augmented and normalised; none: pad and flip below, the "
       "training set's mean and deviation",
-      {{"none", data::Recipe::none},
-       {"imagenet", data::Recipe::imagenet},
-       {"inception", data::Recipe::inception},
-       {"vgg", data::Recipe::vgg},
-       {"cifarnet", data::Recipe::cifarnet},
-       {"lenet", data::Recipe::lenet},
-       {"fashion", data::Recipe::fashion}});
+      data::recipe_names());
   table.add("image_size",
             &options.image_size,
             "side of the images that the network sees, 0: preprocessing_name's, or the data's",
