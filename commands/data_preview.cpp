@@ -72,12 +72,6 @@ int data_preview(const std::vector<std::string>& arguments) {
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);
   if (preprocessing.crop.cut == data::Cut::none && !dataset->shape()) {
-    // Images as they are have one size, or this says which one has not.
-    std::vector<std::uint8_t> bytes;
-    const auto shape = data::encoded_shape(dataset->read(0, bytes));
-    require(shape.height == shape.width || dataset->size() == 1,
-            "data preview",
-            "images of differing sizes need preprocessing_name or image_size");
     dataset = data::resident(dataset,
                              std::int64_t{4} << 30,
                              thread_count(options.source),

@@ -10,9 +10,7 @@ namespace dimred::data {
 namespace {
 
 constexpr auto place = "data::Loader";
-constexpr std::int64_t dropped = -1;  // the label of a sample that is to be dropped
 constexpr std::int64_t most_replacements = 100;
-constexpr std::size_t most_messages = 5;
 
 void validate(const LoaderOptions& options, const Order& order, std::int64_t size) {
   require(options.prefetch >= 1, place, "needs prefetch >= 1, received ", options.prefetch);
@@ -43,68 +41,6 @@ std::int64_t bounded_prefetch(const LoaderOptions& options, const ImageShape& sh
   const auto batch_bytes = std::max<std::int64_t>(
       1, options.batch_size / options.ranks * shape.size() * std::int64_t{sizeof(float)});
   return std::clamp<std::int64_t>(options.memory / batch_bytes - 1, 1, options.prefetch);
-}
-
-/// What was thrown, with the sample's origin unless it names it already.
-std::exception_ptr with_origin(const std::exception_ptr& failure, const std::string& origin) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::runtime_error& error) {
-    const std::string text = error.what();
-    if (text.find(origin) != std::string::npos) return failure;
-    return std::make_exception_ptr(std::runtime_error(concat(origin, ": ", text)));
-  } catch (...) {
-    return failure;
-  }
-}
-
-std::string text_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an unknown exception";
-  }
-}
-
-/// Moves what a worker has seen to the whole.
-void add(LoaderReport& whole, LoaderReport& part) {
-  whole.samples += part.samples;
-  whole.read_seconds += part.read_seconds;
-  whole.decode_seconds += part.decode_seconds;
-  whole.transform_seconds += part.transform_seconds;
-  whole.bad_samples += part.bad_samples;
-  whole.damaged_samples += part.damaged_samples;
-  for (auto& message : part.messages) {
-    if (whole.messages.size() < most_messages) whole.messages.push_back(std::move(message));
-  }
-  part = {};
-}
-
-void take_note(LoaderReport& report, std::string text) {
-  if (report.messages.size() < most_messages) report.messages.push_back(std::move(text));
-}
-
-/// Takes the samples marked as dropped out of a batch.
-void remove_dropped(Batch& batch) {
-  const auto image_size = static_cast<std::size_t>(batch.shape.size());
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
-    if (batch.labels[i] == dropped) continue;
-    if (kept != i) {
-      batch.labels[kept] = batch.labels[i];
-      batch.indices[kept] = batch.indices[i];
-      const auto from = batch.images.begin() + static_cast<std::ptrdiff_t>(i * image_size);
-      std::copy(from,
-                from + static_cast<std::ptrdiff_t>(image_size),
-                batch.images.begin() + static_cast<std::ptrdiff_t>(kept * image_size));
-    }
-    ++kept;
-  }
-  batch.labels.resize(kept);
-  batch.indices.resize(kept);
-  batch.images.resize(kept * image_size);
 }
 
 }  // namespace
@@ -301,7 +237,7 @@ void Loader::work() noexcept {
     lock.lock();
     filling->done += end - begin;
     if (failure) fail(*filling, at, failure);
-    add(report_, worker.report);
+    move_counts(worker.report, report_);
     if (filling->is_ready()) ready_.notify_all();
   }
 }
@@ -321,7 +257,7 @@ void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
     }
     if (options_.bad_sample == BadSample::drop) {
       batch.indices[place] = index;
-      batch.labels[place] = dropped;
+      batch.labels[place] = dropped_label;
       return;
     }
     index = (index + 1) % dataset_.size();

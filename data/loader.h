@@ -9,28 +9,16 @@
 #include <memory_resource>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/dataset.h"
+#include "data/loader_report.h"
 #include "data/order.h"
 #include "data/preprocess.h"
 
 namespace dimred::data {
-
-/// A rank's part of one global batch; may be empty when a last batch has fewer samples than ranks.
-struct Batch {
-  ImageShape shape;
-  PixelOrder order = PixelOrder::planes;
-  std::pmr::vector<float> images;     // [count x channels x height x width], each image in `order`
-  std::vector<std::int64_t> labels;   // [count]
-  std::vector<std::int64_t> indices;  // [count] in the dataset
-  std::int64_t epoch = 0;
-  std::int64_t position = 0;      // of the part's first sample in the epoch's order
-  std::int64_t global_count = 0;  // samples of this step over all ranks
-  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
-};
 
 /// What becomes of a sample that cannot be read or decoded.
 /// fail: next() throws. replace: the next good one by index takes its place (around the end, at
@@ -53,20 +41,6 @@ struct LoaderOptions {
   PixelOrder order = PixelOrder::planes;
   BadSample bad_sample = BadSample::fail;
   std::pmr::memory_resource* resource = nullptr;  // of the images; nullptr: plain memory
-};
-
-/// What a pass cost and met so far.
-struct LoaderReport {
-  double seconds_waited = 0;  // next() for a batch that was not ready
-  double mean_ready = 0;      // batches ready when next() was called
-  std::int64_t batches = 0;   // delivered
-  std::int64_t samples = 0;   // prepared; the three are summed over threads, in seconds, and are
-  double read_seconds = 0;    // measured for encoded samples only
-  double decode_seconds = 0;
-  double transform_seconds = 0;
-  std::int64_t bad_samples = 0;       // replaced or dropped
-  std::int64_t damaged_samples = 0;   // used all the same, see Image::damage
-  std::vector<std::string> messages;  // the first few of both
 };
 
 /// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
