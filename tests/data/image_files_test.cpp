@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/cifar.h"
+#include "data/decode.h"
 #include "data/encode.h"
 #include "data/mock.h"
 #include "data/open.h"
