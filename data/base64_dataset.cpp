@@ -76,7 +76,7 @@ ShardScan scan_base64(std::span<const std::uint8_t> file) {
     auto line = text.substr(offset, text.find('\n', offset) - offset);
     const auto next = offset + line.size() + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!label_first) {
+    if (!label_first && !line.empty()) {
       // An image has more characters than any label, so the shorter field is the label.
       const auto tab = std::min(line.find('\t'), line.size());
       label_first = tab < line.size() - tab && label_in(line.substr(0, tab)).has_value();

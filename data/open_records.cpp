@@ -51,24 +51,32 @@ std::vector<fs::path> base64_files(const fs::path& path, bool train, bool named)
 }
 
 std::vector<fs::path> tfrecord_files(const fs::path& path, bool train, bool named) {
-  if (!train && !named && !fs::is_directory(path)) refuse(path, train, "TFRecord files");
-  if (!named) return find_shards(path, train);
+  if (train) return find_shards(path, train);
+  if (!named && !fs::is_directory(path)) refuse(path, train, "TFRecord files");
   try {
-    return find_shards(path, /*train=*/false);
+    return find_shards(path, train);
   } catch (const std::invalid_argument&) {
-    return find_shards(path, /*train=*/true);
+    if (named) return find_shards(path, /*train=*/true);
+    refuse(path, train, "TFRecord files with test, val or eval in their names");
   }
 }
 
-bool is_tfrecord_folder(const fs::path& folder) {
-  for (const bool train : {true, false}) {
-    try {
-      if (is_tfrecord(find_shards(folder, train).front())) return true;
-    } catch (const std::exception&) {
-      // No files of that split.
-    }
+/// Looks at a few files only: a folder may hold a million images.
+bool begins_with_tfrecord(const fs::path& folder) {
+  int left = 16;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!item.is_regular_file()) continue;
+    if (is_tfrecord(item.path())) return true;
+    if (--left == 0) break;
   }
   return false;
+}
+
+bool is_tfrecord_folder(const fs::path& folder) {
+  const auto names = {".", "train", "test", "val", "validation"};
+  return std::ranges::any_of(names, [&](const char* name) {
+    return fs::is_directory(folder / name) && begins_with_tfrecord(folder / name);
+  });
 }
 
 bool holds_packed(const fs::path& folder) {

@@ -307,6 +307,13 @@ TEST(Base64Files, ComeFromTheirList) {
               HasSubstr("at least one file name"));
 }
 
+TEST(Base64Files, MayBeginWithAnEmptyLine) {
+  const TemporaryFolder folder;
+  const auto dataset =
+      open_base64({.files = {folder.write("part", "\n" + base64_line(0, 12, true))}});
+  EXPECT_EQ(label_at(*dataset, 0), 12);
+}
+
 TEST(Base64Files, NameBadLines) {
   const TemporaryFolder folder;
   const auto good = base64_line(0, 0);
