@@ -131,7 +131,8 @@ TEST_F(Packed, ReducesTheShortSideAndNeverEnlarges) {
   const ConstructedDataset source(2, {3, 20, 30});
   const auto shape = [&](std::int64_t side, PackEncoding encoding) {
     pack(source, folder / "reduced", {.encoding = encoding, .short_side = side}, {});
-    const auto sample = open_packed(folder / "reduced")->read(1, scratch);
+    const auto dataset = open_packed(folder / "reduced");  // what read() gives points into it
+    const auto sample = dataset->read(1, scratch);
     return sample.encoding == Encoding::planes ? sample.shape : encoded_shape(sample);
   };
   EXPECT_EQ(shape(10, PackEncoding::planes), (ImageShape{3, 10, 15}));

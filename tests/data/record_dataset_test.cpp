@@ -139,7 +139,8 @@ TEST_P(RecordFiles, NameAnEmptyFile) {
 
 TEST_P(RecordFiles, NameACutFile) {
   const auto whole = record(0) + record(1);
-  files = {folder.write("cut", whole.substr(0, whole.size() - 9))};
+  // Of Base64 not by a multiple of 4: what is left of it is then no Base64.
+  files = {folder.write("cut", whole.substr(0, whole.size() - 10))};
   EXPECT_THAT(failure(), HasSubstr("cut, offset "));
   EXPECT_EQ(open({.skip_bad = true})->size(), 1);
 }

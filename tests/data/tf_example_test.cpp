@@ -13,8 +13,10 @@ namespace {
 using testing::HasSubstr;
 
 std::string field(int number, const std::string& content) {
-  return std::string(1, static_cast<char>(number * 8 + 2)) + static_cast<char>(content.size()) +
-         content;
+  const auto size = content.size();  // < 2^14: one or two bytes
+  std::string length(1, static_cast<char>(size < 128 ? size : size % 128 + 128));
+  if (size >= 128) length += static_cast<char>(size / 128);
+  return std::string(1, static_cast<char>(number * 8 + 2)) + length + content;
 }
 
 std::string entry(const std::string& name, const std::string& feature) {

@@ -217,7 +217,8 @@ def test_packed_files_give_the_same_samples(folder: Path, tmp_path: Path, execut
 
 
 def test_packs_at_a_short_side_as_pillow_reduces(folder: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
-    """Planes of an antialiased reduction, by Pillow's BILINEAR; JPEG decoders may differ by a step or two."""
+    """Planes of Pillow's BILINEAR: within 1, as Pillow 13 takes rows before columns where that is less work; of a
+    JPEG within 2, as its decoder may round otherwise."""
     execute("dimred", "data", "pack", folder, "--encoding=planes", "--short_side=6", "--output", tmp_path / "packed")
     execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--output", tmp_path / "out")
     found = read_base64([tmp_path / "out/train/part-00000-of-00001"])
@@ -230,7 +231,7 @@ def test_packs_at_a_short_side_as_pillow_reduces(folder: Path, tmp_path: Path, e
         size = (full.width * 6 // short, full.height * 6 // short)
         theirs = np.asarray(full.resize(size, Image.Resampling.BILINEAR), dtype=int)
         assert ours.shape == theirs.shape
-        assert np.abs(ours - theirs).max() <= (0 if source.startswith(b"\x89PNG") else 2)
+        assert np.abs(ours - theirs).max() <= (1 if source.startswith(b"\x89PNG") else 2)
 
 
 def test_a_killed_conversion_goes_on(folder: Path, tmp_path: Path, binaries: Path, execute: Callable[..., str]) -> None:
