@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "checkpoints/atomic_file.h"
-#include "checkpoints/retry.h"
+#include "support/retry.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {

@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "checkpoints/retry.h"
+#include "support/retry.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {

@@ -26,6 +26,10 @@ std::string digest(std::span<const std::byte> bytes) {
   return hex_of(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
+std::uint64_t digest64(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 struct DigestStream::State {
   // The library's own allocation: the state needs 64-byte alignment.
   XXH3_state_t* xxh = XXH3_createState();

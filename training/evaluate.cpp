@@ -16,6 +16,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
   options.batch_size = evaluation_batch * setup.communicator->size();
+  if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 3> sums{};  // loss, correct, samples
@@ -38,7 +39,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.flat.buffers.zero_();
   setup.flat.counters.zero_();
   setup.objective->set_cumulative_batchnorm(true);
-  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  const auto order = training_order(setup);
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> batches{};
