@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <numeric>
 #include <string>
@@ -16,13 +17,12 @@
 #include "data/tfrecord.h"
 #include "support/errors.h"
 #include "support/random.h"
-#include "support/stopwatch.h"
 
 // How fast TFRecord and packed files are read from the page cache, against a copy of the same bytes
 // in the same run: read(2) of the file in parts of 1 MB into one buffer, and memcpy out of a
 // mapping. A sample counts as read when its bytes have been copied into a buffer, as a decoder
-// would take them. first: the epoch in which checksums are verified; later: an epoch after it. One
-// thread.
+// would take them. first: the epoch in which checksums are verified; later: an epoch after it.
+// CPU seconds of the one thread: nothing waits for a disk here, and other load does not count.
 //   read_rate FOLDER [MEGABYTES [REPEATS]]    prints JSON
 namespace {
 
@@ -63,6 +63,20 @@ void write_files(const fs::path& folder, std::int64_t count) {
   packed.finish("random bytes", {"0", "1"});
   records.commit();
 }
+
+/// CPU seconds of this thread.
+class Stopwatch {
+ public:
+  double seconds() const { return now() - start_; }
+
+ private:
+  static double now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  double start_ = now();
+};
 
 double seconds_of_read(const fs::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY);

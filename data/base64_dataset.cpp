@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <stdexcept>
 
 #include "data/base64.h"
 #include "data/decode.h"
@@ -99,10 +100,9 @@ class Base64Dataset : public RecordDataset {
     const auto fault =
         from_base64({reinterpret_cast<const char*>(text.data()), text.size()}, scratch);
     const auto encoding = fault ? std::nullopt : sniff(scratch);
-    require_environment(encoding.has_value(),
-                        "base64",
-                        origin(index),
-                        ": the file has changed since it was opened");
+    if (!encoding)
+      throw std::runtime_error(
+          concat("[base64] ", origin(index), ": the file has changed since it was opened"));
     return {.encoding = *encoding, .bytes = scratch, .label = label_of(found)};
   }
 };

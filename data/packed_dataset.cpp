@@ -1,5 +1,6 @@
 #include <array>
 #include <fstream>
+#include <stdexcept>
 
 #include "data/mapped_file.h"
 #include "data/marks.h"
@@ -43,12 +44,9 @@ class PackedDataset : public Dataset {
     const auto bytes = file_.bytes().subspan(row.offset, row.size);
     const auto at = static_cast<std::size_t>(index);
     if (digests_ && !verified_.has(at)) {
-      require_environment(digest64(std::as_bytes(bytes)) == row.digest,
-                          "packed",
-                          origin(index),
-                          ": is damaged: the digest of sample ",
-                          index,
-                          " differs");
+      if (digest64(std::as_bytes(bytes)) != row.digest)
+        throw std::runtime_error(concat(
+            "[packed] ", origin(index), ": is damaged: the digest of sample ", index, " differs"));
       verified_.set(at);
     }
     return {.encoding = row.encoding,

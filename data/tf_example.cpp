@@ -1,5 +1,7 @@
 #include "data/tf_example.h"
 
+#include <stdexcept>
+
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -28,11 +30,8 @@ class Fields {
     const auto tag = varint();
     field.number = tag >> 3;
     field.wire = static_cast<Wire>(tag & 7);
-    require_environment(field.number >= 1 && field.number < (1U << 29),
-                        place,
-                        "needs field numbers in [1, 2^29), received ",
-                        field.number,
-                        at());
+    if (field.number < 1 || field.number >= (1U << 29))
+      fail("needs field numbers in [1, 2^29), received ", field.number);
     switch (field.wire) {
       case Wire::varint:
         field.value = varint();
@@ -47,7 +46,7 @@ class Fields {
         take(4);
         break;
       default:
-        require_environment(false, place, "needs wire type 0, 1, 2 or 5, received ", tag & 7, at());
+        fail("needs wire type 0, 1, 2 or 5, received ", tag & 7);
     }
     return true;
   }
@@ -56,35 +55,32 @@ class Fields {
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
-      require_environment(
-          !rest_.empty(), place, "needs a whole message, which ends in a number", at());
+      if (rest_.empty()) fail("needs a whole message, which ends in a number");
       const std::uint64_t byte = rest_.front();
       rest_ = rest_.subspan(1);
       value |= (byte & 0x7F) << shift;
       if (byte < 0x80) return value;
     }
-    throw std::runtime_error(
-        concat('[', place, "] needs numbers of at most 10 bytes, received more", at()));
+    fail("needs numbers of at most 10 bytes, received more");
   }
 
   bool empty() const { return rest_.empty(); }
 
  private:
   std::span<const std::uint8_t> take(std::uint64_t size) {
-    require_environment(size <= rest_.size(),
-                        place,
-                        "needs a whole message, received ",
-                        rest_.size(),
-                        " of ",
-                        size,
-                        " bytes",
-                        at());
+    if (size > rest_.size())
+      fail("needs a whole message, received ", rest_.size(), " of ", size, " bytes");
     const auto part = rest_.first(size);
     rest_ = rest_.subspan(size);
     return part;
   }
 
-  std::string at() const { return concat(" at byte ", rest_.data() - origin_); }
+  // No text is made unless it is needed: a message has dozens of numbers.
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... rule) const {
+    throw std::runtime_error(
+        concat('[', place, "] ", rule..., " at byte ", rest_.data() - origin_));
+  }
 
   std::span<const std::uint8_t> rest_;
   const std::uint8_t* origin_;
