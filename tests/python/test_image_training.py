@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 CLASSES = ("bird", "cat", "dog")
-SMALL = ("--model=resnet20", "--epochs=1", "--batch_size=8", "--threads=1", "--quiet")
+SMALL = ("--model=resnet20", "--batch_size=8", "--threads=1", "--quiet")
 
 
 def put_images(folder: Path, each: int, sizes: bool) -> None:
