@@ -47,10 +47,10 @@ void warn_of_samples(const data::LoaderReport& report, double bad, Console& cons
   const auto first =
       report.messages.empty() ? "" : concat("; on this rank: ", report.messages.front());
   if (bad > 0) {
-    console.warn(concat("warning: ", bad, " bad samples were skipped in this epoch", first));
+    console.warn(concat(bad, " bad samples were skipped in this epoch", first));
   } else if (report.damaged_samples > 0) {
-    console.warn(concat(
-        "warning: ", report.damaged_samples, " damaged images were used as far as they go", first));
+    console.warn(
+        concat(report.damaged_samples, " damaged images were used as far as they go", first));
   }
 }
 
@@ -66,7 +66,7 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
         return a.seconds < b.seconds;
       });
   if (slowest.seconds == 0) {
-    return concat("warning: the step waited for data ",
+    return concat("the step waited for data ",
                   share,
                   " % of the time; a larger prefetch or more num_preprocessing_threads (now ",
                   threads,
@@ -74,7 +74,7 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
   }
   const auto microseconds =
       std::lround(1e6 * slowest.seconds / static_cast<double>(report.samples));
-  return concat("warning: the step waited for data ",
+  return concat("the step waited for data ",
                 share,
                 " % of the time; ",
                 slowest.name,
@@ -96,7 +96,7 @@ void tell(Setup& setup, const data::LoaderReport& report, double seconds, Consol
   warn_of_samples(report, bad[0], console);
   constexpr double long_enough = 5;  // seconds, not to warn of a first batch
   if (!first) return;
-  for (const auto& note : setup.train->notes()) console.warn("warning: " + note);
+  for (const auto& note : setup.train->notes()) console.warn(note);
   const auto text = advice(report, seconds, setup.loading.threads);
   if (!text.empty() && seconds >= long_enough) console.warn(text);
 }
