@@ -1,6 +1,11 @@
 #include "support/digest.h"
 
 #include <xxhash.h>
+// The same functions by the widest instructions that the processor has, where the library has them:
+// it is otherwise compiled for any x86-64.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <new>
 
