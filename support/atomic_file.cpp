@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "support/retry.h"
 #include "support/errors.h"
+#include "support/retry.h"
 
 namespace dimred {
 namespace {
