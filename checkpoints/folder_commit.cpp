@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "checkpoints/atomic_file.h"
-#include "checkpoints/retry.h"
 #include "support/errors.h"
+#include "support/retry.h"
 
 namespace dimred::checkpoints {
 namespace {

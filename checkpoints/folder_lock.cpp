@@ -9,8 +9,8 @@
 #include <string>
 #include <system_error>
 
-#include "checkpoints/retry.h"
 #include "support/errors.h"
+#include "support/retry.h"
 
 namespace dimred::checkpoints {
 namespace {

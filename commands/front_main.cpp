@@ -1,4 +1,5 @@
 
+#include "commands/data_command.h"
 #include "commands/front.h"
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
@@ -26,6 +27,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     return pca_command(rest);
   } else if (name == "import") {
     return import_command(rest);
+  } else if (name == "data") {
+    return data_command(rest);
   } else if (name == "inspect" && !needs_network(rest)) {
     return inspect_command(rest);
   } else {

@@ -39,13 +39,11 @@ Inspection inspect(fs::path path) {
 }  // namespace
 
 bool needs_network(const std::vector<std::string>& arguments) {
-  return std::ranges::any_of(arguments, [](const std::string& argument) {
-    return argument == "--landscape" || argument.starts_with("--landscape=");
-  });
+  return asks_for(arguments, "landscape") || asks_for(arguments, "model");
 }
 
 int inspect_command(const std::vector<std::string>& arguments) {
-  if (asks_for_schedule(arguments)) return inspect_schedule(arguments);
+  if (asks_for(arguments, "schedule")) return inspect_schedule(arguments);
   fs::path file;
   std::string scale;
   std::string schedule;
@@ -63,12 +61,17 @@ int inspect_command(const std::vector<std::string>& arguments) {
             &landscape,
             "the loss around a run in the plane of two components, as CSV: see dimred inspect "
             "--landscape --help");
+  std::string model;
+  table.add(
+      "model",
+      &model,
+      "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   if (const auto help = table.parse(join_scale_words(arguments))) {
     print(*help + scale_help());
     return exit_success;
   }
-  require(!table.was_set("schedule"), "inspect", "schedule needs to be a flag");
-  require(!table.was_set("landscape"), "inspect", "landscape needs to be a flag");
+  for (const auto* flag : {"landscape", "model", "schedule"})
+    require(!table.was_set(flag), "inspect", flag, " needs to be a flag");
   if (table.was_set("scale")) {
     require(file.empty(), "inspect", "needs a file or --scale, received both");
     print(inspect_scale(scale));

@@ -9,7 +9,7 @@ namespace dimred::commands {
 /// something in it is damaged.
 int inspect_command(const std::vector<std::string>& arguments);
 
-/// True when they ask for --landscape, which is the trainers' program's.
+/// True when they ask for --landscape or --model, which are the trainers' program's.
 bool needs_network(const std::vector<std::string>& arguments);
 
 }  // namespace dimred::commands

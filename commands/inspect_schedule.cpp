@@ -53,12 +53,6 @@ std::string title_of(const OptionTable& table) {
 
 }  // namespace
 
-bool asks_for_schedule(const std::vector<std::string>& arguments) {
-  return std::ranges::any_of(arguments, [](const std::string& argument) {
-    return argument == "--schedule" || argument.starts_with("--schedule=");
-  });
-}
-
 int inspect_schedule(const std::vector<std::string>& arguments) {
   DrawingOptions options;
   OptionTable table("dimred inspect --schedule",

@@ -6,9 +6,6 @@
 // `dimred inspect --schedule cosine --epochs 90 ...`: a learning rate drawn before it is used.
 namespace dimred::commands {
 
-/// True when these arguments of inspect ask for it.
-bool asks_for_schedule(const std::vector<std::string>& arguments);
-
 /// Prints the rate of every step as a drawing and its landmarks; writes --svg and --csv. Throws as
 /// an option table and schedules::validate do. Returns the exit code.
 int inspect_schedule(const std::vector<std::string>& arguments);

@@ -96,4 +96,11 @@ std::vector<std::string> arguments_after(int count, char** values, int first) {
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
+bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {
+  const auto flag = concat("--", option);
+  return std::ranges::any_of(arguments, [&](const std::string& argument) {
+    return argument == flag || argument.starts_with(flag + "=");
+  });
+}
+
 }  // namespace dimred::commands

@@ -37,4 +37,7 @@ std::vector<std::string> arguments_after(int count, char** values, int first);
 /// Prints `text` on standard output.
 void print(const std::string& text);
 
+/// Whether `--option` or `--option=...` is among them.
+bool asks_for(const std::vector<std::string>& arguments, std::string_view option);
+
 }  // namespace dimred::commands

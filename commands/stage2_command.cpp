@@ -11,6 +11,7 @@
 #include "stage2/options.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/stopwatch.h"
 #include "training/signals.h"
 #include "training/snapshot_mean.h"
 #include "training/soup.h"
@@ -46,7 +47,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
   return adopt_run(table, run, plan.common);
 }
 
-/// The weights, and the forward passes that choosing them has cost.
+/// The weights, and what making them has cost.
 struct Beginning {
   training::Weights weights;
   training::Totals before;
@@ -176,7 +177,9 @@ int descend(const Plan& plan,
             const training::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
-  const auto beginning = start_weights(setup, plan);
+  Stopwatch clock;
+  auto beginning = start_weights(setup, plan);
+  beginning.before.seconds = clock.seconds();
   const auto& start = beginning.weights;
   const auto budget_steps = setup.steps_per_epoch();
   training::train_on(setup, plan.options.train_on);
@@ -186,7 +189,9 @@ int descend(const Plan& plan,
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const bool subspace = plan.resolved.basis != stage2::BasisKind::none;
+    clock.restart();
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
+    beginning.before.seconds += clock.seconds();
     require_same_start(ranks, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);

@@ -26,19 +26,16 @@ class Subset : public Dataset {
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
-  std::int64_t classes() const override { return whole_->classes(); }
-  ImageShape shape() const override { return whole_->shape(); }
+  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
+  std::optional<ImageShape> shape() const override { return whole_->shape(); }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
-    require(index >= 0 && index < size(),
-            "data::subset",
-            "needs 0 <= index < ",
-            size(),
-            ", received ",
-            index);
-    return whole_->read(indices_[static_cast<std::size_t>(index)], scratch);
+    return whole_->read(in_whole(index), scratch);
   }
 
+  std::string origin(std::int64_t index) const override { return whole_->origin(in_whole(index)); }
+
+  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
     return concat("subset of ",
                   size(),
@@ -49,11 +46,27 @@ class Subset : public Dataset {
   }
 
  private:
+  std::int64_t in_whole(std::int64_t index) const {
+    require(index >= 0 && index < size(),
+            "data::subset",
+            "needs 0 <= index < ",
+            size(),
+            ", received ",
+            index);
+    return indices_[static_cast<std::size_t>(index)];
+  }
+
   std::shared_ptr<const Dataset> whole_;
   std::vector<std::int64_t> indices_;
 };
 
 }  // namespace
+
+std::vector<std::string> numbered_classes(std::int64_t count) {
+  std::vector<std::string> names;
+  for (std::int64_t label = 0; label < count; ++label) names.push_back(std::to_string(label));
+  return names;
+}
 
 std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
                                 std::vector<std::int64_t> indices) {

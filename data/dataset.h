@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
+/// planes: channels x height x width bytes, nothing to decode; the others are whole files.
+enum class Encoding { planes, jpeg, png };
+
 struct Sample {
-  ImageShape shape;
-  std::span<const std::uint8_t> pixels;  // channels x height x width
+  Encoding encoding = Encoding::planes;
+  ImageShape shape;                     // of planes; empty for jpeg and png, whose header says it
+  std::span<const std::uint8_t> bytes;  // point into the dataset or into `scratch` of read()
   std::int64_t label = 0;
 };
 
@@ -26,14 +31,27 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual std::int64_t classes() const = 0;
-  virtual ImageShape shape() const = 0;  // of every sample after decoding
-  /// The sample; pixels may point into the dataset or into `scratch`.
-  /// Throws std::invalid_argument unless 0 <= index < size().
+  /// The name of each label, in the data set's order: name of label i at i.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  std::int64_t classes() const { return static_cast<std::int64_t>(class_names().size()); }
+  /// Of every sample after decoding; nullopt where sizes differ or are not known.
+  virtual std::optional<ImageShape> shape() const = 0;
+  /// The sample; its bytes may point into the dataset or into `scratch`.
+  /// Throws std::invalid_argument unless 0 <= index < size(), std::runtime_error (with origin) when
+  /// the environment fails.
   virtual Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const = 0;
+  /// Where a sample comes from, for messages: "file" or "file, offset N".
+  virtual std::string origin(std::int64_t index) const = 0;
+  /// What has been found while reading that a person should know, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
+  /// Samples of each file, in the order of the indices; their sum is size(). One file: {size()}.
+  virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
 };
+
+/// "0", "1", ..., for data sets whose labels have no names.
+std::vector<std::string> numbered_classes(std::int64_t count);
 
 /// A subset of another dataset's samples, by index; may be empty. Throws std::invalid_argument for
 /// an index outside the whole.

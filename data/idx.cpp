@@ -63,15 +63,21 @@ class IdxDataset : public Dataset {
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size); }
-  std::int64_t classes() const override { return class_count; }
-  ImageShape shape() const override { return shape_; }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::optional<ImageShape> shape() const override { return shape_; }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
     require(
         index >= 0 && index < size(), "idx", "needs 0 <= index < ", size(), ", received ", index);
     const auto at = static_cast<std::size_t>(index);
     const auto pixels = static_cast<std::size_t>(shape_.size());
-    return {shape_, images_.span().subspan(at * pixels, pixels), labels_.bytes[at]};
+    return {.shape = shape_,
+            .bytes = images_.span().subspan(at * pixels, pixels),
+            .label = labels_.bytes[at]};
+  }
+
+  std::string origin(std::int64_t index) const override {
+    return concat(path_.string(), ", image ", index);
   }
 
   std::string description() const override {
@@ -90,6 +96,7 @@ class IdxDataset : public Dataset {
  private:
   fs::path path_;
   IdxArray images_, labels_;
+  std::vector<std::string> class_names_ = numbered_classes(class_count);
   ImageShape shape_;
   std::string digests_;
 };

@@ -15,14 +15,18 @@ class LabelNoise : public Dataset {
       : whole_(std::move(whole)), replaced_(replaced), seed_(seed) {}
 
   std::int64_t size() const override { return whole_->size(); }
-  std::int64_t classes() const override { return whole_->classes(); }
-  ImageShape shape() const override { return whole_->shape(); }
+  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
+  std::optional<ImageShape> shape() const override { return whole_->shape(); }
+  std::string origin(std::int64_t index) const override { return whole_->origin(index); }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     auto sample = whole_->read(index, scratch);
     if (is_replaced(index)) sample.label = other_class(sample.label, index);
     return sample;
   }
+
+  std::vector<std::string> notes() const override { return whole_->notes(); }
+  std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
 
   std::string description() const override {
     return concat("label noise on ",

@@ -1,18 +1,26 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "support/errors.h"
+#include "support/stopwatch.h"
 
 namespace dimred::data {
 namespace {
 
 constexpr auto place = "data::Loader";
+constexpr std::int64_t most_replacements = 100;
 
 void validate(const LoaderOptions& options, const Order& order, std::int64_t size) {
   require(options.prefetch >= 1, place, "needs prefetch >= 1, received ", options.prefetch);
+  require(options.threads >= 1, place, "needs threads >= 1, received ", options.threads);
+  require(options.parallel_batches >= 0 && options.memory >= 0,
+          place,
+          "needs parallel_batches and memory >= 0, received ",
+          options.parallel_batches,
+          " and ",
+          options.memory);
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
           place,
           "needs 0 <= rank < ranks, received rank = ",
@@ -27,7 +35,22 @@ void validate(const LoaderOptions& options, const Order& order, std::int64_t siz
           order.size);
 }
 
+/// Batches ahead that the memory allows, one beyond them being with the caller.
+std::int64_t bounded_prefetch(const LoaderOptions& options, const ImageShape& shape) {
+  if (options.memory == 0) return options.prefetch;
+  const auto batch_bytes = std::max<std::int64_t>(
+      1, options.batch_size / options.ranks * shape.size() * std::int64_t{sizeof(float)});
+  return std::clamp<std::int64_t>(options.memory / batch_bytes - 1, 1, options.prefetch);
+}
+
 }  // namespace
+
+/// A thread's buffers, and what it has seen since it last told.
+struct Loader::Worker {
+  std::vector<std::uint8_t> encoded;
+  PrepareScratch scratch;
+  LoaderReport report;
+};
 
 std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool drop_last) {
   require(size >= 0, "data::steps_per_epoch", "needs size >= 0, received ", size);
@@ -43,14 +66,17 @@ Loader::Loader(const Dataset& dataset,
                std::int64_t epoch,
                std::int64_t first_step)
     : dataset_(dataset),
+      shape_(prepared_shape(preprocessing, dataset)),
       order_(order),
       preprocessing_(preprocessing),
       options_(options),
       epoch_(epoch),
-      first_step_(first_step),
-      steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)) {
+      steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)),
+      // Resident pixels take a microsecond a sample, files take hundreds.
+      chunk_(dataset.shape() && preprocessing.crop.cut == Cut::none ? 64 : 1),
+      next_step_(first_step) {
   validate(options_, order_, dataset_.size());
-  data::validate(preprocessing_, dataset_.shape());
+  data::validate(preprocessing_, shape_);
   require(steps_ >= 1,
           place,
           "needs at least one batch of ",
@@ -60,14 +86,17 @@ Loader::Loader(const Dataset& dataset,
           dataset_.size(),
           " samples");
   require(epoch_ >= 0, place, "needs epoch >= 0, received ", epoch_);
-  require(first_step_ >= 0 && first_step_ <= steps_,
+  require(first_step >= 0 && first_step <= steps_,
           place,
           "needs 0 <= first_step <= ",
           steps_,
           ", received ",
-          first_step_);
+          first_step);
   table_ = pixel_table(preprocessing_);
-  thread_ = std::thread([this] { run(); });
+  options_.prefetch = bounded_prefetch(options_, shape_);
+  if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
+  if (options_.resource == nullptr) options_.resource = std::pmr::get_default_resource();
+  for (std::int64_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
 Loader::~Loader() {
@@ -75,27 +104,30 @@ Loader::~Loader() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
-  thread_.join();
+  work_.notify_all();
+  for (auto& thread : threads_) thread.join();
 }
 
 std::optional<Batch> Loader::next() {
   std::unique_lock lock(mutex_);
-  const auto decided = [this] { return !ready_.empty() || finished_; };
+  const auto decided = [this] {
+    return queue_.empty() ? next_step_ >= steps_ : queue_.front()->is_ready();
+  };
+  ready_sum_ += std::count_if(
+      queue_.begin(), queue_.end(), [](const auto& filling) { return filling->is_ready(); });
   if (!decided()) {
-    const auto start = std::chrono::steady_clock::now();
-    changed_.wait(lock, decided);
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-    seconds_waited_ += waited.count();
+    const ScopedSeconds waiting(seconds_waited_);
+    ready_.wait(lock, decided);
   }
-  if (ready_.empty()) {
-    if (failure_) std::rethrow_exception(failure_);
-    return std::nullopt;
-  }
-  std::optional<Batch> batch(std::move(ready_.front()));
-  ready_.pop_front();
+  if (queue_.empty()) return std::nullopt;
+  auto& front = *queue_.front();
+  if (front.failure) std::rethrow_exception(front.failure);
+  std::optional<Batch> batch(std::move(front.batch));
+  queue_.pop_front();
+  ++batches_;
   lock.unlock();
-  changed_.notify_all();
+  work_.notify_all();
+  if (options_.bad_sample == BadSample::drop) remove_dropped(*batch);
   return batch;
 }
 
@@ -108,73 +140,157 @@ void Loader::recycle(Batch batch) {
   }
 }
 
-void Loader::run() noexcept {
-  std::exception_ptr failure;
+LoaderReport Loader::report() const {
+  const std::lock_guard lock(mutex_);
+  auto report = report_;
+  report.seconds_waited = seconds_waited_;
+  report.batches = batches_;
+  if (batches_ > 0)
+    report.mean_ready = static_cast<double>(ready_sum_) / static_cast<double>(batches_);
+  return report;
+}
+
+/// The earliest batch with samples that nobody has claimed.
+Loader::Filling* Loader::claimable() {
+  for (const auto& filling : queue_) {
+    if (filling->failure) return nullptr;  // nothing behind a failure is wanted
+    if (filling->claimed < filling->batch.labels.size()) return filling.get();
+  }
+  return start_next();
+}
+
+/// Begins the next step's batch, if there may be one more.
+Loader::Filling* Loader::start_next() {
+  if (next_step_ >= steps_ || static_cast<std::int64_t>(queue_.size()) >= options_.prefetch)
+    return nullptr;
+  const auto in_work = std::count_if(
+      queue_.begin(), queue_.end(), [](const auto& filling) { return !filling->is_ready(); });
+  if (in_work >= options_.parallel_batches) return nullptr;
+  queue_.push_back(std::unique_ptr<Filling>(new Filling{.batch = take_spare()}));
+  auto& filling = *queue_.back();
   try {
-    produce();
-  } catch (...) {
-    failure = std::current_exception();
+    lay_out(filling.batch, next_step_);
+  } catch (...) {  // no memory
+    filling.batch.labels.clear();
+    filling.failure = std::current_exception();
+    ready_.notify_all();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    failure_ = failure;
-    finished_ = true;
-  }
-  changed_.notify_all();
+  ++next_step_;
+  return &filling;
 }
 
-void Loader::produce() {
-  for (std::int64_t step = first_step_; step < steps_; ++step) {
-    Batch batch;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return stopping_ || static_cast<std::int64_t>(ready_.size()) < options_.prefetch;
-      });
-      if (stopping_) return;
-      if (!spare_.empty()) {
-        batch = std::move(spare_.back());
-        spare_.pop_back();
-      }
-    }
-    fill(batch, step);
-    {
-      const std::lock_guard lock(mutex_);
-      ready_.push_back(std::move(batch));
-    }
-    changed_.notify_all();
-  }
+/// A vector of another memory resource would be copied by an assignment, so it is constructed.
+Batch Loader::take_spare() {
+  if (spare_.empty()) return Batch{.images = std::pmr::vector<float>(options_.resource)};
+  Batch batch(std::move(spare_.back()));
+  spare_.pop_back();
+  return batch;
 }
 
-void Loader::fill(Batch& batch, std::int64_t step) const {
+void Loader::lay_out(Batch& batch, std::int64_t step) const {
   const std::int64_t first = step * options_.batch_size;
   const std::int64_t global = std::min(options_.batch_size, dataset_.size() - first);
   const std::int64_t begin = options_.rank * global / options_.ranks;
   const std::int64_t end = (options_.rank + 1) * global / options_.ranks;
   const auto count = static_cast<std::size_t>(end - begin);
-
-  batch.shape = dataset_.shape();
+  batch.shape = shape_;
+  batch.order = options_.order;
   batch.epoch = epoch_;
   batch.position = first + begin;
   batch.global_count = global;
-  const auto image_size = static_cast<std::size_t>(batch.shape.size());
-  batch.images.resize(count * image_size);
+  batch.images.resize(count * static_cast<std::size_t>(shape_.size()));
   batch.labels.resize(count);
   batch.indices.resize(count);
+}
 
-  std::vector<std::uint8_t> scratch;
-  for (std::size_t i = 0; i < count && !stopping_; ++i) {
-    const auto index = order_.at(epoch_, batch.position + static_cast<std::int64_t>(i));
-    const auto sample = dataset_.read(index, scratch);
-    batch.indices[i] = index;
-    batch.labels[i] = sample.label;
-    preprocess(sample,
-               preprocessing_,
-               table_,
-               epoch_,
-               index,
-               std::span(batch.images).subspan(i * image_size, image_size));
+void Loader::fail(Filling& filling, std::size_t place, std::exception_ptr failure) {
+  if (!filling.failure || place < filling.failed_at) {
+    filling.failure = std::move(failure);
+    filling.failed_at = place;
   }
+  filling.done += filling.batch.labels.size() - filling.claimed;  // nobody will
+  filling.claimed = filling.batch.labels.size();
+}
+
+void Loader::work() noexcept {
+  Worker worker;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    auto* filling = claimable();
+    if (filling == nullptr) {
+      if (next_step_ >= steps_ && queue_.empty()) return;
+      work_.wait(lock);
+      continue;
+    }
+    const auto begin = filling->claimed;
+    const auto end = std::min(begin + chunk_, filling->batch.labels.size());
+    filling->claimed = end;
+    if (end < filling->batch.labels.size()) work_.notify_one();
+    lock.unlock();
+    std::exception_ptr failure;
+    auto at = begin;
+    try {
+      for (; at < end && !stopping_; ++at) fill(filling->batch, at, worker);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    filling->done += end - begin;
+    if (failure) fail(*filling, at, failure);
+    move_counts(worker.report, report_);
+    if (filling->is_ready()) ready_.notify_all();
+  }
+}
+
+/// The sample at `place` of the batch, or what stands for it when it is bad.
+void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
+  auto index = order_.at(epoch_, batch.position + static_cast<std::int64_t>(place));
+  for (std::int64_t attempt = 0;; ++attempt) {
+    try {
+      return prepare_sample(batch, place, index, worker);
+    } catch (const std::runtime_error&) {
+      const auto failure = with_origin(std::current_exception(), dataset_.origin(index));
+      if (options_.bad_sample == BadSample::fail || attempt == most_replacements)
+        std::rethrow_exception(failure);
+      ++worker.report.bad_samples;
+      take_note(worker.report, text_of(failure));
+    }
+    if (options_.bad_sample == BadSample::drop) {
+      batch.indices[place] = index;
+      batch.labels[place] = dropped_label;
+      return;
+    }
+    index = (index + 1) % dataset_.size();
+  }
+}
+
+void Loader::prepare_sample(Batch& batch,
+                            std::size_t place,
+                            std::int64_t index,
+                            Worker& worker) const {
+  // A clock takes a twentieth of the time of a small resident sample.
+  const bool timed = !dataset_.shape();
+  const auto image_size = static_cast<std::size_t>(shape_.size());
+  const auto out = std::span(batch.images).subspan(place * image_size, image_size);
+  std::optional<Stopwatch> clock;
+  auto& report = worker.report;
+  if (timed) clock.emplace();
+  const auto sample = dataset_.read(index, worker.encoded);
+  if (timed) report.read_seconds += clock->restart();
+  worker.scratch.damage.clear();
+  prepare(
+      sample, shape_, preprocessing_, table_, options_.order, epoch_, index, worker.scratch, out);
+  if (timed) {
+    report.decode_seconds += worker.scratch.decode_seconds;
+    report.transform_seconds += clock->seconds() - worker.scratch.decode_seconds;
+  }
+  ++report.samples;
+  if (!worker.scratch.damage.empty()) {
+    ++report.damaged_samples;
+    take_note(report, concat(dataset_.origin(index), ": ", worker.scratch.damage));
+  }
+  batch.indices[place] = index;
+  batch.labels[place] = sample.label;
 }
 
 }  // namespace dimred::data

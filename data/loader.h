@@ -5,28 +5,26 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/dataset.h"
+#include "data/loader_report.h"
 #include "data/order.h"
 #include "data/preprocess.h"
 
 namespace dimred::data {
 
-/// A rank's part of one global batch; may be empty when a last batch has fewer samples than ranks.
-struct Batch {
-  ImageShape shape;
-  std::vector<float> images;          // [count x channels x height x width]
-  std::vector<std::int64_t> labels;   // [count]
-  std::vector<std::int64_t> indices;  // [count] in the dataset
-  std::int64_t epoch = 0;
-  std::int64_t position = 0;      // of the part's first sample in the epoch's order
-  std::int64_t global_count = 0;  // samples of this step over all ranks
-  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
-};
+/// What becomes of a sample that cannot be read or decoded.
+/// fail: next() throws. replace: the next good one by index takes its place (around the end, at
+/// most 100 further), so that every rank's batches keep their sizes without a word between them.
+/// drop: the batch has fewer; for evaluation, whose sums count.
+enum class BadSample { fail, replace, drop };
 
 /// One pass's plan: batches of `batch_size` positions in order; the last may be smaller, or is
 /// dropped with `drop_last`.
@@ -36,12 +34,19 @@ struct LoaderOptions {
   std::int64_t prefetch = 4;  // batches ahead, >= 1
   int rank = 0;               // takes positions [rank count / ranks, (rank + 1) count / ranks)
   int ranks = 1;              // of each batch, both ends rounded down
+  std::int64_t threads = 1;   // >= 1, that prepare samples
+  std::int64_t parallel_batches = 0;  // in work at once, >= 0; 0: as many as `prefetch`
+  std::int64_t memory = 0;  // bytes for batches ahead, >= 0: fewer than `prefetch` (but one)
+                            // where they would take more; 0: no bound
+  PixelOrder order = PixelOrder::planes;
+  BadSample bad_sample = BadSample::fail;
+  std::pmr::memory_resource* resource = nullptr;  // of the images; nullptr: plain memory
 };
 
-/// Prepares batches of one epoch in a background thread, ahead of the step, into reused buffers.
-/// next() and recycle() belong to one thread. Memory: prefetch + 1 batches, and those the caller
-/// holds. Measured on one 28x28 stream, batch 64: .7 million images/s shuffled, .6 with crop and
-/// flip.
+/// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
+/// same for any number of threads. next() and recycle() belong to one thread. Memory: prefetch + 1
+/// batches, those the caller holds, and a decoded image a thread. Measured on one 28x28 stream,
+/// batch 64, one thread: .7 million images/s shuffled, .6 with crop and flip.
 class Loader {
  public:
   /// Starts at `first_step` of the epoch (for a resume; steps() gives a loader at its end). The
@@ -53,41 +58,61 @@ class Loader {
          const LoaderOptions& options,
          std::int64_t epoch,
          std::int64_t first_step = 0);
-  /// Stops the thread after at most one sample, whatever has not been taken yet.
+  /// Stops each thread after at most one sample, whatever has not been taken yet.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch, or nullopt after the last. Rethrows what the background thread threw, after
-  /// the batches that were ready before it.
+  /// The next batch, or nullopt after the last. Rethrows what a background thread threw, after
+  /// the batches before it.
   std::optional<Batch> next();
   /// Gives a used batch's buffers back.
   void recycle(Batch batch);
 
-  std::int64_t steps() const { return steps_; }  // in a whole epoch
+  std::int64_t steps() const { return steps_; }                // in a whole epoch
+  std::int64_t prefetch() const { return options_.prefetch; }  // after the bound on memory
   /// Seconds that next() has waited for a batch that was not ready.
   double seconds_waited() const { return seconds_waited_; }
+  LoaderReport report() const;
 
  private:
-  void run() noexcept;
-  void produce();
-  void fill(Batch& batch, std::int64_t step) const;
+  /// A batch in work: samples are claimed in order by any thread, `chunk_` at a time.
+  struct Filling {
+    Batch batch;
+    std::size_t claimed = 0, done = 0;
+    std::size_t failed_at = 0;  // the earliest sample that failed
+    std::exception_ptr failure;
+    bool is_ready() const { return done == batch.labels.size(); }
+  };
+  struct Worker;
+
+  void work() noexcept;
+  Filling* claimable();
+  Filling* start_next();
+  Batch take_spare();
+  void lay_out(Batch& batch, std::int64_t step) const;
+  void fill(Batch& batch, std::size_t place, Worker& worker) const;
+  void prepare_sample(Batch& batch, std::size_t place, std::int64_t index, Worker& worker) const;
+  static void fail(Filling& filling, std::size_t place, std::exception_ptr failure);
 
   const Dataset& dataset_;
+  ImageShape shape_;  // of the images of a batch
   Order order_;
   Preprocessing preprocessing_;
   PixelTable table_;
   LoaderOptions options_;
-  std::int64_t epoch_, first_step_, steps_;
+  std::int64_t epoch_, steps_;
+  std::size_t chunk_;
   double seconds_waited_ = 0;
-  std::mutex mutex_;  // guards ready_, spare_, finished_, failure_
-  std::condition_variable changed_;
-  std::deque<Batch> ready_;
+  std::int64_t ready_sum_ = 0, batches_ = 0;
+  mutable std::mutex mutex_;  // guards what follows, up to the threads
+  std::condition_variable work_, ready_;
+  std::int64_t next_step_;                      // the first one that nobody has started
+  std::deque<std::unique_ptr<Filling>> queue_;  // steps in order
   std::vector<Batch> spare_;
-  bool finished_ = false;
-  std::exception_ptr failure_;
+  LoaderReport report_;
   std::atomic<bool> stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 /// Steps of an epoch of `size` samples. Throws std::invalid_argument unless size >= 0 and

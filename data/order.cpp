@@ -14,6 +14,15 @@ std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
           ", received ",
           position);
   if (!shuffled) return position;
+  if (arrangement) {
+    require(arrangement->size() == size,
+            "data::Order",
+            "needs an arrangement of ",
+            size,
+            " samples, received one of ",
+            arrangement->size());
+    return arrangement->at(seed, epoch, position);
+  }
   return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(position),
                                             static_cast<std::uint64_t>(size),
                                             seed,

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "support/errors.h"
 #include "support/random.h"
+#include "support/stopwatch.h"
 
 namespace dimred::data {
 namespace {
@@ -15,14 +17,15 @@ constexpr auto place = "data::Preprocessing";
 struct Augmentation {
   std::int64_t row_shift = 0, column_shift = 0;
   bool flip = false;
+  bool is_none() const { return row_shift == 0 && column_shift == 0 && !flip; }
 };
 
-Augmentation draw(const Preprocessing& preprocessing, std::int64_t epoch, std::int64_t index) {
-  if (preprocessing.pad == 0 && !preprocessing.flip) return {};
-  RandomStream stream(preprocessing.seed,
-                      RandomPurpose::augmentation,
-                      static_cast<std::uint64_t>(epoch),
-                      static_cast<std::uint64_t>(index));
+bool shifts_or_flips(const Preprocessing& preprocessing) {
+  return preprocessing.pad > 0 || preprocessing.flip;
+}
+
+Augmentation draw(const Preprocessing& preprocessing, RandomStream& stream) {
+  if (!shifts_or_flips(preprocessing)) return {};
   const auto offsets = static_cast<std::uint32_t>(2 * preprocessing.pad + 1);
   Augmentation drawn;
   drawn.row_shift = static_cast<std::int64_t>(stream.below(offsets)) - preprocessing.pad;
@@ -31,18 +34,132 @@ Augmentation draw(const Preprocessing& preprocessing, std::int64_t epoch, std::i
   return drawn;
 }
 
-void copy_row(const std::uint8_t* pixels,
+/// Bytes of an image of which value (channel, y, x) is at channel * of_channel + y * of_row + x *
+/// of_column; so it can be read as planes or interleaved.
+struct Strides {
+  std::int64_t of_channel, of_row, of_column;
+};
+
+Strides strides_of(const ImageShape& shape, PixelOrder order) {
+  if (order == PixelOrder::planes) return {shape.height * shape.width, shape.width, 1};
+  return {1, shape.width * shape.channels, shape.channels};
+}
+
+/// `width` values a `step` apart, from `from` on, into `out`.
+void copy_row(const std::uint8_t* from,
+              std::int64_t step,
               std::int64_t width,
-              std::int64_t shift,
-              bool flip,
               const std::array<float, 256>& values,
-              float* out) {
-  const std::int64_t first = std::max<std::int64_t>(0, -shift);
-  const std::int64_t last = std::min(width, width - shift);
-  std::fill(out, out + first, values[0]);
-  for (std::int64_t x = first; x < last; ++x) out[x] = values[pixels[x + shift]];
-  std::fill(out + last, out + width, values[0]);
-  if (flip) std::reverse(out, out + width);
+              float* out,
+              std::int64_t out_step) {
+  if (step == 1 && out_step == 1) {
+    for (std::int64_t x = 0; x < width; ++x) out[x] = values[from[x]];
+    return;
+  }
+  for (std::int64_t x = 0; x < width; ++x) out[x * out_step] = values[from[x * step]];
+}
+
+/// One row, shifted, padded and flipped.
+void write_row(const std::uint8_t* row,
+               std::int64_t step,
+               std::int64_t width,
+               const Augmentation& drawn,
+               const std::array<float, 256>& values,
+               float* out,
+               std::int64_t out_step) {
+  const auto shift = drawn.column_shift;
+  const auto first = std::max<std::int64_t>(0, -shift);
+  const auto last = std::min(width, width - shift);
+  if (drawn.flip) {  // written from the right
+    out += (width - 1) * out_step;
+    out_step = -out_step;
+  }
+  for (std::int64_t x = 0; x < first; ++x) out[x * out_step] = values[0];
+  copy_row(
+      row + (first + shift) * step, step, last - first, values, out + first * out_step, out_step);
+  for (auto x = last; x < width; ++x) out[x * out_step] = values[0];
+}
+
+/// Normalises bytes lying as `in` into values lying as `out`.
+void write_values(const std::uint8_t* bytes,
+                  const Strides& in,
+                  const ImageShape& shape,
+                  const Augmentation& drawn,
+                  const PixelTable& table,
+                  const Strides& out,
+                  float* values) {
+  for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+    const auto& lookup = table[static_cast<std::size_t>(channel)];
+    const auto* plane = bytes + channel * in.of_channel;
+    float* to = values + channel * out.of_channel;
+    if (drawn.is_none() && in.of_column == 1 && out.of_column == 1) {
+      copy_row(plane, 1, shape.height * shape.width, lookup, to, 1);
+      continue;
+    }
+    for (std::int64_t y = 0; y < shape.height; ++y, to += out.of_row) {
+      const auto row = y + drawn.row_shift;
+      if (row < 0 || row >= shape.height) {
+        for (std::int64_t x = 0; x < shape.width; ++x) to[x * out.of_column] = lookup[0];
+      } else {
+        write_row(
+            plane + row * in.of_row, in.of_column, shape.width, drawn, lookup, to, out.of_column);
+      }
+    }
+  }
+}
+
+/// The image, interleaved, at the size of `shape`, in scratch.pixels.
+void decode_and_crop(const Sample& sample,
+                     const ImageShape& shape,
+                     const CropOptions& crop,
+                     RandomStream& stream,
+                     PrepareScratch& scratch) {
+  const Stopwatch clock;
+  const auto stored = encoded_shape(sample);
+  const Size size{stored.height, stored.width};
+  const auto cutting = cut(crop, size, stream);
+  if (crop.cut == Cut::none) {
+    require_environment(size == Size{shape.height, shape.width},
+                        "data::prepare",
+                        "needs an image of ",
+                        shape.height,
+                        " x ",
+                        shape.width,
+                        ", received ",
+                        size.height,
+                        " x ",
+                        size.width);
+  }
+  auto& image = scratch.image;
+  decode(sample, cutting.region, cutting.resized, static_cast<int>(shape.channels), image);
+  scratch.decode_seconds = clock.seconds();
+  scratch.damage = image.damage;
+  const bool fits = Size{image.height, image.width} == cutting.resized &&
+                    Size{shape.height, shape.width} == cutting.resized;
+  if (fits) {  // nothing to resize or to cut off
+    std::swap(scratch.pixels, image.pixels);
+    return;
+  }
+  scratch.pixels.resize(static_cast<std::size_t>(shape.size()));
+  const auto scale = 1.0 / static_cast<double>(image.reduction);
+  const Box box{static_cast<double>(cutting.region.top - image.covers.top) * scale,
+                static_cast<double>(cutting.region.left - image.covers.left) * scale,
+                static_cast<double>(cutting.region.height) * scale,
+                static_cast<double>(cutting.region.width) * scale};
+  resize(image, box, cutting.resized, cutting.window, scratch.resize, scratch.pixels.data());
+}
+
+void standardise(std::span<float> values) {
+  double sum = 0, squares = 0;
+  for (const auto value : values) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  const double mean = sum / count;
+  const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
+  const double scale = 1 / std::max(deviation, 1 / std::sqrt(count));
+  for (auto& value : values) value = static_cast<float>((value - mean) * scale);
 }
 
 }  // namespace
@@ -75,12 +192,29 @@ void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
           shape.height,
           " x ",
           shape.width);
+  validate(preprocessing.crop);
 }
 
 Preprocessing without_augmentation(Preprocessing preprocessing) {
   preprocessing.pad = 0;
   preprocessing.flip = false;
+  preprocessing.jitter = {};
+  if (preprocessing.crop.cut != Cut::none) preprocessing.crop.cut = Cut::centre;
   return preprocessing;
+}
+
+ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dataset) {
+  const auto& crop = preprocessing.crop;
+  if (crop.cut != Cut::none) {
+    return {static_cast<std::int64_t>(preprocessing.mean.size()), crop.size, crop.size};
+  }
+  const auto shape = dataset.shape();
+  require(shape.has_value(),
+          place,
+          "images of differing (or not yet known) sizes need a crop: preprocessing_name and "
+          "image_size; received ",
+          dataset.description());
+  return *shape;
 }
 
 PixelTable pixel_table(const Preprocessing& preprocessing) {
@@ -94,35 +228,56 @@ PixelTable pixel_table(const Preprocessing& preprocessing) {
   return table;
 }
 
-void preprocess(const Sample& sample,
-                const Preprocessing& preprocessing,
-                const PixelTable& table,
-                std::int64_t epoch,
-                std::int64_t index,
-                std::span<float> out) {
-  const auto [channels, height, width] = sample.shape;
-  check(static_cast<std::int64_t>(out.size()) == sample.shape.size() &&
-            sample.pixels.size() == out.size() &&
-            static_cast<std::int64_t>(table.size()) == channels,
-        "preprocess: sizes of sample, table and output");
-  const auto drawn = draw(preprocessing, epoch, index);
-  for (std::int64_t channel = 0; channel < channels; ++channel) {
-    const auto& values = table[static_cast<std::size_t>(channel)];
-    const auto* plane = sample.pixels.data() + channel * height * width;
-    float* to = out.data() + channel * height * width;
-    if (drawn.row_shift == 0 && drawn.column_shift == 0 && !drawn.flip) {
-      for (std::int64_t i = 0; i < height * width; ++i) to[i] = values[plane[i]];
-      continue;
+void prepare(const Sample& sample,
+             const ImageShape& shape,
+             const Preprocessing& preprocessing,
+             const PixelTable& table,
+             PixelOrder order,
+             std::int64_t epoch,
+             std::int64_t index,
+             PrepareScratch& scratch,
+             std::span<float> out) {
+  check(static_cast<std::int64_t>(out.size()) == shape.size() &&
+            static_cast<std::int64_t>(table.size()) == shape.channels,
+        "prepare: sizes of table and output");
+  const auto out_strides = strides_of(shape, order);
+  const auto stream_of_sample = [&] {
+    return RandomStream(preprocessing.seed,
+                        RandomPurpose::augmentation,
+                        static_cast<std::uint64_t>(epoch),
+                        static_cast<std::uint64_t>(index));
+  };
+  const bool plain = sample.encoding == Encoding::planes && preprocessing.crop.cut == Cut::none &&
+                     !preprocessing.jitter.any();
+  if (plain) {
+    check(sample.shape == shape && sample.bytes.size() == out.size(),
+          "prepare: size of the sample");
+    Augmentation drawn;
+    if (shifts_or_flips(preprocessing)) {
+      auto stream = stream_of_sample();
+      drawn = draw(preprocessing, stream);
     }
-    for (std::int64_t y = 0; y < height; ++y, to += width) {
-      const std::int64_t row = y + drawn.row_shift;
-      if (row < 0 || row >= height) {
-        std::fill(to, to + width, values[0]);
-      } else {
-        copy_row(plane + row * width, width, drawn.column_shift, drawn.flip, values, to);
-      }
-    }
+    write_values(sample.bytes.data(),
+                 strides_of(shape, PixelOrder::planes),
+                 shape,
+                 drawn,
+                 table,
+                 out_strides,
+                 out.data());
+  } else {
+    auto stream = stream_of_sample();
+    decode_and_crop(sample, shape, preprocessing.crop, stream, scratch);
+    const auto drawn = draw(preprocessing, stream);
+    jitter(preprocessing.jitter, scratch.pixels, shape.channels, stream);
+    write_values(scratch.pixels.data(),
+                 strides_of(shape, PixelOrder::interleaved),
+                 shape,
+                 drawn,
+                 table,
+                 out_strides,
+                 out.data());
   }
+  if (preprocessing.standardise) standardise(out);
 }
 
 }  // namespace dimred::data

@@ -3,44 +3,74 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "data/crop.h"
 #include "data/dataset.h"
+#include "data/jitter.h"
+#include "data/resize.h"
 
 namespace dimred::data {
 
-/// x = (pixel / 255 - mean) / deviation per channel, after an optional zero-padded random crop (of
-/// the original height x width; padding is pixel 0, before normalisation, as torchvision's
-/// RandomCrop does) and a random horizontal flip, both keyed by (seed, epoch, sample).
+/// x = (pixel / 255 - mean) / deviation per channel, after, in this order: a crop to another size,
+/// an optional zero-padded random crop (of the same height x width; padding is pixel 0, before
+/// normalisation, as torchvision's RandomCrop does), a random horizontal flip, a change of colours;
+/// all keyed by (seed, epoch, sample).
 struct Preprocessing {
   std::vector<double> mean;       // [channels], of pixel / 255
   std::vector<double> deviation;  // [channels], > 0
   std::int64_t pad = 0;           // pixels on each side, < height and < width; 0: no crop
   bool flip = false;              // with probability 1/2
   std::uint64_t seed = 0;
+  CropOptions crop;
+  JitterOptions jitter;
+  bool standardise =
+      false;  // then (x - its mean) / max(its deviation, 1 / sqrt(values)), of an image
 };
 
-/// Throws std::invalid_argument("[data::Preprocessing] rule, received ...").
+/// Throws std::invalid_argument("[data::Preprocessing] rule, received ..."). `shape` is of the
+/// prepared images.
 void validate(const Preprocessing& preprocessing, const ImageShape& shape);
 
-/// The same normalisation with neither crop nor flip, for evaluation.
+/// The same normalisation without random choices, for evaluation; a crop becomes the centre's.
 Preprocessing without_augmentation(Preprocessing preprocessing);
+
+/// Of the prepared images: that of the crop, or of the data set. Throws std::invalid_argument when
+/// neither says it.
+ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dataset);
 
 /// [channels]: the value that each of the 256 pixels becomes, float32((p / 255 - mean) / deviation)
 /// computed in float64. The preprocessing is a valid one.
 using PixelTable = std::vector<std::array<float, 256>>;
 PixelTable pixel_table(const Preprocessing& preprocessing);
 
-/// Writes one sample as the network wants it: crop, flip, normalise. `out` has sample.shape.size()
-/// values, channels x height x width; `table` is pixel_table(preprocessing). `index` keys the
-/// random choices together with epoch and preprocessing.seed. With the stream of (seed,
-/// augmentation, epoch, index): row offset = below(2 pad + 1), column offset likewise, flip =
-/// below(2) == 1.
-void preprocess(const Sample& sample,
-                const Preprocessing& preprocessing,
-                const PixelTable& table,
-                std::int64_t epoch,
-                std::int64_t index,
-                std::span<float> out);
+/// How an image's values lie: channels x height x width, or height x width x channels.
+enum class PixelOrder { planes, interleaved };
+
+/// Buffers that a thread reuses, and what the last image cost and showed.
+struct PrepareScratch {
+  Image image;
+  ResizeScratch resize;
+  std::vector<std::uint8_t> pixels;
+  double decode_seconds = 0;  // of the last sample
+  std::string damage;         // of the last sample, see Image
+};
+
+/// Writes one sample as the network wants it. `out` has shape.size() values in `order`; `table` is
+/// pixel_table(preprocessing). `index` keys the random choices together with epoch and
+/// preprocessing.seed. With the stream of (seed, augmentation, epoch, index): the crop's draws,
+/// then row offset = below(2 pad + 1), column offset likewise, flip = below(2) == 1, then the
+/// colours'. Throws std::runtime_error when the sample cannot be decoded or, without a crop, has
+/// another size than `shape`.
+void prepare(const Sample& sample,
+             const ImageShape& shape,
+             const Preprocessing& preprocessing,
+             const PixelTable& table,
+             PixelOrder order,
+             std::int64_t epoch,
+             std::int64_t index,
+             PrepareScratch& scratch,
+             std::span<float> out);
 
 }  // namespace dimred::data

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/preprocess.h"
 
 namespace dimred::data {
 
@@ -17,5 +18,17 @@ struct ChannelStatistics {
 /// round. Fashion-MNIST's training set gives 0.2860 / 0.3530, MNIST's 0.1307 / 0.3081. One pass:
 /// 60,000 images of 28x28 in 11 ms. Throws std::invalid_argument for an empty dataset.
 ChannelStatistics channel_statistics(const Dataset& dataset);
+
+/// The same of images as `preprocessing` prepares them for evaluation (its mean and deviation are
+/// not used), from `samples` of them at even distances: for images of differing sizes. In float64,
+/// in the order of the indices. Cost: decoding them on one thread.
+ChannelStatistics prepared_statistics(const Dataset& dataset,
+                                      const Preprocessing& preprocessing,
+                                      std::int64_t channels,
+                                      std::int64_t samples = 2000);
+
+/// Of decoded images: the shape's, or 1 if 16 samples at even distances are all grey, else 3.
+/// Samples that cannot be read do not count.
+std::int64_t channels_of(const Dataset& dataset);
 
 }  // namespace dimred::data

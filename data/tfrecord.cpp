@@ -1,6 +1,7 @@
 #include "data/tfrecord.h"
 
 #include <concepts>
+#include <limits>
 
 #include "support/crc32c.h"
 #include "support/errors.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t checksum_bytes = 4;
 constexpr std::size_t head_bytes = length_bytes + checksum_bytes;
+static_assert(head_bytes + checksum_bytes == tfrecord_overhead);
 
 template <std::unsigned_integral Integer>
 void append_little_endian(std::string& text, Integer value) {
@@ -53,16 +55,22 @@ std::string to_tfrecord(std::string_view payload) {
   return record;
 }
 
-std::optional<TfRecord> first_tfrecord(std::span<const std::byte> bytes) {
+std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes) {
   if (bytes.size() < head_bytes) return std::nullopt;
   const auto length = bytes.first(length_bytes);
   require_checksum(length, bytes.subspan(length_bytes), "length");
   const auto announced = little_endian<std::uint64_t>(length);
-  const auto left = bytes.size() - head_bytes;
-  if (left < checksum_bytes || announced > left - checksum_bytes) return std::nullopt;
-  const auto payload = bytes.subspan(head_bytes, announced);
-  require_checksum(payload, bytes.subspan(head_bytes + announced), "payload");
-  return TfRecord{.payload = payload, .size = head_bytes + announced + checksum_bytes};
+  if (announced > std::numeric_limits<std::uint64_t>::max() - tfrecord_overhead)
+    return std::nullopt;
+  return announced;
+}
+
+std::optional<TfRecord> first_tfrecord(std::span<const std::byte> bytes) {
+  const auto announced = tfrecord_length(bytes);
+  if (!announced || *announced + tfrecord_overhead > bytes.size()) return std::nullopt;
+  const auto payload = bytes.subspan(head_bytes, *announced);
+  require_checksum(payload, bytes.subspan(head_bytes + *announced), "payload");
+  return TfRecord{.payload = payload, .size = *announced + tfrecord_overhead};
 }
 
 }  // namespace dimred::data

@@ -26,6 +26,14 @@ struct TfRecord {
   std::size_t size = 0;  // of the whole record: payload + 16
 };
 
+/// Bytes of a record beside its payload.
+constexpr std::size_t tfrecord_overhead = 16;
+
+/// Length of the payload of the record that `bytes` begins with, its checksum verified (otherwise
+/// std::runtime_error); nullopt for less than the 12 bytes that say it, or when the record would
+/// end behind the last 64-bit offset. The payload need not be there.
+std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes);
+
 /// The record that `bytes` begins with; nullopt when they end before it does. Throws
 /// std::runtime_error("[tfrecord] ...") when one of its checksums differs; the length is believed
 /// only after its own has been verified.

@@ -54,6 +54,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     options = parser.parse_args(arguments)
+    if options.threads < 1 or (options.jobs is not None and options.jobs < 1):
+        parser.error("--jobs and --threads need >= 1")
     options.output = options.output or Path("runs") / options.config.stem
     options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
     return options
@@ -71,35 +73,51 @@ def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
     return {condition: (choose(group), ranking(group)) for condition, group in groups.items()}
 
 
-def save_choices(file: Path, choices: Choices) -> None:
-    """As JSON."""
+def frozen_of(plan: Plan) -> dict[str, Any]:
+    """All of a plan that a confirmation stands on, as JSON has it."""
+    methods = {m.name: [m.role, m.command, m.options, m.variants] for m in plan.methods}
+    parts = {"seeds": plan.confirmation_seeds, "stage1": plan.stage1, "matrices": plan.matrices, "axes": plan.axes}
+    return json.loads(json.dumps(parts | {"methods": methods}))
+
+
+def save_choices(file: Path, choices: Choices, plan: Plan) -> None:
+    """As JSON, with the plan that they were made for."""
     value = [{"condition": dict(c), "variants": v, "baselines": b} for c, (v, b) in choices.items()]
-    write_whole(file, lambda path: path.write_text(json.dumps(value, indent=1)))
+    text = json.dumps({"plan": frozen_of(plan), "choices": value}, indent=1)
+    write_whole(file, lambda path: path.write_text(text))
+
+
+def difference(before: Any, now: Any, place: str = "") -> str:
+    """Where two JSON values first differ; empty when they do not."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        found = (difference(before.get(k), now.get(k), f"{place}.{k}".strip(".")) for k in {**before, **now})
+        return next(filter(None, found), "")
+    return "" if before == now else place
 
 
 def read_choices(file: Path, plan: Plan) -> Choices:
-    """Raises ConfigError when they were made for other axes or methods."""
+    """Raises ConfigError when they were made for anything else: a confirmation is made once."""
+    try:
+        frozen = json.loads(file.read_text())
+        before = frozen["plan"]
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        raise ConfigError(f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew") from None
+    if place := difference(before, frozen_of(plan)):
+        raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
     found: Choices = {}
-    for item in json.loads(file.read_text()):
+    for item in frozen["choices"]:
         baselines = [(method, variant) for method, variant in item["baselines"]]
         found[tuple(item["condition"].items())] = (item["variants"], baselines)
-    missing = {method.name for method in plan.methods} - {name for v, _ in found.values() for name in v}
-    if set(found) != set(conditions(all_axes(plan))) or missing:
-        raise ConfigError(f"{file} was chosen for other axes or methods; remove it to choose anew")
     return found
 
 
-def confirmed(entries: Sequence[Entry], choices: Choices) -> list[Entry]:
-    """The entries that the selection chose in any condition that they belong to."""
-
-    def wanted(entry: Entry) -> bool:
-        axes = dict(entry.axes)
-        return any(
-            variants.get(entry.method, "") == entry.variant and all(dict(c)[a] == v for a, v in axes.items())
-            for c, (variants, _) in choices.items()
-        )
-
-    return [entry for entry in entries if wanted(entry)]
+def chosen(entry: Entry, choices: Choices) -> bool:
+    """Whether the selection chose the entry's variant in any condition that it belongs to."""
+    axes = dict(entry.axes)
+    return any(
+        variants.get(entry.method, "") == entry.variant and all(dict(c)[a] == v for a, v in axes.items())
+        for c, (variants, _) in choices.items()
+    )
 
 
 class Comparison:
@@ -136,11 +154,11 @@ class Comparison:
         choices = before
         if before is None and self.options.confirm:
             choices = choices_of(selection, self.plan)
-            save_choices(file, choices)
+            save_choices(file, choices, self.plan)
         confirmation = []
         if choices is not None and self.plan.confirmation_seeds:
-            entries = confirmed(self.planner.entries(self.plan.confirmation_seeds), choices)
-            confirmation = self.execute(entries, "confirmation")
+            entries = self.planner.entries(self.plan.confirmation_seeds)
+            confirmation = self.execute([entry for entry in entries if chosen(entry, choices)], "confirmation")
         self.report(output, selection, confirmation, choices)
         bad = [outcome for outcome in (*selection, *confirmation) if outcome.run is None]
         return 1 if bad else 0
@@ -150,10 +168,13 @@ class Comparison:
         """Saves and prints the tables."""
         axes = all_axes(self.plan)
         everything = [*selection, *confirmation]
-        save_table(tidy(everything, list(axes), output), output / "results")
-        chosen = {condition: ranked for condition, (_, ranked) in choices.items()} if choices else {}
+        settled = choices or choices_of(selection, self.plan)
+        table = tidy(everything, list(axes), output)
+        table.insert(table.columns.get_loc("variant") + 1, "chosen", [chosen(o.entry, settled) for o in everything])
+        save_table(table, output / "results")
+        ranked = {condition: baselines for condition, (_, baselines) in settled.items()}
         texts, tables = [self.plan.title], []
-        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, chosen)):
+        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, ranked)):
             for cost, words in EQUALS.items() if outcomes else ():
                 table = summarise(outcomes, axes, cost, baselines)
                 tables.append(table.assign(phase=phase, compared_at=words))
@@ -176,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         plan = read_plan(options.config, partial(read_options_of, options.dimred))
+        if options.confirm and not plan.confirmation_seeds:
+            raise ConfigError(f"{options.config}: --confirm needs confirmation_seeds")
         comparison = Comparison(options, plan)
         if options.dry_run:
             for job in jobs_of(comparison.selection):

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dimred_runs import find_sidecar, gram_beside, read_runs, read_sidecar
+import pandas as pd
+from dimred_runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
 from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
@@ -20,11 +21,18 @@ from workbench.text_table import text_table
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Run folders as they are; a folder that compare.py filled stands for all runs in it."""
+    """Run folders as they are; a folder that compare.py filled stands for the runs of its last phase: selection
+    and confirmation are not one sample. Raises NotARun for anything else."""
     found = []
     for place in places:
-        compared = (place / "results.csv").is_file() and not (place / "curve.csv").is_file()
-        found += sorted(curve.parent for curve in place.glob("seed_*/*/curve.csv")) if compared else [place]
+        if (place / "curve.csv").is_file():
+            found.append(place)
+        elif (place / "results.csv").is_file():
+            results = pd.read_csv(place / "results.csv")
+            last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
+            found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
+        else:
+            raise NotARun(f"[dimred_runs] {place} is not a run folder: it has no curve.csv")
     return found
 
 
@@ -39,13 +47,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0; 2 with one line on standard error for a folder that is not a run."""
+    """Returns 0; 2 with one line on standard error for a folder that is not a run, or when no run is whole and
+    finished. One that is not is left out and named."""
     options = parse(arguments)
     try:
-        runs = read_runs(run_folders(options.runs))
+        runs, bad = read_good_runs(run_folders(options.runs))
+        if not runs:
+            raise bad[0]
         sidecar = find_sidecar(runs)
         pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
-        html = page(options.title, runs, pca, gram)
+        left_out = [f"{len(bad)} of {len(bad) + len(runs)} runs are left out:", *map(str, bad)] if bad else []
+        html = page(options.title, runs, pca, gram, left_out)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -53,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text_table(summary_header(few), summary_rows(few)))
     if len(few) < len(runs):
         print(f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)")
-    for sentence in comparison(runs):
+    for sentence in (*comparison(runs), *left_out):
         print(sentence)
     temporary = options.output.with_suffix(".tmp")
     temporary.write_text(html, encoding="utf-8")

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dimred::models {
@@ -13,12 +14,26 @@ namespace dimred::models {
 /// Images [batch, channels, height, width] in, logits [batch, classes] out.
 struct Network : torch::nn::Module {
   virtual torch::Tensor forward(torch::Tensor images) = 0;
+  /// A second classifier's logits of the last forward pass in train mode; undefined where the
+  /// network has none. Their loss counts auxiliary_weight in training.
+  torch::Tensor auxiliary_logits;
 };
+inline constexpr double auxiliary_weight = 0.4;
 
 struct InputShape {
   std::int64_t channels = 1, height = 28, width = 28;
   bool operator==(const InputShape&) const = default;
 };
+
+/// What a network is known for.
+struct NetworkInfo {
+  std::string name;
+  std::int64_t image_size = 0;  // height and width of the images that it was made for
+  std::string logits;  // the last layer's name: what a transfer to other classes leaves out
+};
+
+/// Of the network of that name. Throws as make_network does.
+NetworkInfo network_info(const std::string& name);
 
 /// Names that make_network knows.
 std::vector<std::string> network_names();
@@ -30,10 +45,33 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes);
 
+/// Throws std::invalid_argument("[place] needs images of at least size x size, ...").
+void require_size(const InputShape& input, std::int64_t size, std::string_view place);
+
 // One family a file; each names its members and builds them.
+std::shared_ptr<Network> make_alexnet(const InputShape& input, std::int64_t classes);
 std::shared_ptr<Network> make_convnet(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_inception_resnet_v2(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_inception_v3(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_lenet(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_mobilenet_v2(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_preresnet(std::int64_t depth,
+                                        const InputShape& input,
+                                        std::int64_t classes);
+std::shared_ptr<Network> make_resnet(std::int64_t depth,
+                                     const InputShape& input,
+                                     std::int64_t classes);
 std::shared_ptr<Network> make_resnet_cifar(std::int64_t depth,
                                            const InputShape& input,
                                            std::int64_t classes);
+std::shared_ptr<Network> make_resnet_v2_50(const InputShape& input, std::int64_t classes);
+std::shared_ptr<Network> make_vgg(std::int64_t depth,
+                                  bool batch_norm,
+                                  const InputShape& input,
+                                  std::int64_t classes);
+std::shared_ptr<Network> make_wide_resnet(std::int64_t depth,
+                                          std::int64_t widen,
+                                          const InputShape& input,
+                                          std::int64_t classes);
 
 }  // namespace dimred::models

@@ -4,6 +4,9 @@
 #include <ATen/cpu/Utils.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <optional>
+#include <utility>
+
 #include "models/network.h"
 
 namespace dimred::models {
@@ -33,11 +36,22 @@ class AutocastScope {
 class Classifier final : public Objective {
  public:
   Classifier(std::shared_ptr<Network> network, const ObjectiveOptions& options)
-      : network_(std::move(network)), options_(options) {}
+      : network_(std::move(network)), options_(options) {
+    for (auto& module : network_->modules(/*include_self=*/false)) {
+      if (auto norm = std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(module))
+        norms_.emplace_back(norm, norm->options.momentum());
+    }
+  }
 
   Evaluation evaluate(const Minibatch& batch, Mode mode) override {
     const auto output = logits(batch.images, mode);
-    const auto losses = cross_entropy(output, batch.labels, options_.loss);
+    auto losses = cross_entropy(output, batch.labels, options_.loss);
+    if (mode == Mode::train && network_->auxiliary_logits.defined()) {
+      losses =
+          losses + auxiliary_weight * cross_entropy(std::exchange(network_->auxiliary_logits, {}),
+                                                    batch.labels,
+                                                    options_.loss);
+    }
     const auto correct = output.detach().argmax(1).eq(batch.labels).sum();
     return {losses.sum(torch::kFloat64), batch.labels.size(0), correct};
   }
@@ -60,15 +74,11 @@ class Classifier final : public Objective {
     return list;
   }
 
-  int set_batchnorm_momentum(std::optional<double> momentum) override {
-    int layers = 0;
-    for (auto& module : network_->modules(/*include_self=*/false)) {
-      if (auto* norm = module->as<torch::nn::BatchNorm2d>()) {
-        norm->options.momentum(momentum);
-        ++layers;
-      }
-    }
-    return layers;
+  int batchnorm_layers() override { return static_cast<int>(norms_.size()); }
+
+  void set_cumulative_batchnorm(bool cumulative) override {
+    for (auto& [norm, momentum] : norms_)
+      norm->options.momentum(cumulative ? std::nullopt : momentum);
   }
 
   void synchronize_batchnorm(const SumOverRanks& sum) override {
@@ -80,6 +90,7 @@ class Classifier final : public Objective {
  private:
   std::shared_ptr<Network> network_;
   ObjectiveOptions options_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::BatchNorm2dImpl>, std::optional<double>>> norms_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,9 +44,10 @@ class Objective {
   /// In registration order, equal to Python's named_parameters() and named_buffers() of the twin.
   virtual std::vector<NamedTensor> parameters() = 0;
   virtual std::vector<NamedTensor> buffers() = 0;
-  /// How running statistics move in train mode; nullopt is the cumulative mean since they were
-  /// reset. Returns the number of BatchNorm layers.
-  virtual int set_batchnorm_momentum(std::optional<double> momentum) = 0;
+  virtual int batchnorm_layers() = 0;
+  /// How running statistics move in train mode: by each layer's own momentum, or as the cumulative
+  /// mean since they were reset.
+  virtual void set_cumulative_batchnorm(bool cumulative) = 0;
   /// From now on BatchNorm normalises by the statistics of the global batch.
   virtual void synchronize_batchnorm(const SumOverRanks& sum) = 0;
 };

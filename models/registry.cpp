@@ -10,38 +10,52 @@ namespace {
 
 using Builder = std::function<std::shared_ptr<Network>(const InputShape&, std::int64_t)>;
 
-Builder resnet_cifar(std::int64_t depth) {
-  return [depth](const InputShape& input, std::int64_t classes) {
-    return make_resnet_cifar(depth, input, classes);
-  };
+/// A family's builder with its first arguments fixed.
+template <class Make, class... Fixed>
+Builder with(Make make, Fixed... fixed) {
+  return
+      [=](const InputShape& input, std::int64_t classes) { return make(fixed..., input, classes); };
 }
 
+struct Entry {
+  NetworkInfo info;
+  Builder build;
+};
+
 /// Adding a network is one file and one line here.
-const std::vector<std::pair<std::string, Builder>>& registry() {
-  static const std::vector<std::pair<std::string, Builder>> networks = {
-      {"convnet", make_convnet},
-      {"resnet20", resnet_cifar(20)},
-      {"resnet32", resnet_cifar(32)},
-      {"resnet56", resnet_cifar(56)},
-      {"resnet110", resnet_cifar(110)},
+const std::vector<Entry>& registry() {
+  static const std::vector<Entry> networks = {
+      {{"convnet", 28, "fc2"}, make_convnet},
+      {{"lenet", 28, "fc4"}, make_lenet},
+      {{"resnet20", 32, "fc"}, with(make_resnet_cifar, 20)},
+      {{"resnet32", 32, "fc"}, with(make_resnet_cifar, 32)},
+      {{"resnet56", 32, "fc"}, with(make_resnet_cifar, 56)},
+      {{"resnet110", 32, "fc"}, with(make_resnet_cifar, 110)},
+      {{"preresnet164", 32, "fc"}, with(make_preresnet, 164)},
+      {{"wrn28_10", 32, "linear"}, with(make_wide_resnet, 28, 10)},
+      {{"alexnet", 224, "classifier.6"}, make_alexnet},
+      {{"vgg11", 224, "classifier.6"}, with(make_vgg, 11, false)},
+      {{"vgg11_bn", 224, "classifier.6"}, with(make_vgg, 11, true)},
+      {{"vgg16", 224, "classifier.6"}, with(make_vgg, 16, false)},
+      {{"vgg16_bn", 224, "classifier.6"}, with(make_vgg, 16, true)},
+      {{"vgg19", 224, "classifier.6"}, with(make_vgg, 19, false)},
+      {{"vgg19_bn", 224, "classifier.6"}, with(make_vgg, 19, true)},
+      {{"resnet18", 224, "fc"}, with(make_resnet, 18)},
+      {{"resnet34", 224, "fc"}, with(make_resnet, 34)},
+      {{"resnet50", 224, "fc"}, with(make_resnet, 50)},
+      {{"resnet101", 224, "fc"}, with(make_resnet, 101)},
+      {{"resnet152", 224, "fc"}, with(make_resnet, 152)},
+      {{"resnet_v2_50", 224, "fc"}, make_resnet_v2_50},
+      {{"mobilenet_v2", 224, "classifier.1"}, make_mobilenet_v2},
+      {{"inception_v3", 299, "fc,AuxLogits.fc"}, make_inception_v3},
+      {{"inception_resnet_v2", 299, "classif"}, make_inception_resnet_v2},
   };
   return networks;
 }
 
-}  // namespace
-
-std::vector<std::string> network_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, builder] : registry()) names.push_back(name);
-  return names;
-}
-
-std::shared_ptr<Network> make_network(const std::string& name,
-                                      const InputShape& input,
-                                      std::int64_t classes) {
-  require(classes >= 2, "models", "needs at least 2 classes, received ", classes);
-  for (const auto& [known, builder] : registry()) {
-    if (known == name) return builder(input, classes);
+const Entry& find(const std::string& name) {
+  for (const auto& entry : registry()) {
+    if (entry.info.name == name) return entry;
   }
   std::string known;
   for (const auto& candidate : network_names()) known += (known.empty() ? "" : ", ") + candidate;
@@ -51,6 +65,37 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                      ", received ",
                                      name,
                                      near ? "; did you mean " + *near + "?" : ""));
+}
+
+}  // namespace
+
+NetworkInfo network_info(const std::string& name) { return find(name).info; }
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : registry()) names.push_back(entry.info.name);
+  return names;
+}
+
+void require_size(const InputShape& input, std::int64_t size, std::string_view place) {
+  require(input.height >= size && input.width >= size,
+          place,
+          "needs images of at least ",
+          size,
+          " x ",
+          size,
+          ", received ",
+          input.height,
+          " x ",
+          input.width);
+}
+
+std::shared_ptr<Network> make_network(const std::string& name,
+                                      const InputShape& input,
+                                      std::int64_t classes) {
+  const auto& entry = find(name);
+  require(classes >= 2, "models", "needs at least 2 classes, received ", classes);
+  return entry.build(input, classes);
 }
 
 }  // namespace dimred::models

@@ -1,20 +1,12 @@
-#include <torch/nn/init.h>
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "models/batch_norm.h"
+#include "models/layers.h"
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
 
 namespace nn = torch::nn;
-
-nn::Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
-}
 
 /// Two 3x3 convolutions with a parameter-free shortcut (option A of the paper): every second pixel,
 /// new channels filled with zeros.
@@ -22,9 +14,9 @@ struct BasicBlock final : nn::Module {
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
       : stride_(stride),
         new_channels_(out - in),
-        conv1(register_module("conv1", conv3x3(in, out, stride))),
+        conv1(register_module("conv1", conv(in, out, 3, {.stride = stride}))),
         bn1(register_module("bn1", BatchNorm2d(out))),
-        conv2(register_module("conv2", conv3x3(out, out, 1))),
+        conv2(register_module("conv2", conv(out, out, 3))),
         bn2(register_module("bn2", BatchNorm2d(out))) {}
 
   torch::Tensor shortcut(const torch::Tensor& x) const {
@@ -63,16 +55,13 @@ nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std
 /// Source: He et al., "Deep residual learning for image recognition", CVPR 2016, section 4.2.
 struct ResNetCifar final : Network {
   ResNetCifar(std::int64_t depth, const InputShape& input, std::int64_t classes)
-      : conv1(register_module("conv1", conv3x3(input.channels, 16, 1))),
+      : conv1(register_module("conv1", conv(input.channels, 16, 3))),
         bn1(register_module("bn1", BatchNorm2d(16))),
         layer1(register_module("layer1", stage((depth - 2) / 6, 16, 16, 1))),
         layer2(register_module("layer2", stage((depth - 2) / 6, 16, 32, 2))),
         layer3(register_module("layer3", stage((depth - 2) / 6, 32, 64, 2))),
         fc(register_module("fc", nn::Linear(64, classes))) {
-    for (auto& parameter : parameters()) {
-      if (parameter.dim() == 4)
-        nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
-    }
+    kaiming_initialise(*this);
   }
 
   torch::Tensor forward(torch::Tensor x) override {
@@ -92,12 +81,7 @@ struct ResNetCifar final : Network {
 std::shared_ptr<Network> make_resnet_cifar(std::int64_t depth,
                                            const InputShape& input,
                                            std::int64_t classes) {
-  require(input.height >= 4 && input.width >= 4,
-          "models::resnet_cifar",
-          "needs images of at least 4 x 4, received ",
-          input.height,
-          " x ",
-          input.width);
+  require_size(input, 4, "models::resnet_cifar");
   return std::make_shared<ResNetCifar>(depth, input, classes);
 }
 

@@ -196,8 +196,27 @@ void add_options(OptionTable& table, Options& options) {
   table.add("keep_checkpoints", &options.keep_checkpoints, "resume states that stay", at_least(1));
 }
 
+namespace {
+
+/// They would mean nothing. The preset's own basis may be named: every config.toml does.
+void refuse_options_of_a_new_matrix(const Options& options, BasisKind preset_basis) {
+  const std::pair<const char*, bool> set[] = {
+      {"basis", options.basis.value_or(preset_basis) != preset_basis},
+      {"basis_blocks", options.basis_blocks != pca::Blocks::whole},
+      {"basis_seed", options.basis_seed.has_value()},
+      {"snapshot_from", options.range.from != 0},
+      {"snapshot_to", options.range.to != 0},
+      {"snapshot_skip", options.range.skip != 0}};
+  for (const auto& [name, is_set] : set)
+    require(!is_set, "stage2", name, " is of a matrix made here, but --pca_mat gives one");
+}
+
+}  // namespace
+
 Resolved resolve(Options& options) {
   const auto& chosen = preset(options.preset);
+  const bool given = !options.pca_mat.empty();
+  if (given) refuse_options_of_a_new_matrix(options, chosen.basis);
   const auto settle = [](auto& wish, auto& constant) {
     if (wish) constant = *wish;
     wish = constant;
@@ -247,10 +266,12 @@ Resolved resolve(Options& options) {
   require(options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,
           "stage2",
           "start_latest needs start = mean or soup");
-  require(options.basis != BasisKind::none || options.pca_mat.empty(),
+  require(resolved.basis != BasisKind::none || !given,
           "stage2",
-          "basis = none takes no --pca_mat");
-  require(options.basis != BasisKind::none || kind != MethodKind::psgd,
+          "preset ",
+          options.preset,
+          " has no subspace and takes no --pca_mat");
+  require(resolved.basis != BasisKind::none || kind != MethodKind::psgd,
           "stage2",
           "method = psgd needs a basis");
   validate(step);

@@ -70,6 +70,7 @@ checkpoints::State to_checkpoint(const training::Setup& setup,
   saved.scalars["curve"] = training::to_json(state.curve);
   saved.scalars["steps"] = training::to_json(state.steps);
   saved.scalars["length"] = run.length;
+  saved.scalars["not_finite"] = state.not_finite;
   saved.scalars["method"] = method.numbers();
   saved.scalars["coordinates"] = coordinates(setup, run.subspace);
   for (const auto& [name, own] : method.vectors()) saved.vectors[name] = gathered(setup, own);
@@ -89,6 +90,7 @@ void from_checkpoint(const checkpoints::State& saved,
   const auto& scalars = saved.scalars;
   state.curve = training::prefix_from_json(scalars.at("curve"));
   state.steps = training::prefix_from_json(scalars.at("steps"));
+  state.not_finite = scalars.value("not_finite", 0);
   const double length = scalars.at("length");
   require(!run.has_length || length == run.length,
           place,

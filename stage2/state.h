@@ -14,6 +14,7 @@ struct TrainState {
   training::Position position;
   Average average;
   training::FilePrefix curve, steps;  // what of curve.csv and steps.csv belongs to this state
+  int not_finite = 0;                 // steps in a row up to now
 };
 
 /// Which run a state is of: it goes on only in the same one.

@@ -30,6 +30,21 @@ struct Run {
   checkpoints::BackgroundWriter writer;
 };
 
+constexpr int most_not_finite = 10;
+
+/// A guarded method may pass over a bad batch; weights that are too far off pass over all of them.
+/// So at most `most` steps in a row may meet what is not finite, and not the last one.
+void require_finite(const Run& run, int most) {
+  const auto& position = run.state.position;
+  require_environment(run.state.not_finite < most,
+                      "stage2",
+                      "the last ",
+                      run.state.not_finite,
+                      " steps met a loss or gradient that is not finite, up to step ",
+                      position.step,
+                      "; a lower learning rate or alpha may help");
+}
+
 /// In [0, 1]: of the budget, or of the epochs.
 double progress_of(const Run& run) {
   const auto& position = run.state.position;
@@ -71,6 +86,8 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
       progress_of(run));
   log.append(run.state.position, report);
   run.counts.add(report);
+  run.state.not_finite = report.not_finite ? run.state.not_finite + 1 : 0;
+  require_finite(run, most_not_finite);
   return batch.result;
 }
 
@@ -152,6 +169,7 @@ bool recalibrate(Run& run) {
 /// Rows of the recalibrated and of the averaged weights, then the weights of the last row as a
 /// snapshot.
 void finish(Run& run, training::CurveWriter& curve) {
+  require_finite(run, 1);
   if (recalibrate(run)) record(run, curve, evaluate(run, "recalibrated", std::nullopt), 0);
   const auto& average = run.state.average;
   if (average.count > 0) {
@@ -182,8 +200,10 @@ bool resumed(Run& run) {
 void start_fresh(Run& run, const training::Weights& start, const training::Totals& before) {
   training::apply(run.setup, start);
   run.state.position.totals = before;
-  if (run.options.recalibrate_batchnorm && start.needs_recalibration)
+  if (run.options.recalibrate_batchnorm && start.needs_recalibration) {
+    const ScopedSeconds recalibrating(run.state.position.totals.seconds);
     training::recalibrate_batchnorm(run.setup);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "support/crc32c_instruction.h"
+
 namespace dimred {
 namespace {
 
@@ -32,6 +34,12 @@ constexpr Tables tables = make_tables();
 }  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  static const bool by_instruction = has_crc32c_instruction();
+  if (by_instruction) return crc32c_by_instruction(0xFFFFFFFF, bytes) ^ 0xFFFFFFFF;
+  return crc32c_by_tables(bytes);
+}
+
+std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes) {
   const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
   std::uint32_t value = 0xFFFFFFFF;
   for (; bytes.size() >= slices; bytes = bytes.subspan(slices)) {

@@ -1,6 +1,11 @@
 #include "support/digest.h"
 
 #include <xxhash.h>
+// The same functions by the widest instructions that the processor has, where the library has them:
+// it is otherwise compiled for any x86-64.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <new>
 
@@ -24,6 +29,10 @@ std::string hex_of(XXH128_hash_t hash) {
 
 std::string digest(std::span<const std::byte> bytes) {
   return hex_of(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+std::uint64_t digest64(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 struct DigestStream::State {

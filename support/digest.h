@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,7 +13,10 @@ namespace dimred {
 /// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
 std::string digest(std::span<const std::byte> bytes);
 
-/// The same over bytes that arrive in parts.
+/// XXH3-64 of `bytes`.
+std::uint64_t digest64(std::span<const std::byte> bytes);
+
+/// XXH3-128 over bytes that arrive in parts.
 class DigestStream {
  public:
   DigestStream();

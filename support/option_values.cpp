@@ -140,6 +140,22 @@ std::string parse_text(std::string_view text) {
   return std::string(text);
 }
 
+std::string utf8_text(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto length = utf8_length(text);
+    if (length == 0) {
+      constexpr std::string_view hex = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(text[0]);
+      out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
 std::string number_text(double value) {
   std::array<char, 40> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;

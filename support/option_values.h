@@ -31,6 +31,9 @@ bool parse_boolean(std::string_view text);
 std::vector<double> parse_numbers(std::string_view text, const Range& range);
 std::string parse_text(std::string_view text);
 
+/// `text` with each byte that is not part of UTF-8 as \xNN, for files that must be UTF-8.
+std::string utf8_text(std::string_view text);
+
 /// Shortest text that reads back as the same double: 0.1, 1e-05, 64.
 std::string number_text(double value);
 /// The same as a TOML float: 64.0.

@@ -200,10 +200,17 @@ void OptionTable::add_index(const std::string& name,
 
 void OptionTable::positional(std::string_view name) { known(name).positional = true; }
 
+void OptionTable::alias(std::string_view name, std::string alias) {
+  check(find(alias) == nullptr, "two options are called " + alias);
+  auto& row = known(name);
+  row.help += concat("; also ", alias);
+  row.alias = std::move(alias);
+}
+
 Option* OptionTable::find(std::string_view name) {
   if (name == config_.name) return &config_;
   for (auto& row : rows_) {
-    if (row.name == name) return &row;
+    if (row.name == name || (!row.alias.empty() && row.alias == name)) return &row;
   }
   return nullptr;
 }

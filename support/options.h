@@ -35,6 +35,7 @@ struct Option {
   OptionKind kind = OptionKind::text;
   bool optional = false;    // the text "none" unsets it
   bool positional = false;  // bare arguments fill it
+  std::string alias;        // another program's name for the same, accepted too; empty: none
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
   std::string default_value;  // show() when the row was added
@@ -90,6 +91,9 @@ class OptionTable {
 
   /// Bare arguments fill this row: `dimred inspect FILE`. The flag --name works as well.
   void positional(std::string_view name);
+
+  /// The row may also be given as `alias`, by flag or in a file.
+  void alias(std::string_view name, std::string alias);
 
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the --help text
   /// if it was asked for, else nullopt. Throws std::invalid_argument("--flag: rule, received X") or

@@ -15,9 +15,13 @@ enum class RandomPurpose : std::uint32_t {
   forward = 4,
   split = 5,
   label_noise = 6,
-  subset = 7,   // which samples stand for all
-  basis = 8,    // random rows of a projection matrix
-  shuffle = 9,  // of its columns
+  subset = 7,    // which samples stand for all
+  basis = 8,     // random rows of a projection matrix
+  shuffle = 9,   // of its columns
+  shards = 10,   // the order of files
+  window = 11,   // of samples within a part of that order
+  padding = 12,  // which samples are repeated to make shares even
+  mock = 20,     // pixels without a file
 };
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.
@@ -38,6 +42,8 @@ class RandomStream {
   /// Uniform in [0, bound), without modulo bias (Lemire, "Fast random integer generation in an
   /// interval", 2019). Throws std::invalid_argument unless bound >= 1.
   std::uint32_t below(std::uint32_t bound);
+  /// Uniform in [0, 1), a multiple of 2^-32.
+  double uniform() { return next() * 0x1p-32; }
 
  private:
   std::array<std::uint32_t, 2> key_;

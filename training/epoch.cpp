@@ -6,6 +6,7 @@
 
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "training/data_report.h"
 #include "training/signals.h"
 
 namespace dimred::training {
@@ -122,7 +123,7 @@ EpochEnd run_epoch(Setup& setup,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
                    const std::function<bool()>& after_step) {
-  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  const auto order = training_order(setup);
   data::Loader loader(*setup.train,
                       order,
                       setup.preprocessing,
@@ -161,6 +162,7 @@ EpochEnd run_epoch(Setup& setup,
     stopping = stop_agreed(*setup.communicator);
   }
   console.clear();
+  tell(setup, loader.report(), clock.seconds(), console);
   if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;
 }

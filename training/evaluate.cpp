@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::int64_t evaluation_batch =
     1000;  // of a rank; large enough to be fast, small enough for any memory
-constexpr double torch_default_momentum = 0.1;  // of torch::nn::BatchNorm
-
 }  // namespace
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
@@ -18,6 +16,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
   options.batch_size = evaluation_batch * setup.communicator->size();
+  if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 3> sums{};  // loss, correct, samples
@@ -39,8 +38,8 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   const torch::NoGradGuard no_grad;
   setup.flat.buffers.zero_();
   setup.flat.counters.zero_();
-  setup.objective->set_batchnorm_momentum(std::nullopt);
-  const data::Order order{.seed = setup.seed, .size = setup.train->size(), .shuffled = true};
+  setup.objective->set_cumulative_batchnorm(true);
+  const auto order = training_order(setup);
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> batches{};
@@ -52,7 +51,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
     setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);
     loader.recycle(std::move(*batch));
   }
-  setup.objective->set_batchnorm_momentum(torch_default_momentum);
+  setup.objective->set_cumulative_batchnorm(false);
   if (setup.communicator->size() == 1) return;
   setup.flat.buffers.mul_(batches[0]);  // the mean over batches, a rank's may be fewer
   setup.communicator->all_reduce(setup.flat.buffers);

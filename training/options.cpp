@@ -17,8 +17,55 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
   table.add("data",
             &options.data,
-            "folder with the four IDX files of Fashion-MNIST or MNIST, plain or .gz (default: "
-            "Debian's dataset-fashion-mnist)");
+            "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)");
+  table.add_choice("dataset",
+                   &options.dataset,
+                   "what data holds; auto looks; mock needs no files",
+                   {{"auto", data::DatasetKind::automatic},
+                    {"idx", data::DatasetKind::idx},
+                    {"folder", data::DatasetKind::folder},
+                    {"list", data::DatasetKind::list},
+                    {"cifar", data::DatasetKind::cifar},
+                    {"tfrecord", data::DatasetKind::tfrecord},
+                    {"base64", data::DatasetKind::base64},
+                    {"packed", data::DatasetKind::packed},
+                    {"mock", data::DatasetKind::mock}});
+  table.add(
+      "test_data", &options.test_data, "the test set (default: found beside the training set)");
+  table.add("data_cache",
+            &options.data_cache,
+            "folder for indices and decompressed copies of record files (default: beside the data, "
+            "else ~/.cache/dimred)");
+  table.add("labels_offset",
+            &options.labels_offset,
+            "of tfrecord and base64: label = stored label - labels_offset",
+            between(-1'000'000, 1'000'000));
+  table.add("shuffle_buffer_size",
+            &options.shuffle_buffer_size,
+            "of data in several record files: shuffle the files, then within windows of so many "
+            "samples; 0: all samples at once",
+            at_least(0));
+  table.add_choice(
+      "shard",
+      &options.shard,
+      "what ranks share: each batch's samples, or files; with files, another number of "
+      "ranks sees other batches",
+      {{"samples", Sharding::samples}, {"files", Sharding::files}});
+  table.add("num_classes",
+            &options.num_classes,
+            "number of classes, 0: what the data has; another number is refused",
+            between(0, 1'000'000));
+  table.add("mock_shape",
+            &options.mock_shape,
+            "channels, height, width of dataset = mock",
+            between(1, 1 << 15));
+  table.add("datasets_use_caching",
+            &options.datasets_use_caching,
+            "decode images of one size once and keep them in memory");
+  table.add("cache_memory",
+            &options.cache_memory,
+            "GB that a data set may take for that on each rank",
+            between(0, 1e6));
   table.add("validation_fraction",
             &options.validation_fraction,
             "part of the training set held out for selection",
@@ -35,12 +82,31 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             at_least(0));
   table.add("train_samples",
             &options.train_samples,
-            "use only the first so many training samples, 0: all",
+            "use only so many training samples, evenly spread over the set, 0: all",
             at_least(0));
   table.add("test_samples",
             &options.test_samples,
-            "use only the first so many test samples, 0: all",
+            "use only so many test samples, likewise, 0: all",
             at_least(0));
+  table.add_choice(
+      "preprocessing_name",
+      &options.preprocessing_name,
+      "how images are cropped, augmented and normalised; none: pad and flip below, the "
+      "training set's mean and deviation",
+      data::recipe_names());
+  table.add("image_size",
+            &options.image_size,
+            "side of the images that the network sees, 0: preprocessing_name's, or the data's",
+            between(0, 4096));
+  table.add("colour_jitter",
+            &options.colour_jitter,
+            "brightness, contrast, saturation: each factor is drawn from 1 - x to 1 + x",
+            between(0, 10));
+  table.add_choice("on_bad_sample",
+                   &options.skip_bad_samples,
+                   "a sample that cannot be decoded ends the run, or is counted and the next one "
+                   "takes its place (in evaluation: none)",
+                   {{"fail", false}, {"skip", true}});
   table.add(
       "pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
@@ -107,6 +173,19 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             between(0, 4096));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
   table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
+  table.alias("prefetch", "prefetch_buffer_size");
+  table.add("prefetch_memory",
+            &options.prefetch_memory,
+            "GB that these may take on each rank; fewer are prepared where they would take more",
+            between(0, 1e6));
+  table.add("num_preprocessing_threads",
+            &options.num_preprocessing_threads,
+            "threads that read, decode and augment, 0: this rank's share of the cores",
+            between(0, 1024));
+  table.add("num_parallel_batches",
+            &options.num_parallel_batches,
+            "batches in work at once, 0: prefetch",
+            between(0, 64));
 }
 
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "data/open.h"
+#include "data/presets.h"
 #include "launch/options.h"
 #include "layout/layout.h"
 #include "models/objective.h"
@@ -12,16 +14,35 @@
 
 namespace dimred::training {
 
+/// What ranks share. samples: each global batch, so that any number of ranks sees the same batches.
+/// files: each rank has files of its own, which gives that up.
+enum class Sharding { samples, files };
+
 struct DataOptions {
-  std::filesystem::path data;      // folder with the four IDX files; empty: Debian's Fashion-MNIST
-  double validation_fraction = 0;  // [0, 1), held out of the training set by split_seed
-  std::optional<std::int64_t> split_seed;  // unset: the run's seed
+  std::filesystem::path data;  // folder, list or pattern; empty: Debian's Fashion-MNIST
+  data::DatasetKind dataset = data::DatasetKind::automatic;
+  std::filesystem::path test_data;   // empty: found at `data`
+  std::filesystem::path data_cache;  // of indices and decompressed copies; empty: chosen
+  std::int64_t labels_offset = 0;    // of tfrecord and base64: label = stored label - labels_offset
+  std::int64_t shuffle_buffer_size =
+      0;  // of data in several files: 0: global shuffle; else windows
+  Sharding shard = Sharding::samples;
+  std::int64_t num_classes = 0;               // 0: what the data has
+  std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of dataset = mock
+  bool datasets_use_caching = true;           // keep images of one size decoded in memory,
+  double cache_memory = 4;                    // of the two sets each up to so many GB
+  double validation_fraction = 0;             // [0, 1), held out of the training set by split_seed
+  std::optional<std::int64_t> split_seed;     // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
   std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
-  std::int64_t train_samples = 0;                // 0: all; else the first so many, for quick tries
+  std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                 // likewise
-  std::int64_t pad = 0;                          // pad-crop augmentation, pixels
-  bool flip = false;                             // random horizontal flip
+  data::Recipe preprocessing_name = data::Recipe::none;
+  std::int64_t image_size = 0;  // 0: the recipe's, or the data's
+  std::int64_t pad = 0;         // pad-crop augmentation, pixels, if > 0 instead of the recipe's
+  bool flip = false;            // random horizontal flip, if the recipe has none
+  std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none
+  bool skip_bad_samples = false;      // on_bad_sample
 };
 
 enum class PrecisionChoice { float32, bfloat16, automatic };
@@ -52,9 +73,12 @@ struct RunOptions {
   std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
-  std::int64_t threads = 0;    // 0: all cores this process may use
-  std::string device = "cpu";  // cpu, cuda, cuda:1
-  std::int64_t prefetch = 4;   // batches prepared ahead
+  std::int64_t threads = 0;                    // 0: all cores this process may use
+  std::string device = "cpu";                  // cpu, cuda, cuda:1
+  std::int64_t prefetch = 4;                   // batches prepared ahead
+  double prefetch_memory = 2;                  // GB that they may take
+  std::int64_t num_preprocessing_threads = 0;  // 0: this rank's share of the cores
+  std::int64_t num_parallel_batches = 0;       // 0: as many as prefetch
   EventOptions events;
   bool quiet = false;
 };

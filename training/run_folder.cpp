@@ -15,6 +15,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
+#include "training/data_report.h"
 
 namespace dimred::training {
 namespace {
@@ -28,6 +29,12 @@ constexpr std::array free_options{"epochs",
                                   "gradient_accumulation",
                                   "threads",
                                   "prefetch",
+                                  "prefetch_memory",
+                                  "num_preprocessing_threads",
+                                  "num_parallel_batches",
+                                  "datasets_use_caching",
+                                  "cache_memory",
+                                  "data_cache",
                                   "quiet",
                                   "stop_at_step",
                                   "log_loss_every_n_iters",
@@ -218,6 +225,9 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["global_batch_size"] = setup.global_batch_size;
   manifest["train_data"] = setup.train->description();
   manifest["test_data"] = setup.test->description();
+  manifest["sample_order"] = setup.sample_order;
+  manifest["class_names"] = setup.train->class_names();
+  manifest["data_pipeline"] = to_json(setup.data_report);
   manifest["mean"] = setup.preprocessing.mean;
   manifest["deviation"] = setup.preprocessing.deviation;
   manifest["parameters"] = setup.flat.layout.file_size;

@@ -4,64 +4,16 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
-#include <numeric>
-
-#include "data/idx.h"
-#include "data/label_noise.h"
-#include "data/statistics.h"
 #include "distributed/agreement.h"
 #include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/load_data.h"
+#include "training/pinned_memory.h"
 
 namespace dimred::training {
 namespace {
-
-std::shared_ptr<const data::Dataset> first_samples(std::shared_ptr<const data::Dataset> whole,
-                                                   std::int64_t count) {
-  if (count == 0) return whole;
-  require(count <= whole->size(),
-          "training::data",
-          "needs at most ",
-          whole->size(),
-          " samples, received ",
-          count);
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  return data::subset(std::move(whole), std::move(indices));
-}
-
-void load_data(Setup& setup, const DataOptions& options) {
-  const auto folder = options.data.empty() ? data::default_fashion_mnist_folder() : options.data;
-  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
-    return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
-  };
-  setup.train = data::with_label_noise(
-      first_samples(data::open_idx(folder, /*train=*/true), options.train_samples),
-      options.label_noise,
-      seed_of(options.label_noise_seed));
-  setup.test = first_samples(data::open_idx(folder, /*train=*/false), options.test_samples);
-  if (options.validation_fraction > 0) {
-    auto split = data::split_indices(
-        setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
-    require(!split.held_out.empty(),
-            "training::data",
-            "validation_fraction ",
-            options.validation_fraction,
-            " of ",
-            setup.train->size(),
-            " samples holds out none");
-    setup.validation = data::subset(setup.train, std::move(split.held_out));
-    setup.train = data::subset(setup.train, std::move(split.kept));
-  }
-  const auto statistics = data::channel_statistics(*setup.train);
-  setup.preprocessing.mean = statistics.mean;
-  setup.preprocessing.deviation = statistics.deviation;
-  setup.preprocessing.pad = options.pad;
-  setup.preprocessing.flip = options.flip;
-  setup.preprocessing.seed = setup.seed;
-}
 
 /// Activations are freed and taken again at every step; glibc would hand their pages back to the
 /// kernel and fault them in anew: 30 % of the compute rate and most of the system time on 2 cores.
@@ -111,7 +63,7 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
 }
 
 void build_network(Setup& setup, const CommonOptions& options) {
-  const auto shape = setup.train->shape();
+  const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
   auto network = models::make_network(
       options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
@@ -119,7 +71,7 @@ void build_network(Setup& setup, const CommonOptions& options) {
   setup.objective = models::classifier(std::move(network), {options.loss, setup.precision});
   setup.memory_format = options.model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
-  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.batchnorm_layers = setup.objective->batchnorm_layers();
   setup.batchnorm_statistics = options.model.batchnorm_statistics;
   if (setup.batchnorm_statistics == BatchNormPolicy::synchronized &&
       setup.communicator->size() > 1) {
@@ -188,10 +140,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   setup.device = parse_device(options.run.device, ranks.place.local_rank);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
   if (setup.device.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
-  setup.prefetch = options.run.prefetch;
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
-  load_data(setup, options.data);
+  load_data(setup, options.data, options.run, share);
+  if (setup.device.is_cuda()) setup.batch_memory = pinned_memory();
   build_network(setup, options);
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
@@ -205,10 +157,14 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
 }
 
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
-  const auto& shape = batch.shape;
-  auto images = torch::from_blob(batch.images.data(),
-                                 {batch.count(), shape.channels, shape.height, shape.width},
-                                 torch::kFloat32);
+  const auto [channels, height, width] = batch.shape;
+  const std::vector<std::int64_t> sizes{batch.count(), channels, height, width};
+  const bool interleaved = batch.order == data::PixelOrder::interleaved;
+  const std::vector<std::int64_t> strides{batch.shape.size(),
+                                          interleaved ? 1 : height * width,
+                                          interleaved ? width * channels : width,
+                                          interleaved ? channels : 1};
+  auto images = torch::from_blob(batch.images.data(), sizes, strides, torch::kFloat32);
   auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
   const auto format = setup.memory_format == layout::MemoryFormat::channels_last
                           ? torch::MemoryFormat::ChannelsLast
@@ -216,12 +172,24 @@ models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
   return {images.to(setup.device).contiguous(format), labels.to(setup.device)};
 }
 
+data::Order training_order(const Setup& setup) {
+  return {.seed = setup.seed,
+          .size = setup.train->size(),
+          .shuffled = true,
+          .arrangement = setup.arrangement};
+}
+
 data::LoaderOptions loader_options(const Setup& setup) {
-  return {.batch_size = setup.global_batch_size,
-          .drop_last = false,
-          .prefetch = setup.prefetch,
-          .rank = setup.communicator->rank(),
-          .ranks = setup.communicator->size()};
+  auto options = setup.loading;
+  options.batch_size = setup.global_batch_size;
+  options.rank = setup.communicator->rank();
+  options.ranks = setup.communicator->size();
+  // One channel lies the same either way.
+  const bool interleaved =
+      setup.memory_format == layout::MemoryFormat::channels_last && setup.image_shape.channels > 1;
+  options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
+  options.resource = setup.batch_memory.get();
+  return options;
 }
 
 }  // namespace dimred::training

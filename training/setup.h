@@ -13,7 +13,8 @@ namespace dimred::training {
 struct Setup {
   std::shared_ptr<distributed::Communicator> communicator;
   std::shared_ptr<const data::Dataset> train, validation, test;  // validation may be null
-  data::Preprocessing preprocessing;                             // mean and deviation of `train`
+  data::Preprocessing preprocessing;  // mean and deviation of `train` unless a recipe has them
+  data::ImageShape image_shape;       // of prepared images
   std::unique_ptr<models::Objective> objective;
   models::FlatVectors flat;
   std::vector<layout::Shard> shards;  // every rank's columns
@@ -23,7 +24,11 @@ struct Setup {
   std::int64_t global_batch_size = 0;
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
-  std::int64_t prefetch = 4;
+  std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
+  std::string sample_order = "global";                   // the same in words, for the manifest
+  data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
+  std::shared_ptr<std::pmr::memory_resource> batch_memory;  // of loading.resource, if not plain
+  data::LoaderReport data_report;                           // of all training epochs
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
 
@@ -48,7 +53,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 /// view into `batch`, which must outlive them.
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch);
 
-/// Batches of one epoch of the training set in the setup's sample order.
+/// How batches of one epoch are prepared.
 data::LoaderOptions loader_options(const Setup& setup);
+
+/// The shuffled order of the training set.
+data::Order training_order(const Setup& setup);
 
 }  // namespace dimred::training

@@ -26,6 +26,8 @@ void train_on(Setup& setup, TrainOn samples) {
           "train_on = validation needs >= 2 samples held out, received ",
           setup.validation->size());
   const auto held_out = setup.validation;
+  setup.arrangement = nullptr;  // was of the other samples
+  setup.sample_order = "global";
   setup.train = every_second(held_out, 0);
   setup.validation = every_second(held_out, 1);
 }

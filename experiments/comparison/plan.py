@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ TOP = ("title", "question", "selection_seeds", "confirmation_seeds", "stage1", "
 AXES = ("stage1", "matrices", "methods")
 OURS = ("output", "quiet", "threads", "checkpoint", "resume_from", "pca_mat", "snapshots", "overwrite", "gram")
 EXTRA = ("role", "command", "matrix", "config")  # of a method; all else are options of its command
+NAME = re.compile(r"[A-Za-z0-9_-]+")  # of methods and matrices: parts of folder names
 Options = dict[str, Any]
 
 
@@ -92,6 +94,8 @@ class Reader:
         if relative and isinstance(value, str) and (found := RELATIVE.match(value)):
             checked = float(value) if found[1] and option.kind == "N" else 1
         rule = option.rule(checked)
+        if isinstance(value, str) and not value.isprintable():
+            rule = "needs a printable text"
         if not rule and relative and key == "budget" and checked != int(checked):
             rule = "stage 1 continued needs whole epochs"
         if rule:
@@ -144,6 +148,8 @@ class Reader:
         for key, value in merged.items():
             if key == "matrix":
                 names = value if isinstance(value, list) else [value]
+                if not names:
+                    self.fail(f"{place}.matrix", "needs the name of a matrix, received []")
                 for matrix in names:
                     if matrix not in matrices:
                         self.fail(f"{place}.matrix", f"unknown matrix {matrix!r}{nearest(str(matrix), matrices)}")
@@ -182,10 +188,36 @@ class Reader:
             self.fail(key, f"needs a list of different whole numbers, received {seeds!r}")
         return seeds
 
+    def kinds(self) -> None:
+        """That texts are texts and tables tables, and that names can be those of folders."""
+        for key in ("title", "question"):
+            if not isinstance(self.toml.get(key, ""), str):
+                self.fail(key, f"needs a text, received {self.toml[key]!r}")
+        for key in ("stage1", "matrices", "methods", "axes"):
+            table = self.toml.get(key, {})
+            if not isinstance(table, dict):
+                self.fail(key, f"needs a table, received {table!r}")
+            for name, value in table.items() if key != "stage1" else ():
+                if not isinstance(value, dict):
+                    self.fail(f"{key}.{name}", f"needs a table, received {value!r}")
+                if not NAME.fullmatch(name):
+                    self.fail(key, f"needs names of letters, digits, _ and -, received {name!r}")
+
+    def live(self, axes: dict[str, dict[str, list[Any]]], matrices: dict[str, Options], methods: list[Method]) -> None:
+        """That every axis changes something: what a matrix or method sets itself, no axis touches."""
+        for key in axes["matrices"]:
+            if not any(key not in own for own in matrices.values()):
+                self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets it itself, or there is none")
+        for key in axes["methods"]:
+            takes = (key in self.table(m.command) or (m.command == "stage1" and key == "budget") for m in methods)
+            if not any(can and key not in m.options | m.variants for can, m in zip(takes, methods, strict=True)):
+                self.fail(f"axes.methods.{key}", "changes nothing: every method that takes it sets it itself")
+
     def read(self) -> Plan:
         """The whole file."""
         for key in self.toml:
             self.known("", key, TOP, "key")
+        self.kinds()
         for key in ("selection_seeds", "stage1", "methods"):
             if not self.toml.get(key):
                 self.fail(key, "is needed")
@@ -197,12 +229,16 @@ class Reader:
                     for name, table in self.toml.get("matrices", {}).items()}  # fmt: skip
         methods = [self.method(name, table, list(matrices)) for name, table in self.toml["methods"].items()]
         axes = self.read_axes(methods)
+        self.live(axes, matrices, methods)
         for method in methods:
             if sets_length(method) is False and not {"epochs", "budget"} & set(axes["methods"]):
                 self.fail(f"methods.{method.name}", "needs epochs or budget")
         if "epochs" not in stage1 | axes["stage1"]:
             self.fail("stage1.epochs", "is needed")
-        if not stage1.get("validation_fraction", 0) and "validation_fraction" not in axes["stage1"]:
+        for method in methods:
+            if {"epochs", "budget"} <= {*method.options, *method.variants}:
+                self.fail(f"methods.{method.name}", "has both epochs and budget: one is the length")
+        if not all(axes["stage1"].get("validation_fraction", [stage1.get("validation_fraction", 0)])):
             self.fail("stage1.validation_fraction", "needs > 0: validation chooses variants and the best baseline")
         return Plan(self.toml.get("title", self.file.stem), selection, confirmation, stage1, matrices, methods,
                     axes, self.tables)  # fmt: skip

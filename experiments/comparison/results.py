@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ import pandas as pd
 from dimred_runs import COSTS, BadRun, Run, read_run
 from dimred_runs.family import adopt
 
-from .jobs import Entry, Job
+from .jobs import Entry, Job, as_text
+from .plan import OURS
 from .schedule import Journal
 
 MEASURES = ("validation_accuracy", "validation_loss", "test_accuracy", "test_loss")
@@ -71,16 +73,37 @@ class Reader:
             note = self.failed.get(entry.job.target, "")
             word = "diverged" if note.startswith("diverged") else "failed" if note else run.outcome
             return Outcome(entry, phase, None, word, note or str(run))
+        if note := foreign(run, entry):
+            return Outcome(entry, phase, None, "foreign", note)
         start = self.folder(entry.start) if entry.start else None
         start = start if isinstance(start, Run) else None
         if start is not None and run.parent is None:
             adopt(run, start)
-        seconds = self.journal.by_target.get(str(entry.matrix.target), 0.0) if entry.matrix else 0.0
-        return Outcome(entry, phase, run, "finished", "", seconds, start)
+        return Outcome(entry, phase, run, "finished", "", self.journal.seconds(entry.matrix), start)
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Of all."""
         return [self.outcome(entry, phase) for entry in entries]
+
+
+def foreign(run: Run, entry: Entry) -> str:
+    """How the run in an entry's folder is another than it should be; empty when it is not. Places may have moved,
+    and what is left to dimred (auto, preset) is in its config.toml as it was settled."""
+    if run.manifest.get("seed") != entry.seed:
+        return f"{entry.job.target} is a run of seed {run.manifest.get('seed')}"
+    for key, value in entry.job.options:
+        has = run.config.get(key, value)
+        if key in OURS or value in ("auto", "preset"):
+            continue
+        same = math.isclose(has, value) if is_number(has) and is_number(value) else as_text(has) == as_text(value)
+        if not same:
+            return f"{entry.job.target} is a run with {key} = {as_text(has)} instead of {as_text(value)}"
+    return ""
+
+
+def is_number(value: object) -> bool:
+    """Of TOML."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def line(outcome: Outcome, axes: Sequence[str], root: Path) -> dict[str, object]:

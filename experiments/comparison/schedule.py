@@ -87,12 +87,21 @@ class Journal:
 
     def count(self, target: str, kind: str, seconds: float) -> None:
         """Takes one finished job into account; a resumed job's parts add up."""
+        target = self.relative(target)
         self.by_target[target] = self.by_target.get(target, 0.0) + seconds
         self.by_kind.setdefault(kind, []).append(seconds)
 
+    def relative(self, target: Path | str) -> str:
+        """To the comparison's folder, which may be moved."""
+        return os.path.relpath(target, self.path.parent) if os.path.isabs(target) else str(target)
+
+    def seconds(self, job: Job | None) -> float:
+        """Of a job; 0 of none."""
+        return self.by_target.get(self.relative(job.target), 0.0) if job else 0.0
+
     def add(self, job: Job, seconds: float) -> None:
         """Writes one down."""
-        line = {"target": str(job.target), "kind": job.kind, "seconds": round(seconds, 3)}
+        line = {"target": self.relative(job.target), "kind": job.kind, "seconds": round(seconds, 3)}
         begin = "\n" if self.path.is_file() and not self.path.read_bytes().endswith(b"\n") else ""
         with self.path.open("a") as stream:
             stream.write(begin + json.dumps(line) + "\n")

@@ -15,7 +15,7 @@ from .jobs import as_text
 from .results import Outcome
 
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
-LIMITS = {"epochs": 1e-6, "spent": 0.02, "seconds": 0.02}  # cost -> how much more still counts as no more
+LIMITS = {"epochs": 0.0, "spent": 0.0, "seconds": 0.02}  # cost -> what part more still counts as no more
 Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
@@ -71,13 +71,24 @@ def mean_cost(group: Sequence[Outcome], cost: str) -> float:
     return mean(outcome.result[cost] for outcome in finished(group).values())
 
 
+def one_step(group: Sequence[Outcome], cost: str) -> float:
+    """A budget ends on a whole step, so this much more is no more either."""
+    if cost == "seconds":
+        return 0.0
+    steps = mean(outcome.run.steps_per_epoch for outcome in finished(group).values())
+    return 0.0 if math.isnan(steps) else 1.001 / steps
+
+
 def rival(key: Group, groups: Groups, ranked: Sequence[Group], cost: str | None) -> Group | None:
     """The best baseline, or the best of those that cost no more than this one; it may be this one itself."""
 
     def affordable(baseline: Group) -> bool:
         if baseline not in groups or not finished(groups[baseline]):
             return False
-        return cost is None or mean_cost(groups[baseline], cost) <= mean_cost(groups[key], cost) * (1 + LIMITS[cost])
+        if cost is None:
+            return True
+        most = mean_cost(groups[key], cost) * (1 + LIMITS[cost]) + one_step(groups[baseline], cost)
+        return mean_cost(groups[baseline], cost) <= most
 
     return next((baseline for baseline in ranked if affordable(baseline)), None)
 

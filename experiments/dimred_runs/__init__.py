@@ -10,7 +10,7 @@
 Needs numpy, pandas, scipy, h5py and xxhash; nothing else of this repository.
 """
 
-from .family import read_runs
+from .family import read_good_runs, read_runs
 from .files import BadRun, Damaged, NotARun, OtherVersion, Unfinished, flatten, read_options
 from .landscape import Landscape, read_landscape
 from .matrices import (
@@ -32,7 +32,7 @@ __all__ = [
     "COSTS", "BadRun", "Basis", "Damaged", "Difference", "Landscape", "NotARun", "OtherVersion",
     "Run", "Unfinished", "coordinates", "explained_variance_ratio", "find_sidecar", "flatten",
     "gram_beside", "gram_matrix", "holm", "is_finished", "leave_last_out", "mean_interval", "outcome",
-    "paired_difference", "principal_angles", "random_walk_ratio", "read_basis", "read_gram",
+    "paired_difference", "principal_angles", "random_walk_ratio", "read_basis", "read_good_runs", "read_gram",
     "read_landscape", "read_options", "read_run", "read_runs", "read_sidecar",
     "read_snapshots", "read_weights",
 ]  # fmt: skip

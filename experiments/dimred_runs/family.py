@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from .files import BadRun
 from .run import COUNTERS, Run, read_run
 
 
 def parent_folder(run: Run) -> Path | None:
-    """The run folder that the weights came from: stage 1's resume_from, stage 2's checkpoint."""
+    """The folder of the run that it started from; where both were moved together, the moved one."""
     value = run.config.get("checkpoint") if run.stage == "stage2" else run.config.get("resume_from")
     if not value:
         return None
     path = Path(value)
-    beside = run.folder.resolve().parent / path.name  # where the folders were moved together
-    for candidate in (path, *path.parents, beside):  # a state lies in RUN/checkpoints/
+    was = Path(run.config.get("output", run.folder))
+    moved = Path(os.path.normpath(run.folder.resolve() / os.path.relpath(path, was)))
+    for candidate in (moved, *moved.parents[:2], path, *path.parents[:2]):  # a state lies in RUN/checkpoints/
         if (candidate / "curve.csv").is_file():
             return candidate
     return None
@@ -48,9 +51,25 @@ def name_apart(runs: Iterable[Run]) -> None:
             run.name = f"{run.folder.resolve().parent.name}/{run.name}"
 
 
+def read_good_runs(folders: Iterable[Path | str]) -> tuple[list[Run], list[BadRun]]:
+    """The finished and whole ones among them, joined as by read_runs, and what is wrong with the others."""
+    good, bad = [], []
+    for folder in folders:
+        try:
+            good.append(read_run(folder, finished=True))
+        except BadRun as error:
+            bad.append(error)
+    return joined(good), bad
+
+
 def read_runs(folders: Iterable[Path | str], finished: bool = False) -> list[Run]:
-    """Reads runs and joins each to the run that it started from, where that is among them."""
-    runs = [read_run(folder, finished) for folder in folders]
+    """Reads runs and joins each to the run that it started from, where that is among them; only so is `spent`
+    known of one that took no step, or did not train on the whole training set. Raises as read_run does."""
+    return joined([read_run(folder, finished) for folder in folders])
+
+
+def joined(runs: list[Run]) -> list[Run]:
+    """Each to its start, and told apart by name."""
     by_folder = {run.folder.resolve(): run for run in runs}
     for run in sorted(runs, key=lambda r: r.kind != "stage 1"):
         folder = parent_folder(run)

@@ -73,15 +73,20 @@ def read_basis(file: Path | str, digest: bool = False) -> Basis:
 
 
 def find_sidecar(runs: Iterable[Run]) -> Path | None:
-    """The pca_mat.json of the first stage-2 run that has one, a PCA's before any other's; the matrix itself
-    may be gone."""
+    """The pca_mat.json of the first stage-2 run that has one, a PCA's of all columns before any other's; the
+    matrix itself may be gone."""
     found = []
     for run in runs:
         named = run.config.get("pca_mat")
         places = [Path(named).with_suffix(".json")] if named else []
         places += [run.folder / "pca_mat.json", run.folder.parent / "pca_mat.json"]
         found += [place for place in places if run.stage == "stage2" and place.is_file()][:1]
-    return next((place for place in found if read_json(place).get("kind", "pca") == "pca"), found[0] if found else None)
+    return next((place for place in found if is_plain(read_json(place))), found[0] if found else None)
+
+
+def is_plain(sidecar: dict[str, Any]) -> bool:
+    """Whether it is of a PCA of all columns at once."""
+    return sidecar.get("kind", "pca") == "pca" and not sidecar.get("blocks")
 
 
 def principal_angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -101,11 +101,12 @@ class Run:
         return self.own()[list(COSTS)].max().to_dict()
 
 
-def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any]) -> float:
-    """As the manifest says, or from the last row that has steps; nan when there is none."""
+def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any], config: dict[str, Any]) -> float:
+    """Of the whole training set: as the manifest says, or from the last row that has steps; nan when there is
+    none, or its epochs are of half the validation set."""
     if "steps_per_epoch" in manifest:
         return float(manifest["steps_per_epoch"])
-    if "step" not in curve:
+    if "step" not in curve or config.get("train_on") == "validation":
         return math.nan
     trained = curve[(curve["step"] > 0) & (curve["epoch"] > 0)]
     return float(round(trained["step"].iloc[-1] / trained["epoch"].iloc[-1])) if len(trained) else math.nan
@@ -126,15 +127,16 @@ def read_run(folder: Path | str, finished: bool = False) -> Run:
     if not len(curve):
         raise Unfinished(f"[dimred_runs] {folder}/curve.csv has no evaluation yet")
     check_prefix(folder, folder / "curve.csv")
+    config = read_options(folder / "config.toml")
     steps = folder / "steps.csv"
     return Run(
         folder=folder,
         curve=curve,
-        config=read_options(folder / "config.toml"),
+        config=config,
         manifest=manifest,
         steps=read_csv(steps, ("epoch", "step", "loss"), whole=ended) if steps.is_file() else None,
         name=folder.resolve().name,
-        steps_per_epoch=steps_per_epoch(curve, manifest),
+        steps_per_epoch=steps_per_epoch(curve, manifest, config),
     )
 
 

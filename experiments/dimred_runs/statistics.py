@@ -22,16 +22,19 @@ class Difference:
     p: float
 
 
+RESOLUTION = 1e-6  # curve.csv has nine digits of a fraction; a single image of a million is as much
+
+
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Difference:
     """Student's t interval of a mean and its test against 0; nan where no spread is known (n < 2, or all
-    values are the same), but p = 1 where all are 0."""
+    values are the same but for RESOLUTION), but p = 1 where all are 0."""
     numbers = np.asarray(values, dtype=float)
     n = len(numbers)
     if n < 2:
         return Difference(n, float(numbers.mean()) if n else math.nan, *[math.nan] * 4)
     mean, sd = float(numbers.mean()), float(numbers.std(ddof=1))
-    if sd <= 1e-12 * np.abs(numbers).max():  # rounding of what is the same
-        return Difference(n, mean, 0.0, math.nan, math.nan, 1.0 if mean == 0 else math.nan)
+    if sd <= RESOLUTION:
+        return Difference(n, mean, 0.0, math.nan, math.nan, 1.0 if abs(mean) <= RESOLUTION else math.nan)
     error = sd / math.sqrt(n)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * error
     p = float(2 * stdtr(n - 1, -abs(mean / error)))

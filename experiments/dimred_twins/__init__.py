@@ -6,11 +6,17 @@
 
 from torch import nn
 
+from . import from_torchvision
 from .convnet import ConvNet
+from .inception_resnet_v2 import InceptionResNetV2
+from .lenet import LeNet
 from .resnet_cifar import ResNetCifar
+from .resnet_v2 import ResNetV2
+from .wide_resnet import WideResNet
 
 RESNET_DEPTHS = {"resnet20": 20, "resnet32": 32, "resnet56": 56, "resnet110": 110}
-NAMES = ("convnet", *RESNET_DEPTHS)
+NAMES = ("convnet", "lenet", *RESNET_DEPTHS, "preresnet164", "wrn28_10", "resnet_v2_50", "inception_resnet_v2",
+         *from_torchvision.NAMES)  # fmt: skip
 
 
 def build(name: str, channels: int, height: int, width: int, classes: int) -> nn.Module:
@@ -20,6 +26,18 @@ def build(name: str, channels: int, height: int, width: int, classes: int) -> nn
     """
     if name == "convnet":
         return ConvNet(channels, height, width, classes)
+    if name == "lenet":
+        return LeNet(channels, height, width, classes)
     if name in RESNET_DEPTHS:
         return ResNetCifar(channels, classes, RESNET_DEPTHS[name])
+    if name == "preresnet164":
+        return ResNetV2(channels, classes, [18, 18, 18], photographs=False)
+    if name == "resnet_v2_50":
+        return ResNetV2(channels, classes, [3, 4, 6, 3], photographs=True)
+    if name == "wrn28_10":
+        return WideResNet(channels, classes, 28, 10)
+    if name == "inception_resnet_v2":
+        return InceptionResNetV2(channels, classes)
+    if name in from_torchvision.NAMES:
+        return from_torchvision.build(name, channels, classes)
     raise ValueError(f"[build] knows {', '.join(NAMES)}, received {name!r}")

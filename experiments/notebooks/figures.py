@@ -11,10 +11,12 @@ EXPERIMENTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXPERIMENTS))
 
 import matplotlib.pyplot as plt  # noqa: E402
-from dimred_runs import Run, find_sidecar, gram_beside, read_runs  # noqa: E402
+from dimred_runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
+from dimred_runs.matrices import is_plain  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
 from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: E402
+from report import run_folders  # noqa: E402
 from workbench import charts, groups  # noqa: E402
 from workbench.palette import palettes  # noqa: E402
 
@@ -34,14 +36,34 @@ def folder() -> Path:
 
 
 def load() -> list[Run]:
-    """Every run in the folder, each joined to the one it began from."""
-    return read_runs(sorted(curve.parent for curve in folder().rglob("curve.csv")))
+    """Every finished run in the folder, each joined to the one it began from; of a comparison, of its last
+    phase. Names those that it leaves out."""
+    compared = (folder() / "results.csv").is_file()
+    folders = run_folders([folder()]) if compared else sorted(c.parent for c in folder().rglob("curve.csv"))
+    runs, bad = read_good_runs(folders)
+    for error in bad:
+        print("left out:", error)
+    return runs
 
 
 def gram_of(runs: list[Run]):
     """Gram matrix of the snapshots behind the first stage-2 run, and its sidecar's path."""
     sidecar = find_sidecar(runs)
-    return gram_beside(sidecar), sidecar
+    gram = gram_beside(sidecar) if sidecar else None
+    if gram is None:
+        raise SystemExit(f"{folder()} has no stage 2 with a matrix whose Gram matrix or snapshots are still there")
+    return gram, sidecar
+
+
+def matrix_of_each_start(runs: list[Run]) -> dict[str, Path]:
+    """Name of a stage-1 run -> the first PCA's matrix of all columns that stage 2 used behind it."""
+    found: dict[str, Path] = {}
+    for run in runs:
+        file = Path(run.config.get("pca_mat") or run.folder / "pca_mat.npy")
+        told = file.with_suffix(".json")
+        if run.stage == "stage2" and run.parent and file.is_file() and told.is_file() and is_plain(read_sidecar(told)):
+            found.setdefault(run.parent.name, file)
+    return found
 
 
 def grouped(runs: list[Run]) -> Iterator[tuple[str, str, list[Run]]]:

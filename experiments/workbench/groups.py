@@ -15,7 +15,8 @@ from dimred_runs import Run
 PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_file", "data", "threads", "prefetch",
           "quiet", "seed", "split_seed", "label_noise_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
           "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
-          "tensorboard_steps")  # fmt: skip
+          "tensorboard_steps", "prefetch_memory", "num_preprocessing_threads", "num_parallel_batches",
+          "datasets_use_caching", "cache_memory", "test_data", "data_cache")  # fmt: skip
 MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 
 

@@ -157,8 +157,10 @@ def not_shown(runs: Sequence[Run], few: Sequence[Run]) -> str:
             "validation prefers, are listed and drawn one by one; the tables over seeds and of costs hold all.</p>")  # fmt: skip
 
 
-def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.ndarray | None = None) -> str:
-    """The whole document."""
+def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.ndarray | None = None,
+         left_out: Sequence[str] = ()) -> str:  # fmt: skip
+    """The whole document; `left_out`: which runs are not in it, and why."""
+    missing = "".join(f'<p class="quiet">{escape(line)}</p>' for line in left_out)
     lead = "".join(f'<p class="lead">{escape(line)}</p>' for line in comparison(runs))
     few = shown(runs)
     return f"""<!doctype html>
@@ -166,6 +168,7 @@ def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.n
 <title>{escape(title)}</title><style>{STYLE.read_text()}</style></head><body><main>
 <h1>{escape(title)}</h1>
 {lead}
+{missing}
 <h2>Runs</h2>
 {not_shown(runs, few)}
 {html_table(few)}

@@ -7,26 +7,23 @@
 #include <thread>
 #include <vector>
 
-#include "data/dataset.h"
+#include "tests/tools/planes_dataset.h"
 
 namespace dimred::data {
 
 /// Images made from their index, decoded into `scratch` as a JPEG reader would.
-struct ConstructedDataset : Dataset {
+struct ConstructedDataset : PlanesDataset {
   std::int64_t count = 0;
-  ImageShape image_shape{1, 2, 3};
   std::int64_t broken_index = -1;          // read() throws there
   std::chrono::microseconds read_time{0};  // of one sample
 
-  ConstructedDataset(std::int64_t size, ImageShape shape) : count(size), image_shape(shape) {}
+  ConstructedDataset(std::int64_t size, ImageShape shape) : PlanesDataset(shape, 7), count(size) {}
 
   static std::uint8_t pixel(std::int64_t index, std::int64_t place) {
     return static_cast<std::uint8_t>((index * 2654435761U + place * 40503U) >> 7);
   }
 
   std::int64_t size() const override { return count; }
-  std::int64_t classes() const override { return 7; }
-  ImageShape shape() const override { return image_shape; }
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     if (index == broken_index)
       throw std::runtime_error("sample " + std::to_string(index) + " is broken");
@@ -35,7 +32,7 @@ struct ConstructedDataset : Dataset {
     for (std::size_t i = 0; i < scratch.size(); ++i) {
       scratch[i] = pixel(index, static_cast<std::int64_t>(i));
     }
-    return {image_shape, scratch, index % 7};
+    return sample(scratch, index % 7);
   }
   std::string description() const override { return "constructed"; }
 };

@@ -29,10 +29,8 @@ TEST(Subset, ReadsTheWholesSamples) {
     const auto sample = part->read(index, scratch);
     const auto expected = whole->read(in_whole, whole_scratch);
     EXPECT_EQ(sample.label, expected.label);
-    EXPECT_TRUE(std::equal(sample.pixels.begin(),
-                           sample.pixels.end(),
-                           expected.pixels.begin(),
-                           expected.pixels.end()));
+    EXPECT_TRUE(std::equal(
+        sample.bytes.begin(), sample.bytes.end(), expected.bytes.begin(), expected.bytes.end()));
   }
 }
 

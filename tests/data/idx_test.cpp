@@ -85,8 +85,8 @@ TEST(Idx, ReadsPlainAndGzAlike) {
     for (std::int64_t i = 0; i < 5; ++i) {
       const auto sample = dataset->read(i, scratch);
       EXPECT_EQ(sample.label, (std::array{3, 1, 4, 1, 5})[static_cast<std::size_t>(i)]);
-      ASSERT_EQ(sample.pixels.size(), 6U);
-      EXPECT_TRUE(std::equal(sample.pixels.begin(), sample.pixels.end(), pixels.begin() + 6 * i));
+      ASSERT_EQ(sample.bytes.size(), 6U);
+      EXPECT_TRUE(std::equal(sample.bytes.begin(), sample.bytes.end(), pixels.begin() + 6 * i));
     }
   }
   // The digest is of the content, so it does not see the packing.

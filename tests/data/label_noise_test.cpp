@@ -99,7 +99,7 @@ TEST(LabelNoise, MoreOfItKeepsWhatLessReplaced) {
 TEST(LabelNoise, LeavesTheImagesAndSaysWhatItIs) {
   const auto dataset = noisy(1, 1);
   std::vector<std::uint8_t> scratch;
-  EXPECT_EQ(dataset->read(41, scratch).pixels[1], ConstructedDataset::pixel(41, 1));
+  EXPECT_EQ(dataset->read(41, scratch).bytes[1], ConstructedDataset::pixel(41, 1));
   EXPECT_EQ(dataset->shape(), (ImageShape{1, 1, 2}));
   EXPECT_EQ(dataset->description(), "label noise on 7000 of 7000 samples, seed 1, of constructed");
 }

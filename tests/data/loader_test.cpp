@@ -77,6 +77,7 @@ TEST(Loader, BatchesFollowTheOrderAndArePreprocessed) {
   ASSERT_EQ(batches.size(), 5U);
   std::int64_t position = 0;
   std::vector<std::uint8_t> scratch;
+  PrepareScratch prepare_scratch;
   for (const auto& batch : batches) {
     EXPECT_EQ(batch.position, position);
     EXPECT_EQ(batch.epoch, 2);
@@ -88,8 +89,15 @@ TEST(Loader, BatchesFollowTheOrderAndArePreprocessed) {
       const auto index = order.at(2, position);
       EXPECT_EQ(batch.indices[i], index);
       EXPECT_EQ(batch.labels[i], index % 7);
-      preprocess(
-          dataset.read(index, scratch), augmented(), pixel_table(augmented()), 2, index, expected);
+      prepare(dataset.read(index, scratch),
+              small_shape,
+              augmented(),
+              pixel_table(augmented()),
+              PixelOrder::planes,
+              2,
+              index,
+              prepare_scratch,
+              expected);
       const auto begin = batch.images.begin() + static_cast<std::ptrdiff_t>(24 * i);
       EXPECT_EQ(std::vector<float>(begin, begin + 24), expected);
     }

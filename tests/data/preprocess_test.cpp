@@ -23,7 +23,16 @@ std::vector<float> run(const Sample& sample,
                        std::int64_t epoch,
                        std::int64_t index) {
   std::vector<float> out(static_cast<std::size_t>(sample.shape.size()), -99.0F);
-  preprocess(sample, options, pixel_table(options), epoch, index, out);
+  PrepareScratch scratch;
+  prepare(sample,
+          sample.shape,
+          options,
+          pixel_table(options),
+          PixelOrder::planes,
+          epoch,
+          index,
+          scratch,
+          out);
   return out;
 }
 
@@ -47,7 +56,7 @@ std::vector<float> naive(const Sample& sample,
     for (std::int64_t y = 0; y < height; ++y) {
       for (std::int64_t x = 0; x < width; ++x) {
         padded[static_cast<std::size_t>((y + pad) * wide + x + pad)] =
-            sample.pixels[static_cast<std::size_t>((c * height + y) * width + x)];
+            sample.bytes[static_cast<std::size_t>((c * height + y) * width + x)];
       }
     }
     const auto channel = static_cast<std::size_t>(c);
@@ -67,7 +76,7 @@ TEST(Preprocess, NormalisesEveryPixelValue) {
   std::vector<std::uint8_t> pixels(256);
   for (std::size_t i = 0; i < 256; ++i) pixels[i] = static_cast<std::uint8_t>(i);
   const Preprocessing options{.mean = {0.2860}, .deviation = {0.3530}};
-  const auto out = run({{1, 16, 16}, pixels, 0}, options, 0, 0);
+  const auto out = run({.shape = {1, 16, 16}, .bytes = pixels}, options, 0, 0);
   for (int i = 0; i < 256; ++i) {
     // One rounding to float32 and nothing else.
     EXPECT_EQ(out[static_cast<std::size_t>(i)], static_cast<float>((i / 255.0 - 0.2860) / 0.3530));
@@ -100,7 +109,7 @@ TEST(Preprocess, ReachesEveryCropAndBothSides) {
   const Preprocessing options{.mean = {0}, .deviation = {1}, .pad = 2, .flip = true};
   std::set<std::vector<float>> images;
   for (std::int64_t index = 0; index < 2000; ++index) {
-    images.insert(run({{1, 4, 4}, pixels, 0}, options, 0, index));
+    images.insert(run({.shape = {1, 4, 4}, .bytes = pixels}, options, 0, index));
   }
   EXPECT_EQ(images.size(), 50U);
 }

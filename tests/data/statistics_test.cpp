@@ -13,14 +13,13 @@ namespace {
 
 // Two channels: 0 0 255 255 over both samples (mean 1/2, deviation 1/2), and 51 everywhere (mean
 // 1/5).
-struct TwoChannels : Dataset {
+struct TwoChannels : PlanesDataset {
+  TwoChannels() : PlanesDataset({2, 1, 2}, 2) {}
   std::int64_t size() const override { return 2; }
-  std::int64_t classes() const override { return 2; }
-  ImageShape shape() const override { return {2, 1, 2}; }
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     const std::uint8_t first = index == 0 ? 0 : 255;
     scratch = {first, first, 51, 51};
-    return {shape(), scratch, index};
+    return sample(scratch, index);
   }
   std::string description() const override { return "two channels"; }
 };
@@ -37,7 +36,7 @@ TEST(ChannelStatistics, CrossTheNarrowAccumulatorsLimit) {
     using ConstructedDataset::ConstructedDataset;
     Sample read(std::int64_t /*index*/, std::vector<std::uint8_t>& scratch) const override {
       scratch.assign(static_cast<std::size_t>(image_shape.size()), 255);
-      return {image_shape, scratch, 0};
+      return sample(scratch, 0);
     }
   };
   const auto statistics = channel_statistics(White(3, {1, 512, 300}));

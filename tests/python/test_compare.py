@@ -45,6 +45,18 @@ WRONG = {
     'epochs = "+2"|epochs = "+1.5"': r":26: methods.continued.epochs: needs a whole number, received '\+1.5'",
     'epochs = "+2"|': r"methods.continued: needs epochs or budget",
     'title = "fake"|title = ': r": Invalid value",
+    'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: has both epochs and budget",
+    '[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]': r"validation_fraction: needs > 0",
+    'title = "fake"|title = 3': r":2: title: needs a text, received 3",
+    'title = "fake"|matrices = 3': r"line 10",
+    '[methods.random]|[methods."stage 1"]': r"methods: needs names of letters, digits, _ and -, received 'stage 1'",
+    '[methods.random]|[methods]\nrandom = 3\n[methods.x]': r"methods.random: needs a table, received 3",
+    'matrix = "pca"|matrix = []': r"methods.robust.matrix: needs the name of a matrix, received \[\]",
+    'kind = "random"|kind = "ran\\u0000"': r"matrices.random.kind: needs a printable text",
+    '[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2':
+        r"axes.matrices.components: changes nothing: every matrix sets it itself",
+    '[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3':
+        r"axes.methods.alpha: changes nothing: every method that takes it sets it itself",
 }  # fmt: skip
 
 
@@ -60,19 +72,8 @@ def test_a_mistake_is_one_line_before_any_work(change: str, fake: Path, capsys) 
     assert not (fake / "out").exists()
 
 
-NEEDED = {
-    "stage1": "label_noise",
-    "stage2": "budget",
-    "pca": "kind",
-}  # what the comparisons that come with it are made of
-
-
-@pytest.mark.parametrize("name", ["fashion", "subspace"])
-def test_the_comparisons_that_come_with_it_are_valid(name: str, tmp_path: Path, binaries, execute, capsys) -> None:
-    for command, option in NEEDED.items():
-        if f"--{option} " not in execute("dimred", command, "--help"):
-            pytest.skip(f"this build's dimred {command} has no --{option} yet")
-    config = COMPARE.parent / "comparisons" / f"{name}.toml"
+@pytest.mark.parametrize("config", sorted(COMPARE.parent.glob("comparisons/*.toml")), ids=lambda file: file.stem)
+def test_the_comparisons_that_come_with_it_are_valid(config: Path, tmp_path: Path, binaries, capsys) -> None:
     words = [str(config), "--dry_run", "--output", str(tmp_path), "--dimred", str(binaries / "dimred")]
     assert compare.main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) > 50
@@ -110,7 +111,7 @@ def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:
     assert own["stage1_spent"].tolist() == [2, 3]
 
 
-def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path) -> None:
+def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) -> None:
     assert not any(f"--seed={seed}" in line for line in calls(copy) for seed in (11, 12))
     assert compare.main(arguments(copy, "--confirm")) == 0
     table = results(copy)
@@ -123,8 +124,17 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path) -> None:
     assert compare.main(arguments(copy)) == 0  # what was confirmed stays in the tables
     assert len(results(copy)) == len(table)
     assert calls(copy) == before
-    (copy / "comparison.toml").write_text(CONFIG.replace("[4, 8]", "[4]"))
-    assert compare.main(arguments(copy)) == 2  # chosen for other conditions
+    for change, place in {"[4, 8]|[4]": "axes.matrices.components", "[0.1, 0.2]|[0.2]": "methods.robust",
+                          "+2|+3": "methods.continued", "[11, 12]|[11, 13]": "seeds"}.items():  # fmt: skip
+        (copy / "comparison.toml").write_text(CONFIG.replace(*change.split("|"), 1))
+        assert compare.main(arguments(copy)) == 2
+        assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
+    (copy / "comparison.toml").write_text(CONFIG)
+    for damage in ("[]", '{"plan": 1', '{"choices": []}'):
+        (copy / "out/choices.json").write_text(damage)
+        assert compare.main(arguments(copy)) == 2
+        assert "choices.json is damaged or of another version" in capsys.readouterr().err
+    assert calls(copy) == before
 
 
 def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch, capsys) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import compare
 import numpy as np
 import pandas as pd
 import pytest
 import record
+import report
 from comparison.jobs import Entry, Job
 from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
-from fake_comparison import results
+from fake_comparison import arguments, results
 
 COUNTED = [c for c in ("forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy")]
 
@@ -51,7 +54,8 @@ def fake_group(role: str, validation: float, spent: float, **options: str) -> li
     result = {"validation_accuracy": validation, "test_accuracy": validation, "spent": spent}
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
-    return [SimpleNamespace(entry=entry, run=True, result=result, axes={}) for entry in entries]
+    run = SimpleNamespace(steps_per_epoch=50)
+    return [SimpleNamespace(entry=entry, run=run, result=result, axes={}) for entry in entries]
 
 
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
@@ -125,3 +129,45 @@ def test_a_record_says_what_was_found_where_and_with_what(whole: Path, tmp_path:
     assert str(whole) not in page
     assert record.main([str(tmp_path), "--output", str(tmp_path / "x")]) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_the_report_of_a_comparison_is_of_its_last_phase(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    table = results(whole)
+    assert table["chosen"].sum() == 27 - 6  # one of two alphas, in 2 conditions x 3 seeds
+    again = pd.concat([table, table.assign(phase="confirmation", folder="other/" + table["folder"]).iloc[:5]])
+    again.to_csv(folder / "results.csv", index=False)
+    assert report.run_folders([folder]) == [folder / "other" / name for name in sorted(table["folder"].iloc[:5])]
+    table.to_csv(folder / "results.csv", index=False)
+    assert report.run_folders([folder]) == [folder / name for name in sorted(set(table["folder"]))]
+
+
+def test_a_run_of_another_seed_does_not_count(copy: Path) -> None:
+    """Copied by hand into the place of one that was there."""
+    one, two = results(copy).query("method == 'annealed' and seed in (1, 2)")["folder"]
+    shutil.rmtree(copy / "out" / two)
+    shutil.copytree(copy / "out" / one, copy / "out" / two)
+    assert compare.main(arguments(copy)) == 1
+    bad = results(copy).query("outcome != 'finished'")
+    assert bad[["method", "seed", "outcome"]].to_numpy().tolist() == [["annealed", 2, "foreign"]]
+    assert "is a run of seed 1" in bad["note"].iloc[0]
+
+
+def test_a_run_of_other_options_does_not_count(copy: Path) -> None:
+    one, two = results(copy).query("method == 'robust' and seed == 1 and `matrices.components` == 4")["folder"]
+    shutil.rmtree(copy / "out" / two)
+    shutil.copytree(copy / "out" / one, copy / "out" / two)
+    assert compare.main(arguments(copy)) == 1
+    bad = results(copy).query("outcome != 'finished'")
+    assert "is a run with alpha = 0.1 instead of 0.2" in bad["note"].iloc[0]
+
+
+def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "moved")
+    before = results(whole)
+    assert (before[before["role"] == "method"]["matrix_seconds"] > 0).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_FOLDER", str(tmp_path / "moved"))
+        assert compare.main(arguments(tmp_path / "moved")) == 0
+    pd.testing.assert_series_equal(results(tmp_path / "moved")["matrix_seconds"], before["matrix_seconds"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
+
+import pytest
 
 SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1"]
 
@@ -35,3 +38,21 @@ def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -
     assert tests[0] == tests[1]
     validations = [next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, clean)]
     assert validations[0] != validations[1]
+
+
+def write_idx(file: Path, *shape: int, values: bytes) -> None:
+    """Unsigned bytes."""
+    file.write_bytes(struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape) + values)
+
+
+def test_some_samples_are_of_all_classes(tmp_path: Path, execute) -> None:
+    """A data set in the order of its classes, whose pixels are 20 x the label: their mean tells."""
+    for name, each in (("train", 30), ("t10k", 10)):
+        labels = [label for label in range(10) for _ in range(each)]
+        write_idx(tmp_path / f"{name}-labels-idx1-ubyte", len(labels), values=bytes(labels))
+        pixels = b"".join(bytes([20 * label]) * 784 for label in labels)
+        write_idx(tmp_path / f"{name}-images-idx3-ubyte", len(labels), 28, 28, values=pixels)
+    options = ["--data", tmp_path, "--train_samples=20", "--test_samples=10", "--batch_size=10", "--threads=1"]
+    execute("dimred", "stage1", *options, "--output", tmp_path / "run")
+    (mean,) = json.loads((tmp_path / "run" / "manifest.json").read_text())["mean"]
+    assert mean == pytest.approx(90 / 255, rel=1e-12)

@@ -200,6 +200,7 @@ def test_half_a_validation_set_is_no_epoch_of_the_training_set(tmp_path: Path) -
     rows = [row(1, 0.5, stage="stage2", step=10, backward_passes=10)]
     two = write_run(tmp_path / "two", rows, config, global_batch_size=32)
     assert read_runs([one, two])[1].costs()["spent"] == pytest.approx(10 / 200)
+    assert math.isnan(read_run(two).costs()["spent"])
 
 
 def test_a_soup_has_passes_without_a_step(tmp_path: Path) -> None:
@@ -208,6 +209,19 @@ def test_a_soup_has_passes_without_a_step(tmp_path: Path) -> None:
     soup = [row(0, 0.8, weights="mean", stage="stage2", step=0, forward_passes=30, backward_passes=0)]
     two = write_run(tmp_path / "two", soup, f'checkpoint = "{one}"\nstart = "soup"\n', global_batch_size=200)
     assert read_runs([one, two])[1].costs()["spent"] == 2
+
+
+def test_a_copied_run_starts_from_the_copy(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "a" / "one", [row(1, 0.8)], f'output = "{tmp_path}/a/one"\n')
+    two = f'checkpoint = "{one}"\noutput = "{tmp_path}/a/two"\n'
+    write_run(tmp_path / "a" / "two", [row(1, 0.8, stage="stage2")], two)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    runs = read_runs([tmp_path / "b" / "one", tmp_path / "b" / "two"])
+    assert runs[1].parent is runs[0]
+    assert runs[1].start_epoch == 1
+    other = write_run(tmp_path / "c" / "two", [row(1, 0.8, stage="stage2")], two.replace("a/two", "c/two"))
+    write_run(tmp_path / "c" / "one", [row(1, 0.8)])  # beside it, but not where it began
+    assert read_runs([one, other])[1].parent.folder == one
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -281,6 +295,12 @@ def test_what_has_no_spread_has_no_test() -> None:
     assert math.isnan(paired_difference([1.0], [0.5]).p)
     assert paired_difference([1, 2], [1, 2]).p == 1
     assert math.isnan(paired_difference([0.41, 0.36], [0.39, 0.34]).p)
+    for images, apart in ((300, 4), (3000, 1), (7000, 2), (60000, 1)):  # as curve.csv has them
+        pairs = [(round((right + apart) / images, 9), round(right / images, 9)) for right in range(11, 26)]
+        written = paired_difference(*zip(*pairs, strict=True))
+        assert (written.sd, math.isnan(written.p)) == (0, True)
+    one = paired_difference([0.9, 0.9, 0.9 + 1 / 60000], [0.9] * 3)  # one image of one seed is a spread
+    assert one.p == pytest.approx(0.42265, rel=1e-3)
     assert math.isnan(paired_difference([], []).mean)
     with pytest.raises(ValueError, match="received 2 and 1"):
         paired_difference([1, 2], [1])

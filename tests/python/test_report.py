@@ -117,6 +117,20 @@ def test_a_folder_that_is_no_run_is_refused_by_name(
     assert not output.exists()
 
 
+def test_what_is_damaged_or_not_finished_is_left_out_and_named(runs: list[Path], tmp_path: Path, capsys) -> None:
+    (runs[1] / "curve.csv").write_text("stage,weights\n")
+    (runs[2] / "manifest.json").write_text('{"outcome": "interrupted", "versions": {"dimred": "0.1.0"}}')
+    assert report.main([*map(str, runs), "--output", str(tmp_path / "report.html")]) == 0
+    said, html = capsys.readouterr().out, (tmp_path / "report.html").read_text()
+    assert [line.split()[0] for line in said.splitlines()[2:4]] == ["stage1", "stage2"]
+    for text in (said, html):
+        assert "2 of 4 runs are left out:" in text
+        assert f"{runs[1]}/curve.csv" in text
+        assert f"{runs[2]} is not finished: its outcome is interrupted" in text
+    assert report.main([str(runs[2]), "--output", str(tmp_path / "report.html")]) == 2
+    assert "is not finished" in capsys.readouterr().err
+
+
 def test_groups_are_named_by_what_differs(tmp_path: Path) -> None:
     """Two seeds of each; places and seeds do not count as differences."""
     for seed in (1, 2):

@@ -55,5 +55,15 @@ TEST(Crc32c, EqualsTheDefinitionAtEveryLength) {
   }
 }
 
+/// The instruction's three streams of 1024 bytes, around their borders.
+TEST(Crc32c, IsTheSameByInstructionAndByTables) {
+  std::vector<std::uint8_t> bytes(10'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(i * i * 31 + i / 7);
+  const auto all = std::as_bytes(std::span(bytes));
+  for (std::size_t size = 0; size < bytes.size(); size += size < 64 || size % 1024 > 1000 ? 1 : 13)
+    EXPECT_EQ(crc32c(all.first(size)), crc32c_by_tables(all.first(size))) << size;
+}
+
 }  // namespace
 }  // namespace dimred

@@ -1,5 +1,9 @@
-// model_logits MODEL CHANNELS HEIGHT CLASSES FILE.safetensors INPUT.npy OUTPUT.npy eval|train
+// model_logits MODEL CHANNELS HEIGHT CLASSES FILE.safetensors INPUT.npy OUTPUT.npy MODE
+//   MODE eval, train: logits [batch, classes]; gradient, train_gradient: of the mean loss to the
+//   labels 0, 1, 2, ... [M]. Dropout is off, so that the modes that train can be compared.
 // model_logits --names MODEL CHANNELS HEIGHT CLASSES
+#include <torch/nn/modules/dropout.h>
+
 #include <iostream>
 #include <string>
 #include <vector>
@@ -15,10 +19,12 @@ using namespace dimred;
 training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
   training::Setup setup;
   const auto height = std::stoll(a.at(first + 2));
-  setup.objective = models::classifier(
-      models::make_network(
-          a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3))),
-      {});
+  auto network = models::make_network(
+      a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3)));
+  for (auto& module : network->modules()) {
+    if (auto* dropout = module->as<torch::nn::Dropout>()) dropout->options.p(0);
+  }
+  setup.objective = models::classifier(std::move(network), {});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::channels_last, torch::kCPU);
   return setup;
 }
@@ -33,13 +39,22 @@ void print_names(const std::vector<std::string>& a) {
   }
 }
 
-void write_logits(const std::vector<std::string>& a) {
+void write_result(const std::vector<std::string>& a) {
   auto setup = setup_of(a, 0);
   training::apply(setup, training::load_weights(setup, a.at(4)));
-  const torch::NoGradGuard no_grad;
   const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
-  const auto mode = a.at(7) == "train" ? models::Mode::train : models::Mode::evaluate;
-  tests::save_npy(a.at(6), setup.objective->logits(images, mode));
+  const auto& mode = a.at(7);
+  const auto pass = mode.starts_with("train") ? models::Mode::train : models::Mode::evaluate;
+  if (mode.ends_with("gradient")) {
+    const auto labels = torch::arange(images.size(0), torch::kInt64) % std::stoll(a.at(3));
+    const auto result = setup.objective->evaluate({images, labels}, pass);
+    (result.loss_sum / result.sample_count).backward();
+    const auto gradient = models::to_file(setup.flat.layout, setup.flat.gradient);
+    tests::save_npy(a.at(6), torch::tensor(gradient));
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  tests::save_npy(a.at(6), setup.objective->logits(images, pass));
 }
 
 }  // namespace
@@ -47,7 +62,7 @@ void write_logits(const std::vector<std::string>& a) {
 int main(int count, char** values) {
   try {
     const std::vector<std::string> arguments(values + 1, values + count);
-    arguments.at(0) == "--names" ? print_names(arguments) : write_logits(arguments);
+    arguments.at(0) == "--names" ? print_names(arguments) : write_result(arguments);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';

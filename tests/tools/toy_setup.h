@@ -7,25 +7,24 @@
 
 #include "models/network.h"
 #include "support/random.h"
+#include "tests/tools/planes_dataset.h"
 #include "training/gradient.h"
 
 namespace dimred::training {
 
 /// Random images in two classes that differ in brightness; no files.
-class ToyData final : public data::Dataset {
+class ToyData final : public data::PlanesDataset {
  public:
-  explicit ToyData(std::int64_t size) : size_(size) {
+  explicit ToyData(std::int64_t size) : PlanesDataset({1, 28, 28}, 10), size_(size) {
     for (std::int64_t i = 0; i < size * 784; ++i) {
       RandomStream stream(9, RandomPurpose::initialization, 0, static_cast<std::uint64_t>(i));
       pixels_.push_back(static_cast<std::uint8_t>(stream.below(128) + 100 * (i / 784 % 2)));
     }
   }
   std::int64_t size() const override { return size_; }
-  std::int64_t classes() const override { return 10; }
-  data::ImageShape shape() const override { return {1, 28, 28}; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    return {
-        shape(), std::span(pixels_).subspan(static_cast<std::size_t>(index * 784), 784), index % 2};
+    return sample(std::span(pixels_).subspan(static_cast<std::size_t>(index * 784), 784),
+                  index % 2);
   }
   std::string description() const override { return "toy"; }
 
@@ -58,12 +57,13 @@ inline Setup toy_setup(models::Precision precision,
   setup.communicator = distributed::single_rank();
   setup.train = std::make_shared<ToyData>(96);
   setup.test = setup.train;
+  setup.image_shape = {1, 28, 28};
   setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
   setup.precision = precision;
   setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
                                        {.precision = precision});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
-  setup.batchnorm_layers = setup.objective->set_batchnorm_momentum(0.1);
+  setup.batchnorm_layers = setup.objective->batchnorm_layers();
   setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
   setup.global_batch_size = 32;
   setup.seed = 1;

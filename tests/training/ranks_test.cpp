@@ -10,6 +10,7 @@
 #include "scaling/step.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
+#include "tests/tools/planes_dataset.h"
 #include "training/buckets.h"
 #include "training/gradient.h"
 #include "training/signals.h"
@@ -178,13 +179,12 @@ TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
 }
 
 /// Images of random pixels, labelled in turn.
-struct RandomData final : data::Dataset {
+struct RandomData final : data::PlanesDataset {
+  RandomData() : PlanesDataset({1, 28, 28}, 10) {}
   std::int64_t size() const override { return 60; }
-  std::int64_t classes() const override { return 10; }
-  data::ImageShape shape() const override { return {1, 28, 28}; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     scratch.assign(784, static_cast<std::uint8_t>(index * 37));
-    return {shape(), scratch, index % 10};
+    return sample(scratch, index % 10);
   }
   std::string description() const override { return "random"; }
 };

@@ -4,17 +4,18 @@
 
 #include <set>
 
+#include "tests/tools/planes_dataset.h"
+
 namespace dimred::training {
 namespace {
 
 /// Images whose first pixels spell the index, labels = index / 30: sorted by class.
-struct SortedData final : data::Dataset {
+struct SortedData final : data::PlanesDataset {
+  SortedData() : PlanesDataset({1, 1, 2}, 10) {}
   std::int64_t size() const override { return 300; }
-  std::int64_t classes() const override { return 10; }
-  data::ImageShape shape() const override { return {1, 1, 2}; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     scratch = {static_cast<std::uint8_t>(index / 256), static_cast<std::uint8_t>(index % 256)};
-    return {shape(), scratch, index / 30};
+    return sample(scratch, index / 30);
   }
   std::string description() const override { return "sorted"; }
 };
@@ -35,7 +36,7 @@ std::set<int> samples(const data::Dataset& dataset) {
   std::vector<std::uint8_t> scratch;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const auto sample = dataset.read(i, scratch);
-    indices.insert(256 * sample.pixels[0] + sample.pixels[1]);
+    indices.insert(256 * sample.bytes[0] + sample.bytes[1]);
   }
   return indices;
 }

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace dimred::checkpoints {
+namespace dimred {
 
 /// The system call `call`, made again for as long as a signal interrupts it; what it returned last.
 /// Disks do not interrupt, network file systems may.
@@ -13,4 +13,4 @@ auto retrying(Call call) {
   return result;
 }
 
-}  // namespace dimred::checkpoints
+}  // namespace dimred

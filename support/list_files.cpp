@@ -1,11 +1,11 @@
-#include "checkpoints/list_files.h"
+#include "support/list_files.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "support/errors.h"
 
-namespace dimred::checkpoints {
+namespace dimred {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -62,4 +62,4 @@ std::vector<std::filesystem::path> list_files(const std::filesystem::path& folde
   return files;
 }
 
-}  // namespace dimred::checkpoints
+}  // namespace dimred

@@ -1,4 +1,4 @@
-#include "checkpoints/atomic_file.h"
+#include "support/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoints/retry.h"
 #include "support/errors.h"
+#include "support/retry.h"
 
-namespace dimred::checkpoints {
+namespace dimred {
 namespace {
 
 /// Throws "[file] call 'path': text of errno (number)".
@@ -242,4 +242,4 @@ void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
   read_exactly(descriptor_, offset, out, path_);
 }
 
-}  // namespace dimred::checkpoints
+}  // namespace dimred

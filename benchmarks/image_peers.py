@@ -1,0 +1,185 @@
+"""Our image pipeline against torchvision's DataLoader with as many worker processes, in turns.
+
+    python benchmarks/image_peers.py build/bin/image_rate --photos FOLDER --folder FOLDER --json images.json
+
+photos: JPEG files -> random area of 224 x 224, flip, normalised -> batches of 64. folder: CIFAR-like
+files of one size -> pad-crop, flip, normalised -> batches of 128; the first epoch starts with the files,
+ours keeps what it has decoded. Both folders hold class folders (or train/ with them). Rates are images a
+second of the wall clock; the peer's include starting its workers in the first epoch only
+(persistent_workers). Each of our runs is followed by one of the peer's; ratios are within that pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGES = REPOSITORY / "runs" / "benchmark" / "python"
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+Row = dict[str, Any]
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", type=Path, help="image_rate")
+    parser.add_argument("--photos", type=Path, help="photographs of any size")
+    parser.add_argument("--folder", type=Path, help="many small images of one size")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=20, help="over which memory is watched")
+    parser.add_argument("--packages", type=Path, default=PACKAGES, help="where torchvision is installed")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def install(folder: Path) -> None:
+    """Puts the pinned peer into a folder of its own."""
+    if not (folder / "torchvision").exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+        subprocess.run([*command, "-r", str(Path(__file__).with_name("requirements-images.txt"))], check=True)
+    sys.path.insert(0, str(folder))
+
+
+def classes_of(folder: Path) -> Path:
+    """The folder that holds the class folders."""
+    return folder / "train" if (folder / "train").is_dir() else folder
+
+
+def ours(program: Path, *words: object) -> Row:
+    """What image_rate measured."""
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def peer_epochs(folder: Path, transform: Any, batch: int, workers: int, epochs: int) -> list[float]:
+    """Seconds of each epoch of a shuffled DataLoader; the first from opening the folder on."""
+    torch = importlib.import_module("torch")
+    datasets = importlib.import_module("torchvision.datasets")
+    begin = time.perf_counter()
+    loader = torch.utils.data.DataLoader(
+        datasets.ImageFolder(folder, transform),
+        batch_size=batch,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=True,
+    )
+    seconds = []
+    for _ in range(epochs):
+        for _images, _labels in loader:
+            pass
+        seconds.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+    return seconds
+
+
+def photo_transform() -> Any:
+    """torchvision's ImageNet training recipe."""
+    transforms = importlib.import_module("torchvision.transforms")
+    return transforms.Compose(
+        [
+            transforms.RandomResizedCrop(224),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, DEVIATION),
+        ]
+    )
+
+
+def small_transform() -> Any:
+    """The usual CIFAR recipe."""
+    transforms = importlib.import_module("torchvision.transforms")
+    return transforms.Compose(
+        [
+            transforms.RandomCrop(32, padding=4),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, DEVIATION),
+        ]
+    )
+
+
+def photos(options: argparse.Namespace) -> Row:
+    """Rates of the second epoch, when the files are in the page cache and the workers have started."""
+    folder = classes_of(options.photos)
+    rows = []
+    for _ in range(options.repeat):
+        alone = ours(options.program, "decode", folder, 224)
+        one = ours(options.program, "photos", folder, 224, 64, options.workers, 3)
+        images = one["images"]
+        peer = min(peer_epochs(folder, photo_transform(), 64, options.workers, 3)[1:])
+        mine = min(one["epoch_seconds"][1:])
+        single = images / alone["seconds"]
+        rows.append(
+            {
+                "ours": images / mine,
+                "peer": images / peer,
+                "ratio": peer / mine,
+                "single_thread": single,
+                "of_cores_times_single": images / mine / (options.workers * single),
+                "stages_us": [one[key] for key in ("read_us", "decode_us", "transform_us")],
+            }
+        )
+    memory = ours(options.program, "photos", folder, 224, 64, options.workers, options.epochs)["resident_megabytes"]
+    return {"runs": rows, "megabytes_after_epoch": memory}
+
+
+def small(options: argparse.Namespace) -> Row:
+    """The first epoch with everything before it, and the later ones."""
+    folder = classes_of(options.folder)
+    rows = []
+    for _ in range(options.repeat):
+        one = ours(options.program, "folder", folder, 128, options.workers, 3)
+        images = one["images"]
+        first = one["open_seconds"] + one["epoch_seconds"][0]
+        peer = peer_epochs(folder, small_transform(), 128, options.workers, 2)
+        rows.append(
+            {
+                "ours_first": images / first,
+                "peer_first": images / peer[0],
+                "ratio_first": peer[0] / first,
+                "ours_later": images / min(one["epoch_seconds"][1:]),
+                "peer_later": images / peer[1],
+            }
+        )
+    return {"runs": rows}
+
+
+def show(name: str, rows: list[Row]) -> None:
+    """Median and range of each number."""
+    print(f"\n{name}")
+    for key in (key for key, value in rows[0].items() if isinstance(value, float)):
+        values = [row[key] for row in rows]
+        print(f"  {key:24} {statistics.median(values):12.2f}   [{min(values):.2f}, {max(values):.2f}]")
+
+
+def main() -> None:
+    """Measures what folders were given for."""
+    options = parse()
+    install(options.packages)
+    result: Row = {"workers": options.workers, "load_before": os.getloadavg()}
+    if options.photos:
+        result["photos"] = photos(options)
+        show("photographs -> 224 x 224, images/s", result["photos"]["runs"])
+        memory = result["photos"]["megabytes_after_epoch"]
+        print(f"  resident megabytes after epoch 2 and {len(memory)}: {memory[1]:.1f}, {memory[-1]:.1f}")
+    if options.folder:
+        result["folder"] = small(options)
+        show("small files, images/s", result["folder"]["runs"])
+    result["load_after"] = os.getloadavg()
+    print(f"  load averages before and after: {result['load_before'][0]:.1f}, {result['load_after'][0]:.1f}")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

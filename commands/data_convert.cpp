@@ -1,0 +1,104 @@
+#include <filesystem>
+
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/run.h"
+#include "data/output_folder.h"
+#include "data/pack.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Target { tfrecord, base64, packed };
+
+struct ConvertOptions {
+  SourceOptions source;
+  Target target = Target::tfrecord;
+  fs::path output;
+  std::int64_t files = 1;
+  bool shuffle = false;
+  std::int64_t seed = 0;
+};
+
+OptionTable table_of(ConvertOptions& options) {
+  OptionTable table(
+      "dimred data convert",
+      "writes a data set as TFRecord (train-00000-of-00008, labels.txt), Base64 "
+      "(train/part-..., file_list.txt, labels.txt) or packed files (train.packed). The "
+      "source is only read. Killed, it goes on with the next start: files under their "
+      "final names are whole and kept");
+  add_source_options(table, options.source);
+  table.group("Output");
+  table.add_choice<Target>(
+      "to",
+      &options.target,
+      "form to write; JPEG and PNG stay as they are, planes become PNG",
+      {{"tfrecord", Target::tfrecord}, {"base64", Target::base64}, {"packed", Target::packed}});
+  table.add("output", &options.output, "new or empty folder");
+  table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999));
+  table.add("shuffle",
+            &options.shuffle,
+            "all samples in the order of one permutation, so that no file holds one class alone");
+  table.add("seed", &options.seed, "of that permutation", at_least(0));
+  return table;
+}
+
+void write_part(const ConvertOptions& options, const SourcePart& part, const std::string& job) {
+  const auto& dataset = *part.dataset;
+  const auto progress = progress_bar(part.name, dataset.size(), options.source.quiet);
+  if (options.target == Target::packed) {
+    const data::OutputFolder folder(options.output, job);
+    if (folder.has(part.name + ".packed")) return;
+    return data::pack(dataset,
+                      options.output / (part.name + ".packed"),
+                      {.threads = thread_count(options.source)},
+                      progress);
+  }
+  const bool tfrecord = options.target == Target::tfrecord;
+  const data::OutputFolder folder(tfrecord ? options.output : options.output / part.name, job);
+  auto plan = data::conversion_plan(
+      tfrecord ? data::RecordForm::tfrecord : data::RecordForm::base64,
+      data::shard_names(tfrecord ? part.name : "part", options.files),
+      dataset.size(),
+      options.shuffle ? std::optional(static_cast<std::uint64_t>(options.seed)) : std::nullopt);
+  plan.threads = thread_count(options.source);
+  data::write_records(dataset, plan, folder, progress);
+  data::write_lists(dataset, plan, folder);
+}
+
+}  // namespace
+
+int data_convert(const std::vector<std::string>& arguments) {
+  ConvertOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_output(options.output, options.source);
+  const auto parts = open_source(options.source);
+  std::string job = "dimred data convert";
+  for (const auto* name : {"to", "files", "shuffle", "seed"})
+    for (const auto& row : table.rows())
+      if (row.name == name) job += concat(' ', name, " = ", row.show(), ',');
+  for (const auto& part : parts) job += concat(' ', part.name, ": ", part.dataset->description());
+  for (const auto& part : parts) {
+    write_part(options, part, job);
+    if (!options.source.quiet)
+      print(concat(part.name,
+                   ": ",
+                   count_text(part.dataset->size()),
+                   " images of ",
+                   part.dataset->classes(),
+                   " classes in ",
+                   options.output.string(),
+                   '\n'));
+  }
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/run.h"
+#include "data/survey.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+struct InspectOptions {
+  SourceOptions source;
+  std::int64_t samples = 0;
+  std::int64_t rows = 20;
+};
+
+OptionTable table_of(InspectOptions& options) {
+  OptionTable table(
+      "dimred data inspect",
+      "says what a data set holds: kind, classes with counts, encodings, sizes, and the "
+      "first problems found. Exit code 1 when there are any");
+  options.source.dataset.skip_bad = true;  // bad records are shown, not the end
+  add_source_options(table, options.source);
+  table.group("Output");
+  table.add("samples", &options.samples, "read at most, evenly spread; 0: all", at_least(0));
+  table.add("classes", &options.rows, "lines of classes at most; 0: all", at_least(0));
+  return table;
+}
+
+std::string sizes_text(const data::Survey& survey) {
+  const auto& [low, high] = std::pair(survey.smallest, survey.largest);
+  if (low == high) return concat(low.height, " x ", low.width);
+  return concat(
+      "height ", low.height, " to ", high.height, ", width ", low.width, " to ", high.width);
+}
+
+std::string classes_text(const data::Survey& survey,
+                         const std::vector<std::string>& names,
+                         std::int64_t most) {
+  std::string text;
+  const auto shown =
+      most == 0 ? names.size() : std::min(names.size(), static_cast<std::size_t>(most));
+  for (std::size_t i = 0; i < shown; ++i)
+    text += concat(
+        "    ", i, "  ", utf8_text(names[i]), "  ", count_text(survey.class_counts[i]), '\n');
+  if (shown < names.size()) text += concat("    ... and ", names.size() - shown, " more\n");
+  const auto empty = std::ranges::count(survey.class_counts, 0);
+  if (empty > 0) text += concat("    ", empty, " classes without a sample\n");
+  return text;
+}
+
+/// Prints one part; returns whether it has problems.
+bool show(const SourcePart& part, const InspectOptions& options) {
+  const auto& dataset = *part.dataset;
+  const auto size = dataset.size();
+  const auto count = options.samples == 0 ? size : std::min(options.samples, size);
+  const auto survey = data::survey(dataset,
+                                   count,
+                                   thread_count(options.source),
+                                   progress_bar(part.name, count, options.source.quiet));
+  std::string text = concat(part.name, ": ", dataset.description(), '\n');
+  text +=
+      concat("  samples    ",
+             count_text(size),
+             count < size ? concat(", of which ", count_text(count), " were read") : std::string(),
+             ", ",
+             bytes_text(survey.bytes),
+             '\n');
+  for (const auto& [name, number] : survey.encodings)
+    text += concat("  ",
+                   name,
+                   std::string(name.size() < 11 ? 11 - name.size() : 1, ' '),
+                   count_text(number),
+                   '\n');
+  text += concat("  sizes      ", sizes_text(survey), '\n');
+  text += concat("  classes    ", dataset.classes(), '\n');
+  text += classes_text(survey, dataset.class_names(), options.rows);
+  const auto notes = dataset.notes();
+  for (const auto& note : notes) text += concat("  note: ", utf8_text(note), '\n');
+  for (const auto& problem : survey.problems)
+    text += concat("  problem: ", utf8_text(problem), '\n');
+  if (survey.problem_count > std::ssize(survey.problems))
+    text += concat("  ", survey.problem_count, " problems in all\n");
+  print(text);
+  const bool skipped = std::ranges::any_of(
+      notes, [](const std::string& note) { return note.starts_with("skipped "); });
+  return survey.problem_count > 0 || skipped;
+}
+
+}  // namespace
+
+int data_inspect(const std::vector<std::string>& arguments) {
+  InspectOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  bool problems = false;
+  for (const auto& part : open_source(options.source)) problems = show(part, options) || problems;
+  require_environment(
+      !problems, "data", options.source.dataset.path.string(), " holds damaged samples");
+  return exit_success;
+}
+
+}  // namespace dimred::commands

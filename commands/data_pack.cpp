@@ -1,0 +1,86 @@
+#include <filesystem>
+
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/run.h"
+#include "data/output_folder.h"
+#include "data/pack.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+using data::PackEncoding;
+
+struct Options {
+  SourceOptions source;
+  data::PackOptions pack;
+  fs::path output;
+};
+
+OptionTable table_of(Options& options) {
+  OptionTable table(
+      "dimred data pack",
+      "writes a data set as train.packed and test.packed, which are read by mapping "
+      "them into memory. The source is only read. Killed, it keeps a finished file and "
+      "starts the other over with the next start");
+  add_source_options(table, options.source);
+  table.group("Output");
+  table.add("output", &options.output, "new or empty folder");
+  table.add_choice<PackEncoding>(
+      "encoding",
+      &options.pack.encoding,
+      "keep: JPEG and PNG as they are where they are not resized; planes: "
+      "decoded pixels, nothing to decode later, 5 to 10 times the bytes",
+      {{"keep", PackEncoding::keep},
+       {"planes", PackEncoding::planes},
+       {"jpeg", PackEncoding::jpeg}});
+  table.add("short_side",
+            &options.pack.short_side,
+            "larger images are reduced to it, antialiased; 0: as they are",
+            between(0, 65500));
+  table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100));
+  return table;
+}
+
+}  // namespace
+
+int data_pack(const std::vector<std::string>& arguments) {
+  Options options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_output(options.output, options.source);
+  options.pack.threads = thread_count(options.source);
+  const auto parts = open_source(options.source);
+  std::string job = concat("dimred data pack encoding = ",
+                           static_cast<int>(options.pack.encoding),
+                           ", short_side = ",
+                           options.pack.short_side,
+                           ", quality = ",
+                           options.pack.quality);
+  for (const auto& part : parts) job += concat(", ", part.name, ": ", part.dataset->description());
+  const data::OutputFolder folder(options.output, job);
+  for (const auto& [name, dataset] : parts) {
+    const auto file = options.output / (name + ".packed");
+    if (!folder.has(name + ".packed"))
+      data::pack(
+          *dataset, file, options.pack, progress_bar(name, dataset->size(), options.source.quiet));
+    if (!options.source.quiet)
+      print(concat(name,
+                   ": ",
+                   count_text(dataset->size()),
+                   " images, ",
+                   bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
+                   ", in ",
+                   file.string(),
+                   '\n'));
+  }
+  return exit_success;
+}
+
+}  // namespace dimred::commands

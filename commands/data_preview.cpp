@@ -1,0 +1,92 @@
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/run.h"
+#include "data/contact_sheet.h"
+#include "data/encode.h"
+#include "data/presets.h"
+#include "data/resident.h"
+#include "data/statistics.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+struct PreviewOptions {
+  SourceOptions source;
+  std::filesystem::path output = "preview.png";
+  data::Recipe preprocessing_name = data::Recipe::none;
+  std::int64_t image_size = 0;
+  std::int64_t pad = 0;
+  bool flip = false;
+  std::vector<double> colour_jitter;
+  std::int64_t seed = 1;
+  std::int64_t rows = 6, columns = 8;
+};
+
+OptionTable table_of(PreviewOptions& options) {
+  OptionTable table("dimred data preview",
+                    "writes a picture of samples as training sees them: a row for each, evenly "
+                    "spread; first as evaluation sees it, then epoch after epoch");
+  options.source.split = Split::train;
+  add_source_options(table, options.source);
+  table.group("Images");
+  table.add_choice(
+      "preprocessing_name", &options.preprocessing_name, "as of stage1", data::recipe_names());
+  table.add("image_size", &options.image_size, "as of stage1", between(0, 4096));
+  table.add("pad", &options.pad, "as of stage1", between(0, 16));
+  table.add("flip", &options.flip, "as of stage1");
+  table.add("colour_jitter", &options.colour_jitter, "as of stage1", between(0, 10));
+  table.add("seed", &options.seed, "of the random choices", at_least(0));
+  table.group("Output");
+  table.add("output", &options.output, "the PNG file; replaced if it is there");
+  table.add("rows", &options.rows, "samples", between(1, 100));
+  table.add("columns", &options.columns, "pictures of each", between(1, 100));
+  return table;
+}
+
+data::Preprocessing preprocessing_of(const PreviewOptions& options, const data::Dataset& dataset) {
+  auto result = data::recipe(options.preprocessing_name, options.image_size);
+  if (options.pad > 0) result.pad = options.pad;
+  result.flip = result.flip || options.flip;
+  result.seed = static_cast<std::uint64_t>(options.seed);
+  data::apply(options.colour_jitter, result.jitter);
+  if (result.mean.empty()) {  // undone again, so any will do
+    const auto channels = static_cast<std::size_t>(data::channels_of(dataset));
+    result.mean.assign(channels, 0);
+    result.deviation.assign(channels, 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+int data_preview(const std::vector<std::string>& arguments) {
+  PreviewOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  const auto parts = open_source(options.source);
+  auto dataset = parts.front().dataset;
+  auto preprocessing = preprocessing_of(options, *dataset);
+  if (preprocessing.crop.cut == data::Cut::none && !dataset->shape()) {
+    dataset = data::resident(dataset,
+                             std::int64_t{4} << 30,
+                             thread_count(options.source),
+                             static_cast<int>(preprocessing.mean.size()));
+  }
+  std::vector<std::int64_t> indices;
+  const auto rows = std::min(options.rows, dataset->size());
+  for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row * dataset->size() / rows);
+  const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
+  write_file_atomically(options.output, data::to_png(sheet.pixels, sheet.shape));
+  std::string text =
+      concat(options.output.string(), ": ", rows, " samples of ", dataset->description(), '\n');
+  for (const auto index : indices) text += concat("  ", dataset->origin(index), '\n');
+  print(text);
+  return exit_success;
+}
+
+}  // namespace dimred::commands

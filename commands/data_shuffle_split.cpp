@@ -1,0 +1,76 @@
+#include <filesystem>
+
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/run.h"
+#include "data/output_folder.h"
+#include "data/write_records.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+struct ShuffleSplitOptions {
+  SourceOptions source{.split = Split::train};
+  std::filesystem::path output;
+  std::int64_t ranks = 1;
+  std::int64_t seed = 0;
+};
+
+OptionTable table_of(ShuffleSplitOptions& options) {
+  OptionTable table(
+      "dimred data shuffle-split",
+      "shuffles a data set and writes it as Base64 files base64_rank_0, base64_rank_1, ... of "
+      "equal "
+      "size, one a rank, and file_list.txt; where the samples do not divide, random ones are "
+      "repeated. The source is only read, a sample at a time (memory: 24 bytes a sample). Killed, "
+      "it "
+      "goes on with the next start: files under their final names are whole and kept");
+  add_source_options(table, options.source);
+  table.group("Output");
+  table.add("output", &options.output, "new or empty folder");
+  table.add("nranks", &options.ranks, "files to write", between(1, 1'000'000));
+  table.add("seed", &options.seed, "of the shuffle and the repeats", at_least(0));
+  return table;
+}
+
+}  // namespace
+
+int data_shuffle_split(const std::vector<std::string>& arguments) {
+  ShuffleSplitOptions options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_output(options.output, options.source);
+  require(options.source.split != Split::both, "data", "split needs to be train or test here");
+  const auto part = open_source(options.source).front();
+  const auto size = part.dataset->size();
+  auto plan =
+      data::shuffle_split_plan(size, options.ranks, static_cast<std::uint64_t>(options.seed));
+  plan.threads = thread_count(options.source);
+  const data::OutputFolder folder(options.output,
+                                  concat("dimred data shuffle-split nranks = ",
+                                         options.ranks,
+                                         ", seed = ",
+                                         options.seed,
+                                         ": ",
+                                         part.dataset->description()));
+  data::write_records(
+      *part.dataset, plan, folder, progress_bar("shuffle-split", plan.count, options.source.quiet));
+  data::write_lists(*part.dataset, plan, folder);
+  if (!options.source.quiet)
+    print(concat(options.ranks,
+                 " files of ",
+                 count_text(plan.count / options.ranks),
+                 " images, ",
+                 count_text(plan.count - size),
+                 " of them repeated, in ",
+                 options.output.string(),
+                 '\n'));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

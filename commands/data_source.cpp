@@ -1,0 +1,104 @@
+#include "commands/data_source.h"
+
+#include "support/console.h"
+#include "support/errors.h"
+#include "support/threads.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+using data::DatasetKind;
+
+/// True when `path` is `folder` or lies below it; links resolved as far as the paths exist.
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  if (folder.empty() || !fs::is_directory(folder)) return false;
+  const auto relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+}  // namespace
+
+void add_source_options(OptionTable& table, SourceOptions& options) {
+  auto& dataset = options.dataset;
+  table.group("Data");
+  table.add("data", &dataset.path, "folder, file, list of files or pattern to read");
+  table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
+  table.add_choice<DatasetKind>("dataset",
+                                &dataset.kind,
+                                "kind of data set; auto: by what is there",
+                                {{"auto", DatasetKind::automatic},
+                                 {"idx", DatasetKind::idx},
+                                 {"folder", DatasetKind::folder},
+                                 {"list", DatasetKind::list},
+                                 {"cifar", DatasetKind::cifar},
+                                 {"tfrecord", DatasetKind::tfrecord},
+                                 {"base64", DatasetKind::base64},
+                                 {"packed", DatasetKind::packed},
+                                 {"mock", DatasetKind::mock}});
+  table.add_choice<Split>("split",
+                          &options.split,
+                          "which part",
+                          {{"both", Split::both}, {"train", Split::train}, {"test", Split::test}});
+  table.add("num_classes", &dataset.num_classes, "0: what the data says", at_least(0));
+  table.add("labels_offset",
+            &dataset.labels_offset,
+            "of TFRecord and Base64, taken off every label: 1 leaves out a background class 0");
+  table.add("data_cache",
+            &dataset.cache,
+            "folder for indices and decompressed copies; default: .dimred beside the data, else "
+            "~/.cache/dimred");
+  table.positional("data");
+  table.group("Machine");
+  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
+  table.add("quiet", &options.quiet, "print errors only");
+}
+
+std::vector<SourcePart> open_source(const SourceOptions& options) {
+  require(!options.dataset.path.empty() || options.dataset.kind == DatasetKind::mock ||
+              options.dataset.kind == DatasetKind::idx,
+          "data",
+          "needs --data PATH");
+  std::vector<SourcePart> parts;
+  // The test set's labels are the training set's, so that is opened whenever it is there.
+  std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
+  if (options.split != Split::test) parts.push_back({"train", train});
+  if (options.split == Split::train) return parts;
+  try {
+    parts.push_back(
+        {"test", data::open_dataset(options.dataset, /*train=*/false, train->class_names())});
+  } catch (const std::invalid_argument& error) {
+    const bool missing = std::string(error.what()).find("test_data") != std::string::npos;
+    if (options.split == Split::test || !missing || !options.dataset.test_path.empty()) throw;
+  }
+  return parts;
+}
+
+std::int64_t thread_count(const SourceOptions& options) {
+  return options.threads > 0 ? options.threads : available_threads();
+}
+
+data::Progress progress_bar(const std::string& label, std::int64_t total, bool quiet) {
+  const auto console = std::make_shared<Console>(quiet);
+  const auto done = std::make_shared<std::int64_t>(0);
+  const auto watch = std::make_shared<Stopwatch>();
+  return [=](std::int64_t samples) {
+    *done += samples;
+    console->progress({.label = label,
+                       .done = *done,
+                       .total = total,
+                       .images_per_second = static_cast<double>(*done) / watch->seconds()});
+  };
+}
+
+void check_output(const fs::path& output, const SourceOptions& options) {
+  require(!output.empty(), "data", "needs --output FOLDER");
+  for (const auto& source : {options.dataset.path, options.dataset.test_path}) {
+    require(!lies_in(output, source),
+            "data",
+            "needs an --output outside the data, received ",
+            output.string());
+  }
+}
+
+}  // namespace dimred::commands

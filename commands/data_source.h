@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/open.h"
+#include "data/write_records.h"
+#include "support/options.h"
+
+// What the tools of `dimred data` have in common.
+namespace dimred::commands {
+
+enum class Split { both, train, test };
+
+/// The data set that a tool reads.
+struct SourceOptions {
+  data::DatasetOptions dataset;
+  Split split = Split::both;
+  std::int64_t threads = 0;  // 0: all cores
+  bool quiet = false;
+};
+
+/// The groups Data and Machine; `data` may be given as a bare argument.
+void add_source_options(OptionTable& table, SourceOptions& options);
+
+/// One part of the source.
+struct SourcePart {
+  std::string name;  // "train" or "test"
+  std::shared_ptr<const data::Dataset> dataset;
+};
+
+/// The parts that options.split asks for; of `both` the test set is left out where the source has
+/// none of its own.
+std::vector<SourcePart> open_source(const SourceOptions& options);
+
+std::int64_t thread_count(const SourceOptions& options);
+
+/// Shows progress of `total` samples on the console.
+data::Progress progress_bar(const std::string& label, std::int64_t total, bool quiet);
+
+/// Throws std::invalid_argument when `output` is empty or lies in the source (or is it).
+void check_output(const std::filesystem::path& output, const SourceOptions& options);
+
+}  // namespace dimred::commands

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "commands/inspect.h"
+#include "commands/run.h"
+#include "commands/trainer_commands.h"
+#include "models/network.h"
+#include "models/summary.h"
+#include "support/errors.h"
+#include "support/human.h"
+#include "support/options.h"
+
+namespace dimred::commands {
+namespace {
+
+struct Options {
+  std::string model;
+  std::int64_t channels = 0, image_size = 0;  // 0: the network's own
+  std::int64_t classes = 1000;
+};
+
+std::string table_of(const models::NetworkSummary& summary) {
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "kind", "weight", "output", "parameters", "multiply-adds"}};
+  for (const auto& layer : summary.layers) {
+    rows.push_back({layer.name,
+                    layer.kind,
+                    shape_text(layer.weight),
+                    layer.output.empty() ? "-" : shape_text(layer.output),
+                    count_text(layer.parameters),
+                    layer.multiply_adds == 0 ? "" : count_text(layer.multiply_adds)});
+  }
+  std::vector<int> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], static_cast<int>(row[i].size()));
+  std::ostringstream out;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool number = i >= 4;
+      out << (i > 0 ? "  " : "") << (number ? std::right : std::left) << std::setw(widths[i])
+          << row[i];
+    }
+    out << '\n';
+  }
+  return out.str();
+}
+
+}  // namespace
+
+int model_command(const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table("dimred inspect",
+                    "what a network is made of: layers, shapes, parameters and compute");
+  table.group("What");
+  table.add("model", &options.model, "network by name");
+  table.add(
+      "channels", &options.channels, "of the images; 0: 3, or 1 for images of 28", at_least(0));
+  table.add("image_size",
+            &options.image_size,
+            "height and width of the images; 0: what the network was made for",
+            at_least(0));
+  table.add("classes", &options.classes, "number of classes", at_least(2));
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  const auto info = models::network_info(options.model);
+  if (options.image_size == 0) options.image_size = info.image_size;
+  if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
+  const models::InputShape input{options.channels, options.image_size, options.image_size};
+  const auto network = models::make_network(options.model, input, options.classes);
+  const auto summary = models::summarise(*network, input);
+  print(table_of(summary) + "\n" + text_row("network", options.model) +
+        text_row("image", shape_text({input.channels, input.height, input.width})) +
+        text_row("parameters M", count_text(summary.parameters)) +
+        text_row("multiply-adds", count_text(summary.multiply_adds) + " an image, forward") +
+        text_row("snapshot", bytes_text(4 * (summary.parameters + summary.buffers))) +
+        text_row("32 x M matrix", bytes_text(4 * 32 * summary.parameters)) +
+        text_row("last layer", info.logits));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/preprocess.h"
+
+namespace dimred::data {
+
+/// A rank's part of one global batch; may be empty when a last batch has fewer samples than ranks.
+struct Batch {
+  ImageShape shape;
+  PixelOrder order = PixelOrder::planes;
+  std::pmr::vector<float> images;     // [count x channels x height x width], each image in `order`
+  std::vector<std::int64_t> labels;   // [count]
+  std::vector<std::int64_t> indices;  // [count] in the dataset
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;      // of the part's first sample in the epoch's order
+  std::int64_t global_count = 0;  // samples of this step over all ranks
+  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
+};
+
+/// The label of a sample that is to be left out.
+constexpr std::int64_t dropped_label = -1;
+
+/// Takes those samples out of a batch; the others move up.
+void remove_dropped(Batch& batch);
+
+}  // namespace dimred::data

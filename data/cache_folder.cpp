@@ -1,0 +1,57 @@
+#include "data/cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/retry.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_writable_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  return !error && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+}  // namespace
+
+fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
+  if (!chosen.empty()) {
+    require_environment(
+        is_writable_folder(chosen), "cache", "needs a writable folder, received ", chosen.string());
+    return chosen;
+  }
+  const auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";
+  if (is_writable_folder(beside)) return beside;
+  fs::path home = variable("XDG_CACHE_HOME");
+  if (home.empty() && !variable("HOME").empty()) home = fs::path(variable("HOME")) / ".cache";
+  if (home.empty()) return {};
+  const auto name = fs::absolute(folder).lexically_normal().string();
+  const auto own = home / "dimred" / digest(std::as_bytes(std::span(name)));
+  return is_writable_folder(own) ? own : fs::path();
+}
+
+CacheLock::CacheLock(const fs::path& cache)
+    : descriptor_(::open((cache / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  if (descriptor_ >= 0) retrying([&] { return ::flock(descriptor_, LOCK_EX); });
+}
+
+CacheLock::~CacheLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,212 @@
+#include "data/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "data/codecs.h"
+#include "support/errors.h"
+
+namespace dimred::data {
+namespace {
+
+constexpr auto place = "data::decode";
+
+EncodedHeader header_of(const Sample& sample) {
+  switch (sample.encoding) {
+    case Encoding::jpeg:
+      return jpeg_header(sample.bytes);
+    case Encoding::png:
+      return png_header(sample.bytes);
+    case Encoding::planes:
+      break;
+  }
+  return {.stored = sample.shape};
+}
+
+// Orientations 5 to 8 exchange rows and columns.
+bool is_transposed(int orientation) { return orientation >= 5; }
+
+ImageShape seen(const EncodedHeader& header) {
+  auto shape = header.stored;
+  if (is_transposed(header.orientation)) std::swap(shape.height, shape.width);
+  return shape;
+}
+
+/// Where pixel (y, x) as seen is stored; `stored` is the size there.
+std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
+                                                   const ImageShape& stored,
+                                                   std::int64_t y,
+                                                   std::int64_t x) {
+  if (is_transposed(orientation)) std::swap(y, x);
+  const bool from_bottom =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool from_right =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  return {from_bottom ? stored.height - 1 - y : y, from_right ? stored.width - 1 - x : x};
+}
+
+void copy_planes(const Sample& sample, const Region& region, int channels, Image& image) {
+  const auto [planes, height, width] = sample.shape;
+  require(planes == channels || planes == 1,
+          place,
+          "needs ",
+          channels,
+          " channels or 1, received ",
+          planes);
+  const auto plane_size = height * width;
+  image.reduction = 1;
+  image.covers = region;
+  image.channels = channels;
+  image.height = region.height;
+  image.width = region.width;
+  image.pixels.resize(static_cast<std::size_t>(channels * region.height * region.width));
+  auto* to = image.pixels.data();
+  for (std::int64_t y = region.top; y < region.top + region.height; ++y) {
+    for (std::int64_t x = region.left; x < region.left + region.width; ++x) {
+      for (std::int64_t channel = 0; channel < channels; ++channel) {
+        const auto plane = planes == 1 ? 0 : channel;
+        *to++ = sample.bytes[static_cast<std::size_t>(plane * plane_size + y * width + x)];
+      }
+    }
+  }
+}
+
+std::int64_t largest_reduction(const Region& region, Size at_least) {
+  std::int64_t reduction = 8;
+  while (reduction > 1 && (region.height < reduction * at_least.height ||
+                           region.width < reduction * at_least.width)) {
+    reduction /= 2;
+  }
+  return reduction;
+}
+
+void decode_stored(const Sample& sample,
+                   const Region& region,
+                   std::int64_t reduction,
+                   int channels,
+                   Image& image) {
+  if (sample.encoding == Encoding::jpeg) {
+    decode_jpeg(sample.bytes, region, reduction, channels, image);
+  } else {
+    decode_png(sample.bytes, region, channels, image);
+  }
+}
+
+/// A turned image is rare: decoded at reduction 1, then its pixels are put in place one by one.
+void decode_turned(const Sample& sample,
+                   const EncodedHeader& header,
+                   const Region& region,
+                   int channels,
+                   Image& image) {
+  const auto first = stored_place(header.orientation, header.stored, region.top, region.left);
+  const auto last = stored_place(header.orientation,
+                                 header.stored,
+                                 region.top + region.height - 1,
+                                 region.left + region.width - 1);
+  const Region stored{.top = std::min(first.first, last.first),
+                      .left = std::min(first.second, last.second),
+                      .height = std::abs(first.first - last.first) + 1,
+                      .width = std::abs(first.second - last.second) + 1};
+  Image turned;
+  decode_stored(sample, stored, 1, channels, turned);
+  image.reduction = 1;
+  image.covers = region;
+  image.channels = channels;
+  image.height = region.height;
+  image.width = region.width;
+  image.damage = std::move(turned.damage);
+  image.pixels.resize(static_cast<std::size_t>(channels * region.height * region.width));
+  auto* to = image.pixels.data();
+  for (std::int64_t y = 0; y < region.height; ++y) {
+    for (std::int64_t x = 0; x < region.width; ++x, to += channels) {
+      const auto [row, column] =
+          stored_place(header.orientation, header.stored, region.top + y, region.left + x);
+      const auto at = ((row - turned.covers.top) * turned.width + column - turned.covers.left);
+      std::memcpy(to, turned.pixels.data() + at * channels, static_cast<std::size_t>(channels));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Encoding> sniff(std::span<const std::uint8_t> bytes) {
+  constexpr std::array<std::uint8_t, 3> jpeg{0xFF, 0xD8, 0xFF};
+  constexpr std::array<std::uint8_t, 8> png{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  const auto begins = [&](const auto& magic) {
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
+  if (begins(jpeg)) return Encoding::jpeg;
+  if (begins(png)) return Encoding::png;
+  return std::nullopt;
+}
+
+void require_plausible(const char* format,
+                       const ImageShape& shape,
+                       std::size_t bytes,
+                       std::int64_t pixels_a_byte) {
+  require_environment(shape.height >= 1 && shape.width >= 1,
+                      format,
+                      "needs at least one pixel, received ",
+                      shape.height,
+                      " x ",
+                      shape.width);
+  // Both are at most 2^31, so the product fits.
+  require_environment(shape.height * shape.width <= largest_image,
+                      format,
+                      "needs at most ",
+                      largest_image / 1'000'000,
+                      " megapixels, received ",
+                      shape.height,
+                      " x ",
+                      shape.width);
+  require_environment(
+      shape.height * shape.width <= static_cast<std::int64_t>(bytes) * pixels_a_byte + 65536,
+      format,
+      "needs more than ",
+      bytes,
+      " bytes for the ",
+      shape.height,
+      " x ",
+      shape.width,
+      " pixels that its header says");
+}
+
+ImageShape encoded_shape(const Sample& sample) { return seen(header_of(sample)); }
+
+void decode(const Sample& sample, const Region& region, Size at_least, int channels, Image& image) {
+  check(channels == 1 || channels == 3 || sample.encoding == Encoding::planes,
+        "decode: 1 or 3 channels");
+  const auto header = header_of(sample);
+  const auto shape = seen(header);
+  require(region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
+              region.height <= shape.height - region.top &&
+              region.width <= shape.width - region.left,
+          place,
+          "needs a region within ",
+          shape.height,
+          " x ",
+          shape.width,
+          ", received ",
+          region.height,
+          " x ",
+          region.width,
+          " at ",
+          region.top,
+          ", ",
+          region.left);
+  image.damage.clear();
+  if (sample.encoding == Encoding::planes) return copy_planes(sample, region, channels, image);
+  if (header.orientation != 1) return decode_turned(sample, header, region, channels, image);
+  decode_stored(sample, region, largest_reduction(region, at_least), channels, image);
+}
+
+Image decoded(const Sample& sample, int channels) {
+  const auto shape = encoded_shape(sample);
+  Image image;
+  decode(sample, {0, 0, shape.height, shape.width}, {shape.height, shape.width}, channels, image);
+  return image;
+}
+
+}  // namespace dimred::data

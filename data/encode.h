@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace dimred::data {
+
+/// `pixels` (height x width x channels, interleaved; channels 1 or 3) as a PNG file, or as a
+/// baseline JPEG file of `quality` in [1, 100] (colour at half resolution, 4:2:0, from quality 90
+/// on 4:4:4). Throws std::invalid_argument for other sizes, std::runtime_error when the library
+/// fails.
+std::string to_png(std::span<const std::uint8_t> pixels, const ImageShape& shape);
+std::string to_jpeg(std::span<const std::uint8_t> pixels, const ImageShape& shape, int quality);
+
+/// channels x height x width from height x width x channels, and back.
+std::string to_planes(std::span<const std::uint8_t> interleaved, const ImageShape& shape);
+std::string to_interleaved(std::span<const std::uint8_t> planes, const ImageShape& shape);
+
+/// A sample as a file: JPEG and PNG as they are, planes as PNG.
+std::string to_file(const Sample& sample);
+
+}  // namespace dimred::data

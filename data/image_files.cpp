@@ -1,0 +1,156 @@
+#include "data/image_files.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "data/decode.h"
+#include "data/read_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (auto& letter : result) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return result;
+}
+
+bool is_named_png(std::string_view path) { return lower(path).ends_with(".png"); }
+
+class ImageFiles : public Dataset {
+ public:
+  explicit ImageFiles(ImageFileList list) : list_(std::move(list)) {
+    DigestStream digest;
+    for (std::size_t i = 0; i < list_.labels.size(); ++i) {
+      const auto path = list_.paths.at(i);
+      digest.update(std::as_bytes(std::span(path)));
+      digest.update(std::as_bytes(std::span(&list_.labels[i], 1)));
+    }
+    digest_ = digest.hex();
+  }
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(list_.labels.size()); }
+  const std::vector<std::string>& class_names() const override { return list_.class_names; }
+  std::optional<ImageShape> shape() const override { return std::nullopt; }
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    require(index >= 0 && index < size(),
+            "image_files",
+            "needs 0 <= index < ",
+            size(),
+            ", received ",
+            index);
+    const auto at = static_cast<std::size_t>(index);
+    read_file(path(at), "image_files", scratch);
+    const auto encoding = sniff(scratch);
+    require_environment(encoding.has_value(),
+                        "image_files",
+                        origin(index),
+                        ": needs a JPEG or PNG file, received ",
+                        scratch.size(),
+                        " bytes that begin as neither");
+    if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) note_misnamed(index);
+    return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
+  }
+
+  std::string origin(std::int64_t index) const override {
+    return utf8_text(path(static_cast<std::size_t>(index)));
+  }
+
+  std::vector<std::string> notes() const override {
+    const std::lock_guard lock(mutex_);
+    if (misnamed_.empty()) return {};
+    return {
+        concat(misnamed_.size(),
+               " files are not what their names say and were read as what they hold; the first: ",
+               origin(misnamed_.begin()->first))};
+  }
+
+  std::string description() const override {
+    return concat(list_.kind,
+                  ' ',
+                  utf8_text(list_.root.string()),
+                  ", ",
+                  size(),
+                  " images, ",
+                  classes(),
+                  " classes, ",
+                  list_.ignored,
+                  " other files ignored, xxh3 of paths and labels ",
+                  digest_);
+  }
+
+ private:
+  std::string path(std::size_t at) const { return list_.root / list_.paths.at(at); }
+
+  void note_misnamed(std::int64_t index) const {
+    const std::lock_guard lock(mutex_);
+    misnamed_[index] = true;
+  }
+
+  ImageFileList list_;
+  std::string digest_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, bool> misnamed_;
+};
+
+}  // namespace
+
+bool is_image_name(std::string_view name) {
+  if (name.starts_with('.')) return false;
+  const auto ending = lower(name);
+  return ending.ends_with(".jpg") || ending.ends_with(".jpeg") || ending.ends_with(".png");
+}
+
+std::vector<std::string> ordered_classes(std::vector<std::string> names,
+                                         const std::vector<std::string>& expected,
+                                         std::string_view place) {
+  std::sort(names.begin(), names.end());
+  std::map<std::string, std::string> seen;
+  for (const auto& name : names) {
+    require_environment(utf8_text(name) == name,
+                        "image_files",
+                        place,
+                        ": needs class names in UTF-8, received ",
+                        utf8_text(name));
+    const auto [other, is_new] = seen.emplace(lower(name), name);
+    require(is_new,
+            "image_files",
+            place,
+            ": needs class names that differ by more than case, received ",
+            other->second,
+            " and ",
+            name);
+  }
+  if (expected.empty()) return names;
+  auto sorted = expected;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> odd;
+  std::set_symmetric_difference(
+      names.begin(), names.end(), sorted.begin(), sorted.end(), std::back_inserter(odd));
+  require(odd.empty(),
+          "image_files",
+          place,
+          ": needs the training set's ",
+          expected.size(),
+          " classes, received ",
+          names.size(),
+          "; only one of them has ",
+          odd.empty() ? "" : odd.front());
+  return expected;
+}
+
+std::unique_ptr<Dataset> image_files(ImageFileList list) {
+  check(list.paths.size() == list.labels.size(), "image_files: a label for each path");
+  return std::make_unique<ImageFiles>(std::move(list));
+}
+
+}  // namespace dimred::data

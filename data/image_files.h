@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace dimred::data {
+
+/// Many short texts in one: about 10 bytes each more than their letters.
+class TextList {
+ public:
+  void add(std::string_view text) {
+    letters_ += text;
+    ends_.push_back(letters_.size());
+  }
+  std::size_t size() const { return ends_.size(); }
+  std::string_view at(std::size_t i) const {
+    const auto begin = i == 0 ? 0 : ends_[i - 1];
+    return std::string_view(letters_).substr(begin, ends_[i] - begin);
+  }
+
+ private:
+  std::string letters_;
+  std::vector<std::size_t> ends_;
+};
+
+/// Labelled image files, found by a folder, a list or a pattern.
+struct ImageFileList {
+  std::string kind;  // "folder", "list": begins the description
+  std::filesystem::path root;
+  TextList paths;  // below root, or absolute
+  std::vector<std::int32_t> labels;
+  std::vector<std::string> class_names;
+  std::int64_t ignored = 0;  // other files beside them
+};
+
+/// The files as a data set. A file is opened when it is read, JPEG or PNG by its first bytes
+/// whatever its name says (notes() counts those that differ).
+std::unique_ptr<Dataset> image_files(ImageFileList list);
+
+/// Images as torchvision's ImageFolder has them: folder/CLASS/**/*.{jpg,jpeg,png} in any case, not
+/// hidden. Classes by their names' bytes (so label_10 comes before label_2), or in the order of
+/// `class_names` where that is not empty: then the folders must be those. Files by path. Throws
+/// std::invalid_argument for no folder, no class, an empty class, classes whose names differ in
+/// case alone, or others than class_names; std::runtime_error for names that are not UTF-8 and a
+/// folder that cannot be read; each names the path.
+std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder,
+                                           const std::vector<std::string>& class_names = {});
+
+/// A text file of lines "path label": the path, which may hold blanks, below the file's folder or
+/// its `images`; labels are numbers from 0 on (names then from labels.txt or classes.txt beside it,
+/// a name a line, else the numbers), or words (classes by their bytes). `class_names` as above; it
+/// may have more than occur here. Throws std::invalid_argument for no file,
+/// std::runtime_error("[list] file:line: rule") for a bad line.
+std::unique_ptr<Dataset> open_image_list(const std::filesystem::path& file,
+                                         const std::vector<std::string>& class_names = {});
+
+/// All files that a pattern with * ? [] matches; the class is the name of a file's folder. Throws
+/// like open_image_folder, and std::invalid_argument when nothing matches.
+std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
+                                            const std::vector<std::string>& class_names = {});
+
+/// Whether a file's name ends as an image's.
+bool is_image_name(std::string_view name);
+
+/// The class names in their order: `expected` when given, else by bytes. Throws as
+/// open_image_folder for names of doubtful use and others than expected. `place` names the parent.
+std::vector<std::string> ordered_classes(std::vector<std::string> names,
+                                         const std::vector<std::string>& expected,
+                                         std::string_view place);
+
+}  // namespace dimred::data

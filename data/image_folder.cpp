@@ -1,0 +1,131 @@
+#include <glob.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "data/image_files.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "image_folder";
+
+/// fs::filesystem_error as our own, with the path in UTF-8.
+template <class Scan>
+void scanning(const fs::path& folder, const Scan& scan) {
+  try {
+    scan();
+  } catch (const fs::filesystem_error& error) {
+    const auto& path = error.path1().empty() ? folder : error.path1();
+    throw std::runtime_error(concat(
+        '[', place, "] cannot read ", utf8_text(path.string()), ": ", error.code().message()));
+  }
+}
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  std::vector<std::string> names;
+  scanning(folder, [&] {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto name = entry.path().filename().string();
+      if (!name.starts_with('.') && entry.is_directory()) names.push_back(name);
+    }
+  });
+  return names;
+}
+
+/// The class's images, sorted, as paths below the root.
+std::vector<std::string> images_of(const fs::path& root,
+                                   const std::string& name,
+                                   ImageFileList& list) {
+  std::vector<std::string> found;
+  const auto skip = (root / "").string().size();
+  scanning(root / name, [&] {
+    for (const auto& entry : fs::recursive_directory_iterator(root / name)) {
+      if (entry.is_directory()) continue;
+      if (is_image_name(entry.path().filename().string())) {
+        found.push_back(entry.path().string().substr(skip));
+      } else {
+        ++list.ignored;
+      }
+    }
+  });
+  std::sort(found.begin(), found.end());
+  require(!found.empty(),
+          place,
+          "needs at least one .jpg, .jpeg or .png in each class, received none in ",
+          utf8_text((root / name).string()));
+  return found;
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> paths;
+  if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require_environment(code == 0 || code == GLOB_NOMATCH, place, pattern, ": cannot be expanded");
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
+                                           const std::vector<std::string>& class_names) {
+  require(fs::is_directory(folder),
+          place,
+          "needs a folder of class folders, received ",
+          utf8_text(folder.string()));
+  const auto names = class_folders(folder);
+  require(!names.empty(),
+          place,
+          "needs a folder for each class, received none in ",
+          utf8_text(folder.string()));
+  ImageFileList list{.kind = "folder", .root = folder};
+  list.class_names = ordered_classes(names, class_names, utf8_text(folder.string()));
+  std::int32_t label = 0;
+  for (const auto& name : list.class_names) {
+    for (const auto& path : images_of(folder, name, list)) {
+      list.paths.add(path);
+      list.labels.push_back(label);
+    }
+    ++label;
+  }
+  return image_files(std::move(list));
+}
+
+std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
+                                            const std::vector<std::string>& class_names) {
+  const auto class_of = [](const std::string& path) {
+    return fs::path(path).parent_path().filename().string();
+  };
+  std::vector<std::string> paths;
+  ImageFileList list{.kind = "pattern", .root = pattern};
+  std::set<std::string> names;
+  for (auto& path : matches(fs::absolute(pattern).string())) {
+    if (!is_image_name(fs::path(path).filename().string())) {
+      ++list.ignored;
+      continue;
+    }
+    names.insert(class_of(path));
+    paths.push_back(std::move(path));
+  }
+  require(!paths.empty(), place, pattern, ": needs a pattern that images match, received none");
+  list.class_names = ordered_classes({names.begin(), names.end()}, class_names, pattern);
+  std::map<std::string, std::int32_t> labels;
+  for (const auto& name : list.class_names)
+    labels.emplace(name, static_cast<std::int32_t>(labels.size()));
+  for (const auto& path : paths) {
+    list.paths.add(path);
+    list.labels.push_back(labels.at(class_of(path)));
+  }
+  return image_files(std::move(list));
+}
+
+}  // namespace dimred::data

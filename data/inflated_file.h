@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace dimred::data {
+
+/// `file` itself, unless its content is gz: then its decompressed copy in the cache folder
+/// (cache_folder of its own folder and `cache`), made once and made again when the file has
+/// changed; random access needs it. The copy may have 100 times the file's bytes + 64 MB, images
+/// being compressed already. Throws std::runtime_error("[gz] file: ...") when the file is damaged
+/// or ends early, becomes larger than that, or there is no folder for the copy.
+std::filesystem::path inflated(const std::filesystem::path& file,
+                               const std::filesystem::path& cache);
+
+/// Up to `count` bytes that the file, plain or gz, begins with. Throws as above.
+std::vector<std::uint8_t> first_bytes(const std::filesystem::path& file, std::size_t count);
+
+}  // namespace dimred::data

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace dimred::data {
+
+/// What a pass cost and met so far.
+struct LoaderReport {
+  double seconds_waited = 0;  // next() for a batch that was not ready
+  double mean_ready = 0;      // batches ready when next() was called
+  std::int64_t batches = 0;   // delivered
+  std::int64_t samples = 0;   // prepared; the three are summed over threads, in seconds, and are
+  double read_seconds = 0;    // measured for encoded samples only
+  double decode_seconds = 0;
+  double transform_seconds = 0;
+  std::int64_t bad_samples = 0;       // replaced or dropped
+  std::int64_t damaged_samples = 0;   // used all the same, see Image::damage
+  std::vector<std::string> messages;  // the first few of both
+};
+
+/// Adds what is counted in `part` (samples, stages, bad and damaged ones, messages) to `whole`, and
+/// empties it.
+void move_counts(LoaderReport& part, LoaderReport& whole);
+
+/// Keeps the text if it is among the first few.
+void take_note(LoaderReport& report, std::string text);
+
+/// What was thrown, with a sample's origin unless it is named already.
+std::exception_ptr with_origin(const std::exception_ptr& failure, const std::string& origin);
+
+std::string text_of(const std::exception_ptr& failure);
+
+}  // namespace dimred::data

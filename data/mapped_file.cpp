@@ -1,0 +1,91 @@
+#include "data/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/retry.h"
+
+namespace dimred::data {
+namespace {
+
+/// Closes itself; a mapping outlives its descriptor.
+struct Descriptor {
+  int number;
+  ~Descriptor() { ::close(number); }
+};
+
+int open_file(const std::filesystem::path& path) {
+  // A pipe is refused, not waited for.
+  const int number =
+      retrying([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  const int error = errno;
+  require(number >= 0 || (error != ENOENT && error != ENOTDIR),
+          "file",
+          "'",
+          path.string(),
+          "' does not exist");
+  require_environment(
+      number >= 0, "file", "open '", path.string(), "' failed: ", std::strerror(error));
+  return number;
+}
+
+}  // namespace
+
+MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
+  const Descriptor file{open_file(path_)};
+  struct stat status {};
+  const bool regular = ::fstat(file.number, &status) == 0 && S_ISREG(status.st_mode);
+  require(regular, "file", "'", path_.string(), "' needs to be a regular file");
+  modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;  // cannot be mapped
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
+  require_environment(start != MAP_FAILED,
+                      "file",
+                      "mmap '",
+                      path_.string(),
+                      "' of ",
+                      size,
+                      " bytes failed: ",
+                      std::strerror(errno));
+  bytes_ = {static_cast<const std::uint8_t*>(start), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      bytes_(std::exchange(other.bytes_, {})),
+      modified_(other.modified_) {}
+
+FileIdentity MappedFile::identity() const {
+  constexpr std::size_t part = 4096, parts = 4;
+  DigestStream stream;
+  const auto all = std::as_bytes(bytes_);
+  const std::size_t last = all.size() - std::min(part, all.size());
+  for (std::size_t i = 0; i < parts; ++i)
+    stream.update(all.subspan(last / (parts - 1) * i)
+                      .first(std::min(part, all.size() - last / (parts - 1) * i)));
+  stream.update(all.subspan(last));
+  return {.size = bytes_.size(), .modified = modified_, .sample = stream.hex()};
+}
+
+void MappedFile::read_sequentially(bool sequential) const {
+  if (bytes_.empty()) return;
+  ::madvise(const_cast<std::uint8_t*>(bytes_.data()),
+            bytes_.size(),
+            sequential ? MADV_SEQUENTIAL : MADV_NORMAL);
+}
+
+}  // namespace dimred::data

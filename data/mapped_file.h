@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace dimred::data {
+
+/// What tells a file from another that took its place: size, time of the last change, and XXH3-128
+/// of up to four parts of 4 KB, first and last among them.
+struct FileIdentity {
+  std::uint64_t size = 0;
+  std::int64_t modified = 0;  // nanoseconds
+  std::string sample;         // 32 hexadecimal digits
+  bool operator==(const FileIdentity&) const = default;
+};
+
+/// A whole file as read-only memory. Its pages belong to the page cache and are shared by all
+/// processes that read it. A file replaced by rename stays as it was; one that is cut short in
+/// place while it is mapped ends the process (SIGBUS), as for every program that maps files. Throws
+/// std::invalid_argument when there is no such regular file, std::runtime_error when it cannot be
+/// opened or mapped.
+class MappedFile {
+ public:
+  explicit MappedFile(std::filesystem::path path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::uint8_t> bytes() const { return bytes_; }
+  FileIdentity identity() const;
+  /// Says that the file will now be read once, from its beginning to its end, or no longer.
+  void read_sequentially(bool sequential) const;
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::uint8_t> bytes_;
+  std::int64_t modified_ = 0;
+};
+
+}  // namespace dimred::data

@@ -1,0 +1,125 @@
+#include "data/open_records.h"
+
+#include <algorithm>
+
+#include "data/packed.h"
+#include "data/record_readers.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "data::open";
+
+std::vector<const char*> split_names(bool train) {
+  return train ? std::vector{"train"} : std::vector{"test", "val", "validation"};
+}
+
+[[noreturn]] void refuse(const fs::path& path, bool train, const char* needed) {
+  throw std::invalid_argument(concat('[',
+                                     place,
+                                     "] needs ",
+                                     needed,
+                                     " for the ",
+                                     train ? "training" : "test",
+                                     " set, received ",
+                                     utf8_text(path.string()),
+                                     train ? "" : ", which has none; test_data can name it"));
+}
+
+fs::path packed_file(const fs::path& path, bool train, bool named) {
+  if (fs::is_regular_file(path) && (train || named)) return path;
+  for (const auto* name : split_names(train)) {
+    const auto file = path / concat(name, ".packed");
+    if (fs::is_regular_file(file)) return file;
+  }
+  refuse(path, train, train ? "train.packed" : "test.packed, val.packed or validation.packed");
+}
+
+std::vector<fs::path> base64_files(const fs::path& path, bool train, bool named) {
+  const bool whole = train || named;
+  if (fs::is_regular_file(path) && whole) return {path};
+  for (const auto* name : split_names(train)) {
+    if (fs::is_regular_file(path / name / "file_list.txt")) return {path / name / "file_list.txt"};
+  }
+  if (whole && fs::is_regular_file(path / "file_list.txt")) return {path / "file_list.txt"};
+  if (whole && !fs::is_directory(path)) return find_shards(path, train);
+  refuse(path, train, "file_list.txt");
+}
+
+std::vector<fs::path> tfrecord_files(const fs::path& path, bool train, bool named) {
+  if (train) return find_shards(path, train);
+  if (!named && !fs::is_directory(path)) refuse(path, train, "TFRecord files");
+  try {
+    return find_shards(path, train);
+  } catch (const std::invalid_argument&) {
+    if (named) return find_shards(path, /*train=*/true);
+    refuse(path, train, "TFRecord files with test, val or eval in their names");
+  }
+}
+
+/// Looks at a few files only: a folder may hold a million images.
+bool begins_with_tfrecord(const fs::path& folder) {
+  int left = 16;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!item.is_regular_file()) continue;
+    if (is_tfrecord(item.path())) return true;
+    if (--left == 0) break;
+  }
+  return false;
+}
+
+bool is_tfrecord_folder(const fs::path& folder) {
+  const auto names = {".", "train", "test", "val", "validation"};
+  return std::ranges::any_of(names, [&](const char* name) {
+    return fs::is_directory(folder / name) && begins_with_tfrecord(folder / name);
+  });
+}
+
+bool holds_packed(const fs::path& folder) {
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const auto& item) {
+    return item.path().extension() == ".packed" && is_packed(item.path());
+  });
+}
+
+}  // namespace
+
+std::optional<DatasetKind> record_kind(const fs::path& path) {
+  if (fs::is_directory(path)) {
+    if (holds_packed(path)) return DatasetKind::packed;
+    if (fs::exists(path / "file_list.txt") || fs::exists(path / "train" / "file_list.txt"))
+      return DatasetKind::base64;
+    return is_tfrecord_folder(path) ? std::optional(DatasetKind::tfrecord) : std::nullopt;
+  }
+  if (path.filename() == "file_list.txt") return DatasetKind::base64;
+  if (fs::is_regular_file(path) && is_packed(path)) return DatasetKind::packed;
+  try {
+    if (is_tfrecord(find_shards(path, /*train=*/true).front())) return DatasetKind::tfrecord;
+  } catch (const std::exception&) {
+    // A list of something else, or nothing.
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Dataset> open_records(DatasetKind kind,
+                                      const fs::path& path,
+                                      const DatasetOptions& options,
+                                      bool train,
+                                      bool named,
+                                      const std::vector<std::string>& class_names) {
+  if (kind == DatasetKind::packed) return open_packed(packed_file(path, train, named));
+  const bool tfrecord = kind == DatasetKind::tfrecord;
+  const RecordOptions records{
+      .files = tfrecord ? tfrecord_files(path, train, named) : base64_files(path, train, named),
+      .class_names = class_names,
+      .classes = options.num_classes,
+      .labels_offset = options.labels_offset,
+      .skip_bad = options.skip_bad,
+      .cache = options.cache};
+  return tfrecord ? open_tfrecord(records) : open_base64(records);
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,62 @@
+#include "data/output_folder.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "data";
+constexpr auto job_file = "dimred-data.txt";
+
+std::string content(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std::move(folder)) {
+  const auto text = concat(job, '\n');
+  require(!fs::exists(folder_) || fs::is_directory(folder_),
+          place,
+          "needs a folder to write to, received the file ",
+          folder_.string());
+  create_folders(folder_);
+  const auto file = folder_ / job_file;
+  if (fs::exists(file)) {
+    const auto before = content(file);
+    require(before == text,
+            place,
+            folder_.string(),
+            " holds the files of another job (",
+            job_file,
+            ": ",
+            printable(before),
+            "); choose another --output");
+    return;
+  }
+  // A job killed before its first line was written leaves a temporary file, which is no other job.
+  for (const auto& item : fs::directory_iterator(folder_)) {
+    const auto name = item.path().filename().string();
+    require(name.ends_with(".tmp") || name == ".dimred",
+            place,
+            folder_.string(),
+            " holds other files already (",
+            printable(name),
+            "); choose an empty or new folder");
+  }
+  write_file_atomically(file, text);
+}
+
+bool OutputFolder::has(const std::string& name) const {
+  return fs::is_regular_file(folder_ / name);
+}
+
+}  // namespace dimred::data

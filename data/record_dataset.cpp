@@ -1,0 +1,225 @@
+#include "data/record_dataset.h"
+
+#include <algorithm>
+#include <set>
+
+#include "data/cache_folder.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The most classes that are taken from the labels themselves: a damaged label must not become a
+// table of 2^63 names.
+constexpr std::int64_t most_unnamed_classes = 10'000'000;
+
+/// One digest of all shards' digests, in order.
+std::string digest_of(const std::vector<RecordShard>& shards) {
+  std::string all;
+  for (const auto& shard : shards) all += shard.digest;
+  return digest(std::as_bytes(std::span(all)));
+}
+
+std::string remarks_of(const std::vector<RecordShard>& shards) {
+  std::set<std::string> remarks;
+  for (const auto& shard : shards)
+    if (!shard.remark.empty()) remarks.insert(shard.remark);
+  std::string text;
+  for (const auto& remark : remarks) text += concat(text.empty() ? "" : " and ", remark);
+  return text;
+}
+
+std::vector<std::string> names_of_classes(const RecordOptions& options,
+                                          std::string_view format,
+                                          const std::vector<RecordEntry>& entries) {
+  if (!options.class_names.empty()) return options.class_names;
+  const auto file = options.files.front().parent_path() / "labels.txt";
+  if (fs::is_regular_file(file)) {
+    auto names = read_class_names(file);
+    const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
+    names.erase(names.begin(), names.begin() + cut);
+    require(options.classes == 0 || options.classes == std::ssize(names),
+            format,
+            file.string(),
+            " names ",
+            names.size(),
+            " classes",
+            cut > 0 ? concat(" without the first ", cut) : std::string(),
+            ", received num_classes = ",
+            options.classes);
+    return names;
+  }
+  if (options.classes > 0) return numbered_classes(options.classes);
+  std::int64_t largest = 0;
+  for (const auto& entry : entries)
+    if (entry.label <= most_unnamed_classes)
+      largest = std::max(largest, entry.label - options.labels_offset);
+  return numbered_classes(std::min(largest + 1, most_unnamed_classes));
+}
+
+}  // namespace
+
+std::vector<MappedFile> map_files(std::string_view format, const std::vector<fs::path>& paths) {
+  require(!paths.empty(), format, "needs at least one file");
+  std::vector<MappedFile> files;
+  files.reserve(paths.size());
+  for (const auto& path : paths) files.emplace_back(path);
+  return files;
+}
+
+RecordDataset::RecordDataset(const RecordFormat& format,
+                             RecordOptions options,
+                             std::vector<MappedFile> files)
+    : format_(format.name), options_(std::move(options)), files_(std::move(files)) {
+  check(!files_.empty() && files_.size() == options_.files.size(), "as many files as names");
+  require(options_.classes >= 0 && options_.classes <= most_unnamed_classes &&
+              options_.labels_offset >= -most_unnamed_classes &&
+              options_.labels_offset <= most_unnamed_classes,
+          format_,
+          "needs num_classes and labels_offset of at most ",
+          most_unnamed_classes,
+          ", received ",
+          options_.classes,
+          " and ",
+          options_.labels_offset);
+  const auto folder = options_.files.front().parent_path();
+  auto index = load_or_build_index(format, files_, cache_folder(folder, options_.cache));
+  skipped_ = index.problem_count;
+  if (!options_.skip_bad) refuse_problems(index);
+  for (const auto& problem : index.problems)
+    note_skipped(problem.shard, problem.offset, problem.text);
+  remark_ = remarks_of(index.shards);
+  digest_ = digest_of(index.shards);
+  entries_ = std::move(index.entries);
+  class_names_ = names_of_classes(options_, format_, entries_);
+  keep_labels_in_range();
+  require_environment(!entries_.empty(),
+                      format_,
+                      options_.files.front().string(),
+                      ": needs at least one good record, received ",
+                      skipped_,
+                      " bad ones in ",
+                      files_.size(),
+                      " files");
+}
+
+void RecordDataset::refuse_problems(const RecordIndex& index) const {
+  if (index.problem_count == 0) return;
+  const auto& first = index.problems.front();
+  throw std::runtime_error(concat(
+      '[',
+      format_,
+      "] ",
+      place_of(first.shard, first.offset),
+      ": ",
+      first.text,
+      index.problem_count > 1 ? concat("; and ", index.problem_count - 1, " more problems") : "",
+      " (--on_bad_sample skip leaves such records out)"));
+}
+
+void RecordDataset::keep_labels_in_range() {
+  const auto is_bad = [&](const RecordEntry& entry) {
+    // Compared as stored: a difference could overflow.
+    return entry.label < options_.labels_offset ||
+           entry.label >= options_.labels_offset + classes();
+  };
+  const auto bad = std::ranges::find_if(entries_, is_bad);
+  if (bad == entries_.end()) return;
+  require_environment(options_.skip_bad,
+                      format_,
+                      place_of(bad->shard, bad->offset),
+                      ": needs a label in [",
+                      options_.labels_offset,
+                      ", ",
+                      options_.labels_offset + classes(),
+                      "), received ",
+                      bad->label,
+                      options_.labels_offset == 0 && bad->label == classes()
+                          ? " (labels that begin at 1 need --labels_offset 1)"
+                          : "");
+  for (const auto& entry : entries_)
+    if (is_bad(entry))
+      note_skipped(entry.shard, entry.offset, concat("label ", entry.label, " is out of range"));
+  skipped_ += static_cast<std::int64_t>(std::erase_if(entries_, is_bad));
+}
+
+void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text) {
+  constexpr std::size_t most = 10;
+  if (notes_.size() < most)
+    notes_.push_back(concat("skipped ", place_of(shard, offset), ": ", text));
+}
+
+const RecordEntry& RecordDataset::entry(std::int64_t index) const {
+  require(
+      index >= 0 && index < size(), format_, "needs 0 <= index < ", size(), ", received ", index);
+  return entries_[static_cast<std::size_t>(index)];
+}
+
+std::vector<std::int64_t> RecordDataset::shard_sizes() const {
+  std::vector<std::int64_t> sizes(files_.size(), 0);
+  for (const auto& entry : entries_) ++sizes[entry.shard];
+  return sizes;
+}
+
+std::string RecordDataset::origin(std::int64_t index) const {
+  const auto& found = entry(index);
+  return place_of(found.shard, found.offset);
+}
+
+std::string RecordDataset::place_of(std::uint32_t shard, std::uint64_t offset) const {
+  return concat(options_.files[shard].string(), ", offset ", offset);
+}
+
+std::string RecordDataset::description() const {
+  return concat(
+      format_,
+      ' ',
+      utf8_text(options_.files.front().string()),
+      files_.size() > 1 ? concat(" and ", files_.size() - 1, " more files") : std::string(),
+      remark_.empty() ? "" : ", ",
+      remark_,
+      ", ",
+      size(),
+      " images of ",
+      classes(),
+      " classes",
+      options_.labels_offset != 0 ? concat(", stored labels less ", options_.labels_offset)
+                                  : std::string(),
+      skipped_ > 0 ? concat(", ", skipped_, " bad records skipped") : std::string(),
+      ", xxh3 ",
+      digest_);
+}
+
+std::vector<std::string> read_class_names(const fs::path& file) {
+  const MappedFile mapped(file);
+  std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
+                        mapped.bytes().size());
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    const auto colon = line.find_first_not_of("0123456789");
+    if (colon != std::string_view::npos && colon > 0 && line[colon] == ':') {
+      require_environment(line.substr(0, colon) == std::to_string(names.size()),
+                          "labels",
+                          file.string(),
+                          ": needs ",
+                          names.size(),
+                          ":name on line ",
+                          names.size() + 1,
+                          ", received ",
+                          printable(line));
+      line.remove_prefix(colon + 1);
+    }
+    names.emplace_back(line);
+  }
+  return names;
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/mapped_file.h"
+#include "data/record_index.h"
+
+namespace dimred::data {
+
+struct RecordOptions {
+  std::vector<std::filesystem::path> files;  // in the order of the samples, >= 1
+  std::vector<std::string> class_names;  // those of the training set, for a test set; empty: found
+  std::int64_t classes = 0;  // >= 0; 0: as many as labels.txt names, else the largest label + 1
+  std::int64_t labels_offset = 0;  // label = stored label - labels_offset: 1 leaves a background
+                                   // class 0 out (FastNN's and TF-Slim's name)
+  bool skip_bad = false;           // bad records are left out and counted, instead of an error
+  std::filesystem::path cache;     // folder for the index; empty: see cache_folder
+};
+
+/// What data sets of record files have in common: mapped files, their index, labels and names.
+/// A problem found by the pass is std::runtime_error("[format] file, offset N: rule, received ...;
+/// and K more") unless they are skipped; so is a data set without any good sample. Class names come
+/// from labels.txt beside the first file ("name" or "7:name" lines, in the order of the stored
+/// labels), else they are numbers.
+class RecordDataset : public Dataset {
+ public:
+  /// `files` hold what options.files name (decompressed, of .gz files), in that order.
+  RecordDataset(const RecordFormat& format, RecordOptions options, std::vector<MappedFile> files);
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::optional<ImageShape> shape() const override { return std::nullopt; }
+  std::vector<std::int64_t> shard_sizes() const override;
+  std::string origin(std::int64_t index) const override;
+  std::vector<std::string> notes() const override { return notes_; }  // the first skipped records
+  std::string description() const override;
+
+ protected:
+  const RecordEntry& entry(std::int64_t index) const;  // throws std::invalid_argument
+  /// The file that holds it, whole.
+  std::span<const std::uint8_t> file_of(const RecordEntry& entry) const {
+    return files_[entry.shard].bytes();
+  }
+  std::int64_t label_of(const RecordEntry& entry) const {
+    return entry.label - options_.labels_offset;
+  }
+
+ private:
+  void refuse_problems(const RecordIndex& index) const;
+  void keep_labels_in_range();
+  void note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text);
+
+  std::string place_of(std::uint32_t shard, std::uint64_t offset) const;
+
+  std::string_view format_;
+  RecordOptions options_;
+  std::vector<MappedFile> files_;
+  std::vector<RecordEntry> entries_;
+  std::vector<std::string> class_names_;
+  std::int64_t skipped_ = 0;
+  std::string remark_, digest_;
+  std::vector<std::string> notes_;
+};
+
+/// The files of options.files, mapped. Throws as MappedFile, std::invalid_argument for none.
+std::vector<MappedFile> map_files(std::string_view format,
+                                  const std::vector<std::filesystem::path>& paths);
+
+/// The names in labels.txt, in order. Throws std::runtime_error when a number is not its line's.
+std::vector<std::string> read_class_names(const std::filesystem::path& file);
+
+}  // namespace dimred::data

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/mapped_file.h"
+
+// Where the samples of record files (TFRecord shards, Base64 part files) lie: found in one pass
+// over the files, which checks every record, and kept in a cache.
+namespace dimred::data {
+
+/// One sample's record. `offset` and `size` are of the bytes that its format reads: the whole
+/// record of a TFRecord file, the Base64 text of a line.
+struct RecordEntry {
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;
+  std::uint32_t shard = 0;
+  std::int64_t label = 0;  // as stored
+};
+
+/// What is wrong in a file, and where.
+struct RecordProblem {
+  std::uint32_t shard = 0;
+  std::uint64_t offset = 0;
+  std::string text;
+};
+
+/// What one pass over one file found.
+struct ShardScan {
+  std::vector<RecordEntry> entries;  // shard not set
+  std::vector<RecordProblem> problems;
+  std::int64_t problem_count = 0;  // problems holds the first 100
+  std::string remark;              // "label first": what the pass found out about the file
+
+  void add_problem(std::uint64_t offset, std::string text);
+};
+
+struct RecordShard {
+  FileIdentity identity;
+  std::string digest;  // XXH3-128 of the content
+  std::int64_t samples = 0;
+  std::string remark;
+};
+
+struct RecordIndex {
+  std::vector<RecordShard> shards;      // in the order of the files
+  std::vector<RecordEntry> entries;     // shard after shard, by offset
+  std::vector<RecordProblem> problems;  // the first 100 of each shard
+  std::int64_t problem_count = 0;
+};
+
+/// How to find the records of one format. `scan` is called from several threads.
+struct RecordFormat {
+  std::string_view name;  // "tfrecord"
+  ShardScan (*scan)(std::span<const std::uint8_t> file);
+};
+
+/// The index of `files`: that in `cache` if it is whole and the files are still the same (size,
+/// time of change, sampled content), else by one pass over all files, up to four at a time, written
+/// to `cache` under a name made of the format and the paths. One process of a host builds it, the
+/// others wait for it (a lock file). Without a cache folder (empty) nothing is kept. Never throws
+/// for what the files hold: that is in `problems`. Cost: one read of all bytes; memory 24 bytes a
+/// sample.
+RecordIndex load_or_build_index(const RecordFormat& format,
+                                const std::vector<MappedFile>& files,
+                                const std::filesystem::path& cache);
+
+/// The pass alone.
+RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files);
+
+// The cache file's content: "DIMREDIX", version, XXH3-128 of the rest, the rest.
+std::string to_bytes(const RecordIndex& index);
+/// Throws std::runtime_error("[index] ...") unless the bytes are whole.
+RecordIndex index_from_bytes(std::span<const std::uint8_t> bytes);
+
+}  // namespace dimred::data

@@ -1,0 +1,128 @@
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+
+#include "data/mapped_file.h"
+#include "data/record_readers.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+#include "support/option_values.h"
+
+// Which files a path stands for.
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "shards";
+
+bool is_pattern(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
+
+void sort_naturally(std::vector<fs::path>& files) {
+  std::ranges::sort(files, [](const auto& a, const auto& b) { return natural_less(a, b); });
+}
+
+std::vector<fs::path> matches(const fs::path& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<fs::path> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require_environment(result == 0 || result == GLOB_NOMATCH,
+                      place,
+                      "cannot look through the folders of ",
+                      pattern.string());
+  std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
+  sort_naturally(files);
+  return files;
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(
+      text, text.begin(), [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
+  return text;
+}
+
+/// Names that begin with a dot, our caches, what is being written, and texts are no shards.
+bool may_be_shard(const fs::directory_entry& item) {
+  const auto name = item.path().filename().string();
+  if (name.starts_with('.') || !item.is_regular_file()) return false;
+  const auto ends = {".tmp", ".txt", ".json", ".md"};
+  return std::ranges::none_of(ends, [&](const char* end) { return name.ends_with(end); });
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& item : fs::directory_iterator(folder))
+    if (may_be_shard(item)) files.push_back(item.path());
+  sort_naturally(files);
+  return files;
+}
+
+std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
+  const auto names =
+      train ? std::vector<std::string>{"train"} : std::vector<std::string>{"test", "val", "eval"};
+  const auto is_named = [&](const fs::path& path) {
+    const auto name = lower(path.filename().string());
+    return std::ranges::any_of(
+        names, [&](const auto& part) { return name.find(part) != std::string::npos; });
+  };
+  auto files = files_in(folder);
+  std::erase_if(files, [&](const auto& file) { return !is_named(file); });
+  if (!files.empty()) return files;
+  for (const auto* name : {"train", "test", "val", "validation"}) {
+    if ((std::string_view(name) == "train") == train && fs::is_directory(folder / name))
+      return files_in(folder / name);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<fs::path> read_file_list(const fs::path& list) {
+  const MappedFile mapped(list);
+  std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
+                        mapped.bytes().size());
+  std::vector<fs::path> files;
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    while (!line.empty() && std::string_view(" \t\r").find(line.back()) != std::string_view::npos)
+      line.remove_suffix(1);
+    if (line.empty()) continue;
+    require_environment(line.find('\0') == std::string_view::npos,
+                        place,
+                        list.string(),
+                        ": needs a list of file names, received ",
+                        printable(line));
+    files.push_back(list.parent_path() / line);
+    require_environment(fs::is_regular_file(files.back()),
+                        place,
+                        list.string(),
+                        " names ",
+                        printable(line),
+                        ", which is no file");
+  }
+  require_environment(!files.empty(), place, list.string(), ": needs at least one file name");
+  return files;
+}
+
+std::vector<fs::path> find_shards(const fs::path& where, bool train) {
+  std::vector<fs::path> files;
+  if (fs::is_directory(where)) {
+    files = files_of_split(where, train);
+  } else if (fs::is_regular_file(where)) {
+    files = where.extension() == ".txt" ? read_file_list(where) : std::vector{where};
+  } else if (is_pattern(where.string())) {
+    files = matches(where);
+  }
+  require(!files.empty(),
+          place,
+          "needs a file, a list of files (.txt), a pattern, or a folder of files with ",
+          train ? "train" : "test, val or eval",
+          " in their names, received ",
+          printable(where.string()));
+  return files;
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,209 @@
+#include "data/tf_example.h"
+
+#include <stdexcept>
+
+#include "support/errors.h"
+
+namespace dimred::data {
+namespace {
+
+constexpr auto place = "tf.Example";
+
+enum class Wire : std::uint32_t { varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5 };
+
+struct Field {
+  std::uint64_t number = 0;
+  Wire wire = Wire::varint;
+  std::uint64_t value = 0;                // of a varint
+  std::span<const std::uint8_t> content;  // of a delimited one
+};
+
+/// The fields of one message, one after another. `origin` is the whole message's first byte, so
+/// that errors can say where they are.
+class Fields {
+ public:
+  Fields(std::span<const std::uint8_t> message, const std::uint8_t* origin)
+      : rest_(message), origin_(origin) {}
+
+  bool next(Field& field) {
+    if (rest_.empty()) return false;
+    const auto tag = varint();
+    field.number = tag >> 3;
+    field.wire = static_cast<Wire>(tag & 7);
+    if (field.number < 1 || field.number >= (1U << 29))
+      fail("needs field numbers in [1, 2^29), received ", field.number);
+    switch (field.wire) {
+      case Wire::varint:
+        field.value = varint();
+        break;
+      case Wire::fixed64:
+        take(8);
+        break;
+      case Wire::delimited:
+        field.content = take(varint());
+        break;
+      case Wire::fixed32:
+        take(4);
+        break;
+      default:
+        fail("needs wire type 0, 1, 2 or 5, received ", tag & 7);
+    }
+    return true;
+  }
+
+  /// One number of a packed list.
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+      if (rest_.empty()) fail("needs a whole message, which ends in a number");
+      const std::uint64_t byte = rest_.front();
+      rest_ = rest_.subspan(1);
+      value |= (byte & 0x7F) << shift;
+      if (byte < 0x80) return value;
+    }
+    fail("needs numbers of at most 10 bytes, received more");
+  }
+
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::span<const std::uint8_t> take(std::uint64_t size) {
+    if (size > rest_.size())
+      fail("needs a whole message, received ", rest_.size(), " of ", size, " bytes");
+    const auto part = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return part;
+  }
+
+  // No text is made unless it is needed: a message has dozens of numbers.
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... rule) const {
+    throw std::runtime_error(
+        concat('[', place, "] ", rule..., " at byte ", rest_.data() - origin_));
+  }
+
+  std::span<const std::uint8_t> rest_;
+  const std::uint8_t* origin_;
+};
+
+void add_integer(Feature& feature, std::uint64_t value) {
+  if (feature.count++ == 0) feature.integer = static_cast<std::int64_t>(value);
+}
+
+void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) {
+  Fields fields(list.content, origin);
+  for (Field value; fields.next(value);) {
+    if (value.number != 1) continue;
+    if (feature.kind == Feature::Kind::bytes && value.wire == Wire::delimited) {
+      if (feature.count++ == 0) feature.bytes = value.content;
+    } else if (feature.kind == Feature::Kind::integers && value.wire == Wire::varint) {
+      add_integer(feature, value.value);
+    } else if (feature.kind == Feature::Kind::integers && value.wire == Wire::delimited) {
+      for (Fields packed(value.content, origin); !packed.empty();)
+        add_integer(feature, packed.varint());
+    } else if (feature.kind == Feature::Kind::floats) {
+      feature.count += value.wire == Wire::delimited ? std::ssize(value.content) / 4 : 1;
+    }
+  }
+}
+
+/// Of a oneof the last set counts; lists of one kind that come in parts are one list.
+Feature read_feature(std::span<const std::uint8_t> content, const std::uint8_t* origin) {
+  Feature feature;
+  Fields fields(content, origin);
+  for (Field list; fields.next(list);) {
+    if (list.number > 3 || list.wire != Wire::delimited) continue;
+    const auto kind = static_cast<Feature::Kind>(list.number);
+    if (kind != feature.kind) feature = {.kind = kind};
+    read_list(list, origin, feature);
+  }
+  return feature;
+}
+
+void append_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+std::string field_1_to_7(int number, std::string_view content) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  append_varint(out, content.size());
+  return out += content;
+}
+
+std::string map_entry(std::string_view name, std::string_view feature) {
+  return field_1_to_7(1, field_1_to_7(1, name) + field_1_to_7(2, feature));
+}
+
+std::string bytes_entry(std::string_view name, std::string_view value) {
+  return map_entry(name, field_1_to_7(1, field_1_to_7(1, value)));
+}
+
+std::string integer_entry(std::string_view name, std::int64_t value) {
+  std::string packed;
+  append_varint(packed, static_cast<std::uint64_t>(value));
+  return map_entry(name, field_1_to_7(3, field_1_to_7(1, packed)));
+}
+
+}  // namespace
+
+void visit_features(std::span<const std::uint8_t> message,
+                    const std::function<void(std::string_view, const Feature&)>& visit) {
+  const auto* origin = message.data();
+  Fields example(message, origin);
+  for (Field features; example.next(features);) {
+    if (features.number != 1 || features.wire != Wire::delimited) continue;
+    Fields entries(features.content, origin);
+    for (Field entry; entries.next(entry);) {
+      if (entry.number != 1 || entry.wire != Wire::delimited) continue;
+      std::string_view name;
+      Feature feature;
+      Fields parts(entry.content, origin);
+      for (Field part; parts.next(part);) {
+        if (part.wire != Wire::delimited) continue;
+        if (part.number == 1)
+          name = {reinterpret_cast<const char*>(part.content.data()), part.content.size()};
+        if (part.number == 2) feature = read_feature(part.content, origin);
+      }
+      visit(name, feature);
+    }
+  }
+}
+
+ImageExample parse_image_example(std::span<const std::uint8_t> message) {
+  ImageExample example;
+  Feature encoded, label;
+  const auto text = [](const Feature& feature) {
+    return std::string_view(reinterpret_cast<const char*>(feature.bytes.data()),
+                            feature.bytes.size());
+  };
+  visit_features(message, [&](std::string_view name, const Feature& feature) {
+    if (name == "image/encoded") encoded = feature;
+    if (name == "image/class/label") label = feature;
+    if (name == "image/format") example.format = text(feature);
+    if (name == "image/class/text" && feature.count > 0) example.class_name = text(feature);
+  });
+  require_environment(encoded.kind == Feature::Kind::bytes && encoded.count == 1,
+                      place,
+                      "needs the feature image/encoded with one byte string, received ",
+                      encoded.kind == Feature::Kind::bytes ? encoded.count : 0);
+  require_environment(label.kind == Feature::Kind::integers && label.count == 1,
+                      place,
+                      "needs the feature image/class/label with one integer, received ",
+                      label.kind == Feature::Kind::integers ? label.count : 0);
+  example.encoded = encoded.bytes;
+  example.label = label.integer;
+  return example;
+}
+
+std::string to_message(const ImageExample& example) {
+  const std::string_view encoded(reinterpret_cast<const char*>(example.encoded.data()),
+                                 example.encoded.size());
+  std::string features = integer_entry("image/class/label", example.label);
+  if (example.class_name) features += bytes_entry("image/class/text", *example.class_name);
+  features += bytes_entry("image/encoded", encoded);
+  features += bytes_entry("image/format", example.format);
+  return field_1_to_7(1, features);
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,143 @@
+#include <limits>
+
+#include "data/decode.h"
+#include "data/inflated_file.h"
+#include "data/marks.h"
+#include "data/record_readers.h"
+#include "data/tf_example.h"
+#include "data/tfrecord.h"
+#include "support/errors.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// No JPEG or PNG is shorter; so an index never needs more memory than the files have bytes.
+constexpr std::size_t smallest_image = 64;
+
+std::span<const std::uint8_t> as_numbers(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+/// The text of an error of ours without its "[place] ".
+std::string rule_of(const std::exception& error) {
+  const std::string text = error.what();
+  const auto end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+std::int64_t label_in(std::span<const std::uint8_t> message) {
+  const auto example = parse_image_example(message);
+  require_environment(example.encoded.size() >= smallest_image && sniff(example.encoded),
+                      "tfrecord",
+                      "needs a JPEG or PNG as image/encoded, received ",
+                      example.encoded.size(),
+                      " bytes of something else");
+  return example.label;
+}
+
+/// What stands at the beginning of `rest`, which is not empty: adds it to `scan` and returns its
+/// size; 0: nothing behind it can be found.
+std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, ShardScan& scan) {
+  try {
+    const auto length = tfrecord_length(rest);
+    if (!length || *length + tfrecord_overhead > rest.size()) {
+      scan.add_problem(offset,
+                       concat("needs a whole record",
+                              length ? concat(" of ", *length, " bytes") : std::string(),
+                              ", received a file that ends ",
+                              rest.size(),
+                              " bytes after its beginning"));
+      return 0;
+    }
+    const auto size = *length + tfrecord_overhead;
+    try {
+      require_environment(size <= std::numeric_limits<std::uint32_t>::max(),
+                          "tfrecord",
+                          "needs records of less than 4 GiB, received ",
+                          size,
+                          " bytes");
+      const auto record = first_tfrecord(rest);
+      const auto label = label_in(as_numbers(record->payload));
+      scan.entries.push_back(
+          {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = label});
+    } catch (const std::runtime_error& error) {
+      scan.add_problem(offset, rule_of(error));
+    }
+    return size;
+  } catch (const std::runtime_error& error) {
+    scan.add_problem(offset, concat(rule_of(error), "; no record behind it can be found"));
+    return 0;
+  }
+}
+
+ShardScan scan_tfrecord(std::span<const std::uint8_t> file) {
+  ShardScan scan;
+  if (file.empty()) scan.add_problem(0, "needs at least one record, received an empty file");
+  const auto bytes = std::as_bytes(file);
+  for (std::size_t offset = 0; offset < bytes.size();) {
+    const auto size = scan_record(bytes.subspan(offset), offset, scan);
+    if (size == 0) break;
+    offset += size;
+  }
+  return scan;
+}
+
+class TfRecordDataset : public RecordDataset {
+ public:
+  TfRecordDataset(const RecordOptions& options, std::vector<MappedFile> files)
+      : RecordDataset(tfrecord_format, options, std::move(files)),
+        verified_(static_cast<std::size_t>(size())) {}
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    const auto& found = entry(index);
+    const auto record = std::as_bytes(file_of(found)).subspan(found.offset, found.size);
+    try {
+      return sample_in(record, static_cast<std::size_t>(index), label_of(found));
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(concat("[tfrecord] ", origin(index), ": ", rule_of(error)));
+    }
+  }
+
+ private:
+  Sample sample_in(std::span<const std::byte> record, std::size_t index, std::int64_t label) const {
+    auto payload = record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
+    if (!verified_.has(index)) {
+      const auto whole = first_tfrecord(record);
+      require_environment(whole && whole->size == record.size(),
+                          "tfrecord",
+                          "the file has changed since it was opened");
+      verified_.set(index);
+    }
+    const auto image = parse_image_example(as_numbers(payload)).encoded;
+    const auto encoding = sniff(image);
+    require_environment(encoding.has_value(), "tfrecord", "needs a JPEG or PNG");
+    return {.encoding = *encoding, .bytes = image, .label = label};
+  }
+
+  Marks verified_;
+};
+
+}  // namespace
+
+const RecordFormat tfrecord_format = {.name = "tfrecord", .scan = scan_tfrecord};
+
+std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
+  auto paths = options.files;
+  for (auto& path : paths) path = inflated(path, options.cache);
+  return std::make_unique<TfRecordDataset>(options, map_files("tfrecord", paths));
+}
+
+bool is_tfrecord(const fs::path& file) {
+  std::vector<std::uint8_t> begin;
+  try {
+    begin = first_bytes(file, 12);
+    const auto bytes = std::as_bytes(std::span(begin));
+    return tfrecord_length(bytes).has_value();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace dimred::data

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/output_folder.h"
+
+namespace dimred::data {
+
+enum class RecordForm { tfrecord, base64 };
+
+/// Called now and then with the samples done since the last call; from several threads, one at a
+/// time.
+using Progress = std::function<void(std::int64_t samples)>;
+
+/// Which samples go where: file f gets the places [f count / files, (f + 1) count / files).
+struct RecordPlan {
+  RecordForm form = RecordForm::tfrecord;
+  std::vector<std::string> names;                    // of the files
+  std::int64_t count = 0;                            // places, >= names.size()
+  std::function<std::int64_t(std::int64_t)> sample;  // index of the sample at a place; pure
+  std::int64_t threads = 1;
+};
+
+/// Writes the files that `folder` does not have yet, several at a time. TFRecord: tf.Example with
+/// image/class/label, image/class/text, image/encoded and image/format; Base64: `base64<TAB>label`.
+/// JPEG and PNG stay as they are, planes become PNG. Memory: one sample a thread and 1 MB.
+/// Throws what reading a sample or writing a file throws.
+void write_records(const Dataset& dataset,
+                   const RecordPlan& plan,
+                   const OutputFolder& folder,
+                   const Progress& progress);
+
+/// NAME-00000-of-00010, ..., as TensorFlow names shards.
+std::vector<std::string> shard_names(const std::string& name, std::int64_t count);
+
+/// labels.txt (7:name lines) and, of Base64, file_list.txt; the latter last: with it the data set
+/// is complete.
+void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFolder& folder);
+
+/// The plan of convert: all samples in their order, or in that of one permutation chosen by `seed`.
+RecordPlan conversion_plan(RecordForm form,
+                           std::vector<std::string> names,
+                           std::int64_t size,
+                           std::optional<std::uint64_t> seed);
+
+/// The plan of shuffle-split: `ranks` files base64_rank_R of ceil(size / ranks) samples, in the
+/// order of a permutation chosen by `seed`; the places that are left over repeat random samples,
+/// none of them more than once more than another. Needs size >= 1 and ranks >= 1
+/// (std::invalid_argument).
+RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64_t seed);
+
+}  // namespace dimred::data

@@ -1,0 +1,32 @@
+"""torchvision's own networks, for any number of channels."""
+
+import torch
+from torch import nn
+from torchvision import models
+
+NAMES = ("alexnet", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet18", "resnet34", "resnet50",
+         "resnet101", "resnet152", "mobilenet_v2", "inception_v3")  # fmt: skip
+
+
+class MainLogits(models.Inception3):
+    """Inception v3 whose forward pass gives the main logits in train mode, too, and keeps the auxiliary ones."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, classes]."""
+        logits, self.auxiliary_logits = self._forward(images)
+        return logits
+
+
+def build(name: str, channels: int, classes: int) -> nn.Module:
+    """The network, drawn anew; its first convolution takes `channels` channels."""
+    if name == "inception_v3":
+        network: nn.Module = MainLogits(num_classes=classes, init_weights=True)
+    else:
+        network = models.get_model(name, weights=None, num_classes=classes)
+    if channels != 3:
+        first, place = next((m, n) for n, m in network.named_modules() if isinstance(m, nn.Conv2d))
+        other = nn.Conv2d(channels, first.out_channels, first.kernel_size, first.stride, first.padding,
+                          bias=first.bias is not None)  # fmt: skip
+        parent, _, leaf = place.rpartition(".")
+        setattr(network.get_submodule(parent), leaf, other)
+    return network

@@ -1,0 +1,42 @@
+#include "models/inception_blocks.h"
+
+#include <torch/nn/init.h>
+
+namespace dimred::models {
+
+namespace nn = torch::nn;
+
+ConvBlockImpl::ConvBlockImpl(std::int64_t in, std::int64_t out, const Window& window)
+    : conv_(register_module(
+          "conv",
+          nn::Conv2d(nn::Conv2dOptions(in, out, {window.height, window.width})
+                         .stride(window.stride)
+                         .padding({window.vertical_padding, window.horizontal_padding})
+                         .bias(false)))),
+      bn_(register_module("bn", BatchNorm2d(nn::BatchNorm2dOptions(out).eps(1e-3)))) {}
+
+torch::Tensor run(const Chain& chain, torch::Tensor x) {
+  for (auto block : chain) x = block(x);
+  return x;
+}
+
+ConvBlock Branches::block(const std::string& name,
+                          std::int64_t in,
+                          std::int64_t out,
+                          const Window& window) {
+  return register_module(name, ConvBlock(in, out, window));
+}
+
+torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding) {
+  return torch::avg_pool2d(x, 3, /*stride=*/1, /*padding=*/1, /*ceil_mode=*/false, count_padding);
+}
+
+torch::Tensor max_3x3(const torch::Tensor& x) { return torch::max_pool2d(x, 3, /*stride=*/2); }
+
+void normal_initialise(nn::Module& module, double deviation) {
+  for (auto& parameter : module.parameters()) {
+    if (parameter.dim() >= 2) nn::init::normal_(parameter, 0, deviation);
+  }
+}
+
+}  // namespace dimred::models

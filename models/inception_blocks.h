@@ -1,0 +1,57 @@
+#pragma once
+
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+
+#include <vector>
+
+#include "models/batch_norm.h"
+
+namespace dimred::models {
+
+/// A filter's size, stride and zero padding, by height and width.
+struct Window {
+  std::int64_t height = 1, width = 1, stride = 1, vertical_padding = 0, horizontal_padding = 0;
+};
+inline constexpr Window one_by_one{};
+/// size x size, as large an output as input.
+constexpr Window same(std::int64_t height, std::int64_t width) {
+  return {height, width, 1, height / 2, width / 2};
+}
+constexpr Window same(std::int64_t size) { return same(size, size); }
+/// size x size without padding.
+constexpr Window valid(std::int64_t size, std::int64_t stride = 1) { return {size, size, stride}; }
+
+/// Convolution without bias (`conv`), BatchNorm with epsilon .001 (`bn`), ReLU.
+class ConvBlockImpl : public torch::nn::Module {
+ public:
+  ConvBlockImpl(std::int64_t in, std::int64_t out, const Window& window);
+  torch::Tensor forward(const torch::Tensor& x) { return torch::relu(bn_(conv_(x))); }
+
+ private:
+  torch::nn::Conv2d conv_;
+  BatchNorm2d bn_;
+};
+TORCH_MODULE(ConvBlock);
+
+/// Convolutions one behind the other.
+using Chain = std::vector<ConvBlock>;
+torch::Tensor run(const Chain& chain, torch::Tensor x);
+
+/// A module of parallel branches: `block` makes and registers one of their convolutions.
+class Branches : public torch::nn::Module {
+ protected:
+  ConvBlock block(const std::string& name, std::int64_t in, std::int64_t out, const Window& window);
+};
+
+/// 3x3 means over the pixels that exist, or over nine with zeros outside.
+torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding);
+
+/// 3x3 maxima with stride 2, without padding.
+torch::Tensor max_3x3(const torch::Tensor& x);
+
+/// Every convolution and Linear below the module: weights from N(0, deviation^2), which torchvision
+/// cuts at +-2, twenty deviations away.
+void normal_initialise(torch::nn::Module& module, double deviation);
+
+}  // namespace dimred::models

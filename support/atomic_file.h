@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace dimred {
+
+/// A file that appears under its final name only when it is complete: written to `<name>.tmp` in
+/// the same folder, then fsync, rename, fsync of the folder. Destroyed without commit(), it leaves
+/// nothing behind; what a killed process left is overwritten by the next writer of the same name.
+/// The temporary file is locked (flock), so two writers of one name at once are refused, not mixed.
+/// Several processes may write one file: one creates it, the others Join it.
+/// Every failed call throws std::runtime_error with call, path and errno.
+class AtomicFile {
+ public:
+  /// Asks for a part in a file that another process creates, keeps and commits.
+  struct Join {};
+
+  explicit AtomicFile(std::filesystem::path final_path);
+  /// Opens the temporary file that its creator has now: without lock or truncation, and destroyed
+  /// without a trace. The file system needs to keep writes of two hosts to one page apart, as local
+  /// ones, Lustre and GPFS do (NFS does not; one host's processes may share any).
+  AtomicFile(std::filesystem::path final_path, Join);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Writes behind what append() wrote before (write_at does not move that position).
+  void append(std::span<const std::byte> bytes);
+  /// Positioned write, safe from several threads at once; retries short writes and EINTR.
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes);
+  /// Reserves the length first, so that a full disk is noticed before work is done.
+  void reserve(std::int64_t bytes);
+  int descriptor() const { return descriptor_; }
+  const std::filesystem::path& temporary_path() const { return temporary_path_; }
+
+  /// Makes durable what this process has written; whoever joined does so before the creator's
+  /// commit(). Returns seconds spent in fsync.
+  double sync();
+  /// The creator makes the file durable under its final name. Returns seconds spent in fsync.
+  double commit();
+
+ private:
+  std::filesystem::path final_path_;
+  std::filesystem::path temporary_path_;
+  int descriptor_ = -1;
+  bool joined_ = false;
+  std::int64_t position_ = 0;  // of append()
+};
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// fsync of a folder, so that a rename inside it survives a power loss.
+void sync_folder(const std::filesystem::path& folder);
+
+/// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.
+void sync_file(const std::filesystem::path& path);
+
+/// Creates the folder and its missing parents, durably. No-op when it exists.
+void create_folders(const std::filesystem::path& folder);
+
+/// Deletes `<prefix>*.tmp` files that no living writer has locked.
+void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix);
+
+/// pread of exactly out.size() bytes; retries short reads and EINTR. Throws std::runtime_error with
+/// the path when the file ends early. Safe from several threads.
+void read_exactly(int descriptor,
+                  std::int64_t offset,
+                  std::span<std::byte> out,
+                  const std::filesystem::path& path);
+
+/// Read-only descriptor that closes itself. Throws std::invalid_argument when the file is missing
+/// or not a regular file, std::runtime_error when it cannot be opened.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  void read(std::int64_t offset, std::span<std::byte> out) const;
+  std::int64_t size() const { return size_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace dimred

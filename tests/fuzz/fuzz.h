@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// What the fuzz targets share. A target may end by an exception of ours; anything else it throws,
+// crashes with, or allocates beyond the limits is a fault.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace dimred::fuzz {
+
+/// Small sound inputs of the target's format, which mutations begin with.
+std::vector<std::string> seeds();
+
+/// Writes them as files.
+void write_seeds(const std::string& folder);
+
+// Sound files for seeds.
+std::string small_jpeg(bool grey = false);
+std::string small_png();
+
+/// The input as a file that lives in memory; the same path every time.
+std::string file_with(std::span<const std::uint8_t> bytes);
+
+/// A folder in memory for parsers that want files with names; gone with it.
+struct Folder {
+  std::string path;
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  void write(const std::string& name, const std::string& content) const;
+};
+
+/// Runs `parse`; bears the exceptions that damaged input may throw.
+template <class Parse>
+void bear_errors(const Parse& parse) {
+  try {
+    parse();
+  } catch (const std::runtime_error&) {
+  } catch (const std::invalid_argument&) {
+  }
+}
+
+}  // namespace dimred::fuzz

@@ -1,0 +1,109 @@
+"""Training on image folders as a person starts it: any number of threads and ranks, bad files, mock data."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+CLASSES = ("bird", "cat", "dog")
+SMALL = ("--model=resnet20", "--batch_size=8", "--threads=1", "--quiet")
+
+
+def put_images(folder: Path, each: int, sizes: bool) -> None:
+    """Images whose colour is their class's, of one size or of many."""
+    random = np.random.default_rng(each)
+    for label, name in enumerate(CLASSES):
+        (folder / name).mkdir(parents=True)
+        for i in range(each):
+            shape = (*(random.integers(40, 90, 2) if sizes else (16, 16)), 3)
+            pixels = random.integers(0, 120, shape)
+            pixels[..., label] += 100
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{i}.jpg")
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    put_images(tmp_path / "photos" / "train", 12, sizes=True)
+    put_images(tmp_path / "photos" / "val", 4, sizes=True)
+    return tmp_path / "photos"
+
+
+def losses(run: Path) -> list[tuple[str, str]]:
+    with (run / "curve.csv").open() as file:
+        return [(row["train_loss"], row["test_loss"]) for row in csv.DictReader(file)]
+
+
+def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, execute: Callable) -> None:
+    recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32", "--colour_jitter=.3,.3,.3"]
+    for threads in (1, 5):
+        execute("dimred", "stage1", *recipe, f"--num_preprocessing_threads={threads}", "--output", tmp_path / str(threads))
+    assert losses(tmp_path / "1") == losses(tmp_path / "5")
+    manifest = json.loads((tmp_path / "5" / "manifest.json").read_text())
+    assert manifest["class_names"] == list(CLASSES)
+    assert manifest["sample_order"] == "global"
+    assert manifest["mean"] == [0.485, 0.456, 0.406]
+    assert manifest["data_pipeline"]["samples"] == 36
+    assert manifest["data_pipeline"]["decode_us_per_sample"] > 0
+    for epochs in (1, 2):  # taken up again after the first
+        execute("dimred", "stage1", *recipe, f"--epochs={epochs}", "--total_epochs=2", "--output", tmp_path / "resumed")
+    execute("dimred", "stage1", *recipe, "--epochs=2", "--total_epochs=2", "--output", tmp_path / "whole")
+    assert losses(tmp_path / "resumed") == losses(tmp_path / "whole")
+
+
+def test_images_of_one_size_are_kept_and_normalised_by_their_own_statistics(tmp_path: Path, execute: Callable) -> None:
+    put_images(tmp_path / "train", 6, sizes=False)
+    put_images(tmp_path / "test", 3, sizes=False)
+    execute("dimred", "stage1", *SMALL, "--data", tmp_path, "--pad=2", "--flip", "--output", tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert "pixels xxh3" in manifest["train_data"]
+    pixels = np.stack([np.asarray(Image.open(file)) for file in sorted((tmp_path / "train").glob("*/*.jpg"))]) / 255.0
+    np.testing.assert_allclose(manifest["mean"], pixels.mean((0, 1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(manifest["deviation"], pixels.std((0, 1, 2)), rtol=1e-9)
+
+
+def test_a_bad_sample_ends_the_run_or_is_counted(tmp_path: Path, photos: Path, execute: Callable, binaries: Path) -> None:
+    (photos / "train" / "cat" / "3.jpg").write_bytes(b"\xff\xd8\xff rubbish")
+    (photos / "val" / "dog" / "1.jpg").write_bytes(b"")
+    recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32"]
+    command = [binaries / "dimred", "stage1", *recipe, "--output", tmp_path / "fails"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "train/cat/3.jpg: [jpeg]" in done.stderr
+    command = [binaries / "dimred", "stage1", *recipe, "--on_bad_sample=skip", "--output", tmp_path / "skips"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning: 1 bad samples were skipped" in done.stderr
+    assert json.loads((tmp_path / "skips" / "manifest.json").read_text())["data_pipeline"]["bad_samples"] == 1
+
+
+def test_mock_data_needs_no_files(tmp_path: Path, execute: Callable) -> None:
+    options = ["--dataset=mock", "--mock_shape=3,16,16", "--num_classes=7", "--train_samples=32", "--test_samples=16"]
+    execute("dimred", "stage1", *SMALL, *options, "--output", tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert len(manifest["class_names"]) == 7
+
+
+def test_refusals_name_the_rule_and_the_path(tmp_path: Path, photos: Path, fails: Callable) -> None:
+    stage1 = ("stage1", *SMALL, "--output", tmp_path / "run")
+    assert "images of differing" in fails(2, *stage1, "--data", photos)
+    assert "num_classes needs what the training set has (3" in fails(2, *stage1, "--data", photos, "--num_classes=5")
+    (photos / "train" / "CAT").mkdir()
+    assert "differ by more than case, received CAT and cat" in fails(2, *stage1, "--data", photos)
+
+
+def test_preview_is_a_picture_of_training(tmp_path: Path, photos: Path, execute: Callable) -> None:
+    options = ["--preprocessing_name=imagenet", "--image_size=32", "--rows=3", "--columns=4"]
+    execute("dimred", "data", "preview", photos, *options, "--output", tmp_path / "sheet.png")
+    sheet = np.asarray(Image.open(tmp_path / "sheet.png")).astype(int)
+    assert sheet.shape == (3 * 36 + 4, 4 * 36 + 4, 3)
+    for label in range(3):  # a row for each class, in its colour
+        row = sheet[4 + 36 * label : 36 + 36 * label, 4:36].reshape(-1, 3).mean(0)
+        assert row.argmax() == label

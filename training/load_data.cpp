@@ -1,0 +1,157 @@
+#include "training/load_data.h"
+
+#include "data/arrangements.h"
+#include "data/label_noise.h"
+#include "data/open.h"
+#include "data/resident.h"
+#include "data/statistics.h"
+#include "support/errors.h"
+
+namespace dimred::training {
+namespace {
+
+/// Evenly spread over the whole: a data set may lie in the order of its classes.
+std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
+                                                  std::int64_t count) {
+  if (count == 0) return whole;
+  require(count <= whole->size(),
+          "training::data",
+          "needs at most ",
+          whole->size(),
+          " samples, received ",
+          count);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
+  return data::subset(std::move(whole), std::move(indices));
+}
+
+data::DatasetOptions dataset_options(const DataOptions& options) {
+  return {.kind = options.dataset,
+          .path = options.data,
+          .test_path = options.test_data,
+          .num_classes = options.num_classes,
+          .labels_offset = options.labels_offset,
+          .skip_bad = options.skip_bad_samples,
+          .cache = options.data_cache,
+          .mock_shape = options.mock_shape};
+}
+
+std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> whole,
+                                          const DataOptions& options,
+                                          std::int64_t threads,
+                                          const data::CropOptions& crop,
+                                          std::int64_t channels) {
+  if (!options.datasets_use_caching) return whole;
+  // Of larger images a file may be decoded at a reduction, so keeping pixels would change them.
+  const auto longest = crop.cut == data::Cut::none ? 0 : 2 * crop.size - 1;
+  const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
+  return data::resident(std::move(whole),
+                        memory,
+                        threads,
+                        static_cast<int>(channels),
+                        options.skip_bad_samples,
+                        longest);
+}
+
+data::Preprocessing preprocessing_of(const Setup& setup, const DataOptions& options) {
+  auto result = data::recipe(options.preprocessing_name, options.image_size);
+  if (options.pad > 0) result.pad = options.pad;
+  result.flip = result.flip || options.flip;
+  data::apply(options.colour_jitter, result.jitter);
+  result.seed = setup.seed;
+  return result;
+}
+
+/// Mean and deviation of the training set, where the recipe has none.
+void normalise_by_data(Setup& setup, std::int64_t channels) {
+  auto& preprocessing = setup.preprocessing;
+  if (!preprocessing.mean.empty()) return;
+  const bool whole = setup.train->shape() && preprocessing.crop.cut == data::Cut::none;
+  const auto statistics = whole ? data::channel_statistics(*setup.train)
+                                : data::prepared_statistics(*setup.train, preprocessing, channels);
+  preprocessing.mean = statistics.mean;
+  preprocessing.deviation = statistics.deviation;
+}
+
+data::LoaderOptions loading_of(const Setup& setup,
+                               const DataOptions& options,
+                               const RunOptions& run,
+                               std::int64_t threads) {
+  // Resident pixels keep one thread busy for a small part of a step; more would take cores from it.
+  const bool light = setup.train->shape() && setup.preprocessing.crop.cut == data::Cut::none &&
+                     !setup.preprocessing.jitter.any();
+  const auto chosen = run.num_preprocessing_threads;
+  return {
+      .prefetch = run.prefetch,
+      .threads = chosen > 0 ? chosen
+                 : light    ? 1
+                            : threads,
+      .parallel_batches = run.num_parallel_batches,
+      .memory = static_cast<std::int64_t>(run.prefetch_memory * 1e9),
+      .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail};
+}
+
+/// Files of record data sets: their order, or their share of ranks.
+void arrange(Setup& setup, const DataOptions& options) {
+  const auto sizes = setup.train->shard_sizes();
+  const auto ranks = setup.communicator->size();
+  if (options.shard == Sharding::files) {
+    auto shares = data::even_shares(sizes, ranks, setup.seed);
+    setup.train = data::subset(setup.train, std::move(shares));
+    setup.arrangement =
+        data::file_shares(setup.train->size() / ranks, ranks, setup.global_batch_size);
+    setup.sample_order =
+        concat("files shared over ", ranks, " ranks: another number of ranks sees other batches");
+  } else if (options.shuffle_buffer_size > 0 && sizes.size() > 1) {
+    setup.arrangement = data::windowed(sizes, options.shuffle_buffer_size);
+    setup.sample_order = concat("windows of ", options.shuffle_buffer_size, " samples");
+  }
+}
+
+}  // namespace
+
+void load_data(Setup& setup,
+               const DataOptions& options,
+               const RunOptions& run,
+               std::int64_t threads) {
+  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
+    return seed ? static_cast<std::uint64_t>(*seed) : setup.seed;
+  };
+  const auto opened = dataset_options(options);
+  std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
+  std::shared_ptr<const data::Dataset> test =
+      data::open_dataset(opened, /*train=*/false, train->class_names());
+  setup.preprocessing = preprocessing_of(setup, options);
+  const auto of_recipe = static_cast<std::int64_t>(setup.preprocessing.mean.size());
+  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
+  const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+    auto part = some_samples(std::move(whole), count);
+    return kept(std::move(part), options, threads, setup.preprocessing.crop, channels);
+  };
+  train = resident(std::move(train), options.train_samples);
+  test = resident(std::move(test), options.test_samples);
+  setup.train = data::with_label_noise(
+      std::move(train), options.label_noise, seed_of(options.label_noise_seed));
+  setup.test = std::move(test);
+  if (options.validation_fraction > 0) {
+    auto split = data::split_indices(
+        setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
+    require(!split.held_out.empty(),
+            "training::data",
+            "validation_fraction ",
+            options.validation_fraction,
+            " of ",
+            setup.train->size(),
+            " samples holds out none");
+    setup.validation = data::subset(setup.train, std::move(split.held_out));
+    setup.train = data::subset(setup.train, std::move(split.kept));
+  }
+  normalise_by_data(setup, channels);
+  arrange(setup, options);
+  setup.image_shape = data::prepared_shape(setup.preprocessing, *setup.train);
+  validate(setup.preprocessing, setup.image_shape);
+  setup.loading = loading_of(setup, options, run, threads);
+}
+
+}  // namespace dimred::training

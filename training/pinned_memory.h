@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+#include <memory_resource>
+
+namespace dimred::training {
+
+/// Page-locked host memory, from which a CUDA device copies by itself; slow to take, so for buffers
+/// that are reused.
+std::shared_ptr<std::pmr::memory_resource> pinned_memory();
+
+}  // namespace dimred::training
