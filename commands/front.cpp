@@ -28,6 +28,7 @@ constexpr std::array subcommands = {
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix"},
     Subcommand{"evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots"},
     Subcommand{"data", "data sets from one form to another, and what they hold"},
+    Subcommand{"import", "say what FastNN's or MindSpore's configuration file means here"},
     Subcommand{"inspect", "say what a file or folder of ours holds, and whether it is whole"},
 };
 

@@ -1,6 +1,7 @@
 
 #include "commands/data_command.h"
 #include "commands/front.h"
+#include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/pca_command.h"
 #include "commands/run.h"
@@ -24,6 +25,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
   } else if (name == "pca" && dimred::launch::discover().size == 1) {
     return pca_command(rest);
+  } else if (name == "import") {
+    return import_command(rest);
   } else if (name == "data") {
     return data_command(rest);
   } else if (name == "inspect" && !needs_network(rest)) {

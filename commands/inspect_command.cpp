@@ -5,6 +5,7 @@
 
 #include "commands/inspect.h"
 #include "commands/inspect_scale.h"
+#include "commands/inspect_schedule.h"
 #include "commands/run.h"
 #include "support/errors.h"
 #include "support/options.h"
@@ -42,8 +43,10 @@ bool needs_network(const std::vector<std::string>& arguments) {
 }
 
 int inspect_command(const std::vector<std::string>& arguments) {
+  if (asks_for(arguments, "schedule")) return inspect_schedule(arguments);
   fs::path file;
   std::string scale;
+  std::string schedule;
   fs::path landscape;
   OptionTable table("dimred inspect",
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
@@ -53,6 +56,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
   table.positional("file");
   table.add(
       "scale", &scale, "predict bytes, memory and seconds: M=25.6e6 k=32 R=8 bandwidth=300e9");
+  table.add("schedule", &schedule, "draw a learning rate: see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
             "the loss around a run in the plane of two components, as CSV: see dimred inspect "
@@ -66,9 +70,8 @@ int inspect_command(const std::vector<std::string>& arguments) {
     print(*help + scale_help());
     return exit_success;
   }
-  require(!table.was_set("landscape") && !table.was_set("model"),
-          "inspect",
-          "landscape and model need to be flags");
+  for (const auto* flag : {"landscape", "model", "schedule"})
+    require(!table.was_set(flag), "inspect", flag, " needs to be a flag");
   if (table.was_set("scale")) {
     require(file.empty(), "inspect", "needs a file or --scale, received both");
     print(inspect_scale(scale));

@@ -82,6 +82,7 @@ Inspection inspect_run(const fs::path& folder) {
   add(folder / "curve.csv", last_curve_row);
   add(folder / "checkpoints", describe_folder);
   add(folder / "snapshots", describe_folder);
+  add(folder / "best", describe_folder);
   add(folder / "pca_mat.npy", inspect_file);
   add(folder / "final.h5", inspect_file);
   return result;

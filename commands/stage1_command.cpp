@@ -1,58 +1,15 @@
+#include "commands/foreign_options.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "optimizers/options.h"
+#include "schedules/options.h"
 #include "stage1/train.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
-
-void add_schedule_options(OptionTable& table, schedules::ScheduleOptions& options) {
-  table.group("Schedule");
-  table.add_choice("schedule",
-                   &options.kind,
-                   "shape of the learning rate after the warm-up",
-                   schedules::schedule_kinds());
-  table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
-  table.add("warmup_epochs",
-            &options.warmup_epochs,
-            "linear warm-up from start_learning_rate",
-            at_least(0));
-  table.add(
-      "start_learning_rate", &options.start_learning_rate, "where the warm-up starts", at_least(0));
-  table.add(
-      "end_learning_rate", &options.end_learning_rate, "at the end of the schedule", at_least(0));
-  table.add("total_epochs",
-            &options.total_epochs,
-            "length of the schedule, may exceed the epochs trained; 0: epochs",
-            at_least(0));
-  table.add("power", &options.power, "of the polynomial schedule", positive());
-  table.add("factor",
-            &options.factor,
-            "of the step schedule at each milestone",
-            {.low = 0, .high = 1, .low_open = true});
-  table.add(
-      "milestones", &options.milestones, "epochs of the step schedule, ascending", at_least(0));
-  table.add("anneal_from_epoch",
-            &options.anneal_from_epoch,
-            "from here the rate goes linearly to 0 at anneal_to_epoch; -1: off",
-            at_least(-1));
-  table.add("anneal_to_epoch",
-            &options.anneal_to_epoch,
-            "where the annealed rate reaches 0; -1: the last epoch",
-            at_least(-1));
-}
-
-void add_sgd_options(OptionTable& table, optimizers::SgdOptions& options) {
-  table.group("Optimizer");
-  table.add("momentum", &options.momentum, "of SGD", {.low = 0, .high = 1, .high_open = true});
-  table.add("weight_decay",
-            &options.weight_decay,
-            "L2, not applied to biases and BatchNorm",
-            at_least(0));
-  table.add("nesterov", &options.nesterov, "Nesterov's form of the momentum");
-}
 
 void add_save_options(OptionTable& table, stage1::Options& options) {
   auto& saves = options.saves;
@@ -77,6 +34,28 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "continue another run (its folder or a state) in this run's folder");
 }
 
+void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
+  table.group("Control");
+  table.add("stop_at_step",
+            &options.stop_at_step,
+            "ends the run after so many steps; 0: by epochs alone",
+            at_least(0));
+  table.add("log_loss_every_n_iters",
+            &options.log_loss_every_n_iters,
+            "steps between two lines of loss, accuracy, rate and samples/s; 0: none",
+            at_least(0));
+  table.add("early_stopping_patience",
+            &options.early_stopping_patience,
+            "epochs without a better validation accuracy that end the run; 0: off",
+            at_least(0));
+  table.add("early_stopping_min_delta",
+            &options.early_stopping_min_delta,
+            "by how much an accuracy is better",
+            at_least(0));
+  table.add(
+      "keep_best", &options.keep_best, "keep the weights of the best validation accuracy in best/");
+}
+
 void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
   table.group("Gradient");
   table.add("bucket_mb",
@@ -97,6 +76,7 @@ training::RunConfig resolve(const training::CommonOptions& common,
                             const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
+  schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
@@ -116,15 +96,20 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common.loss);
-  add_schedule_options(table, options.schedule);
-  add_sgd_options(table, options.sgd);
+  schedules::add_options(table, options.schedule);
+  optimizers::add_options(table, options.optimizer);
   add_save_options(table, options);
+  add_control_options(table, options.control);
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
+  auto flags = arguments;
+  const auto fastnn = take_file(flags, "--fastnn");
+  if (const auto help = table.parse(flags)) {
+    print(*help + foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file"));
     return exit_success;
   }
+  std::vector<std::string> remarks;
+  if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);
@@ -140,6 +125,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
+    for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
     return train_run(ranks, setup, folder, "stage1", console, [&] {
       training::catch_stop_signals();

@@ -1,5 +1,6 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
+#include "commands/foreign_options.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
@@ -224,10 +225,15 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common.loss);
   launch::add_options(table, plan.common.ranks);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
+  auto flags = arguments;
+  const auto boost = take_file(flags, "--boost");
+  if (const auto help = table.parse(flags)) {
+    print(*help +
+          foreign_help("--boost", "instead of --config: MindSpore's boost dictionary, JSON"));
     return exit_success;
   }
+  std::vector<std::string> remarks;
+  if (!boost.empty()) remarks = adopt_import(table, imports::read_boost(boost));
   const auto overridden = adopt_checkpoint(table, plan);
   if (!plan.options.pca_mat.empty() && !plan.options.n_component)
     plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
@@ -238,6 +244,8 @@ int stage2_command(const std::vector<std::string>& arguments) {
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
+    auto console = console_of(ranks, plan.common.run.quiet);
+    for (const auto& line : remarks) console.line(line);
     return descend(plan, ranks, config, overridden);
   });
 }

@@ -1,5 +1,6 @@
 #include "optimizers/sgd.h"
 
+#include "optimizers/rule.h"
 #include "support/errors.h"
 
 namespace dimred::optimizers {
@@ -16,28 +17,16 @@ void validate(const SgdOptions& options) {
       !options.nesterov || options.momentum > 0, place, "nesterov needs momentum > 0, received 0");
 }
 
-std::vector<DecayRange> decay_ranges(const layout::Layout& layout) {
-  std::vector<DecayRange> ranges;
-  for (std::size_t i = 0; i < layout.entries.size(); ++i) {
-    const auto& entry = layout.entries[i];
-    // Padding between segments joins the segment before it; its weights and gradients are zero.
-    const auto end =
-        i + 1 < layout.entries.size() ? layout.entries[i + 1].memory_offset : layout.memory_size;
-    if (!ranges.empty() && ranges.back().decay == entry.decay) {
-      ranges.back().columns.end = end;
-    } else {
-      ranges.push_back({{entry.memory_offset, end}, entry.decay});
-    }
-  }
-  return ranges;
-}
+namespace {
 
-void sgd_step(torch::Tensor& weights,
-              const torch::Tensor& gradient,
-              torch::Tensor& momentum,
-              const std::vector<DecayRange>& ranges,
-              double learning_rate,
-              const SgdOptions& options) {
+/// The kernel's call for weights that decay and for those that do not; `rate` is a number or [].
+template <class Rate>
+void fused_step(torch::Tensor& weights,
+                const torch::Tensor& gradient,
+                torch::Tensor& momentum,
+                const std::vector<DecayRange>& ranges,
+                const Rate& rate,
+                const SgdOptions& options) {
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> w[2], g[2], m[2];
   for (const auto& range : ranges) {
@@ -55,12 +44,53 @@ void sgd_step(torch::Tensor& weights,
                     m[decay],
                     decay == 1 ? options.weight_decay : 0.0,
                     options.momentum,
-                    learning_rate,
+                    rate,
                     /*dampening=*/0,
                     options.nesterov,
                     /*maximize=*/false,
                     /*is_first_step=*/false);
   }
+}
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(const SgdOptions& options, const std::vector<Segment>& segments, const torch::Tensor& like)
+      : options_(options), ranges_(decay_ranges(segments)), momentum_(torch::zeros_like(like)) {}
+
+  void step(torch::Tensor& weights,
+            const torch::Tensor& gradient,
+            const StepControl& control) override {
+    // The number has more digits than a float32 on the device.
+    if (control.capturing) {
+      fused_step(weights, gradient, momentum_, ranges_, control.learning_rate(), options_);
+    } else {
+      sgd_step(weights, gradient, momentum_, ranges_, control.host_learning_rate(), options_);
+    }
+  }
+
+  std::map<std::string, torch::Tensor> vectors() override { return {{"momentum", momentum_}}; }
+
+ private:
+  SgdOptions options_;
+  std::vector<DecayRange> ranges_;
+  torch::Tensor momentum_;
+};
+
+}  // namespace
+
+void sgd_step(torch::Tensor& weights,
+              const torch::Tensor& gradient,
+              torch::Tensor& momentum,
+              const std::vector<DecayRange>& ranges,
+              double learning_rate,
+              const SgdOptions& options) {
+  fused_step(weights, gradient, momentum, ranges, learning_rate, options);
+}
+
+std::unique_ptr<Optimizer> sgd(const SgdOptions& options,
+                               const std::vector<Segment>& segments,
+                               const torch::Tensor& like) {
+  return std::make_unique<Sgd>(options, segments, like);
 }
 
 }  // namespace dimred::optimizers

@@ -2,11 +2,9 @@
 
 #include <torch/types.h>
 
-#include <cstdint>
 #include <vector>
 
-#include "layout/layout.h"
-#include "layout/shard.h"
+#include "optimizers/segments.h"
 
 namespace dimred::optimizers {
 
@@ -21,13 +19,6 @@ struct SgdOptions {
 
 /// Throws std::invalid_argument("[optimizers::sgd] rule, received ...").
 void validate(const SgdOptions& options);
-
-/// Columns of the memory vector in maximal runs of equal weight decay.
-struct DecayRange {
-  layout::ColumnRange columns;
-  bool decay = false;
-};
-std::vector<DecayRange> decay_ranges(const layout::Layout& layout);
 
 /// One step on all columns of (weights, gradient, momentum) [memory_size] float32, in place;
 /// momentum must be zero before the first step. Cost: reads w, g, m and writes w, m once (torch's

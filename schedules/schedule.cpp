@@ -4,32 +4,33 @@
 #include <cmath>
 #include <numbers>
 
-#include "support/errors.h"
+#include "schedules/families.h"
+#include "schedules/piecewise.h"
 
 namespace dimred::schedules {
 namespace {
 
-constexpr auto place = "schedules";
-
-template <class... Rule>
-void needs(bool holds, double received, const Rule&... rule) {
-  require(holds && std::isfinite(received), place, "needs ", rule..., ", received ", received);
+double warmed_up(const ScheduleOptions& options, const Times& times) {
+  const double base = options.learning_rate;
+  if (times.step >= times.warmup) return base;
+  if (options.warmup_scheme == WarmupScheme::t2t)
+    return base * std::pow(std::exp(std::log(0.01) / times.warmup), times.warmup - times.step);
+  const double start = options.start_learning_rate;
+  return start + (base - start) * times.step / times.warmup;
 }
 
-void validate_milestones(const std::vector<double>& milestones) {
-  double last = -1;
-  for (const auto milestone : milestones) {
-    needs(milestone >= 0, milestone, "milestones >= 0");
-    needs(milestone > last, milestone, "ascending milestones: one above ", last);
-    last = milestone;
-  }
-}
-
-double after_warmup(const ScheduleOptions& options, double step, double steps_per_epoch) {
+double polynomial(const ScheduleOptions& options, const Times& times, double progress) {
   const double base = options.learning_rate, end = options.end_learning_rate;
-  const double warmup = options.warmup_epochs * steps_per_epoch;
-  const double total = options.total_epochs * steps_per_epoch;
-  const double progress = std::min(1.0, (step - warmup) / (total - warmup));
+  if (options.decay_scheme != DecayScheme::none) {
+    const double start = decay_times(options.decay_scheme, times.total).start;
+    progress = std::clamp((times.step - start) / (times.total - start), 0.0, 1.0);
+  }
+  return end + (base - end) * std::pow(1 - progress, options.power);
+}
+
+double after_warmup(const ScheduleOptions& options, const Times& times) {
+  const double base = options.learning_rate, end = options.end_learning_rate;
+  const double progress = std::min(1.0, (times.step - times.warmup) / (times.total - times.warmup));
   switch (options.kind) {
     case ScheduleKind::constant:
       return base;
@@ -38,25 +39,60 @@ double after_warmup(const ScheduleOptions& options, double step, double steps_pe
     case ScheduleKind::cosine:
       return end + (base - end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
     case ScheduleKind::polynomial:
-      return end + (base - end) * std::pow(1 - progress, options.power);
-    case ScheduleKind::step: {
-      const auto passed = std::upper_bound(
-          options.milestones.begin(), options.milestones.end(), step / steps_per_epoch);
-      return base * std::pow(options.factor, passed - options.milestones.begin());
-    }
+      return polynomial(options, times, progress);
+    case ScheduleKind::step:
+      return base * std::pow(options.factor, milestones_passed(options, times));
+    case ScheduleKind::mindspore_steps:
+      return mindspore_steps(options, times);
+    default:
+      check(false, "unknown ScheduleKind");
+      return 0;
   }
-  check(false, "unknown ScheduleKind");
-  return 0;
 }
 
-double unannealed(const ScheduleOptions& options, double step, double steps_per_epoch) {
-  const double warmup = options.warmup_epochs * steps_per_epoch;
-  if (step >= warmup) return after_warmup(options, step, steps_per_epoch);
-  const double start = options.start_learning_rate;
-  return start + (options.learning_rate - start) * step / warmup;
+/// The kinds with a warm-up of their own, or a decay that multiplies it, come first.
+double unannealed(const ScheduleOptions& options, const Times& times) {
+  switch (options.kind) {
+    case ScheduleKind::exponential:
+      return exponential(options, times, warmed_up(options, times));
+    case ScheduleKind::fastnn_polynomial:
+      return fastnn_polynomial(options, times, warmed_up(options, times));
+    case ScheduleKind::mindspore_step:
+      return mindspore_step(options, times);
+    case ScheduleKind::mindspore_cosine:
+      return mindspore_cosine(options, times);
+    case ScheduleKind::plsc:
+      return plsc(options, times);
+    case ScheduleKind::piecewise:
+      return piecewise_rate(parse_pieces(options.pieces), times.step / times.steps_per_epoch);
+    default:
+      return times.step < times.warmup ? warmed_up(options, times) : after_warmup(options, times);
+  }
+}
+
+Times times_of(const ScheduleOptions& options, double step, double steps_per_epoch) {
+  const auto& steps = options.steps;
+  const Times times{
+      .step = step,
+      .warmup = steps.warmup > 0 ? steps.warmup : options.warmup_epochs * steps_per_epoch,
+      .total = steps.total > 0 ? steps.total : options.total_epochs * steps_per_epoch,
+      .steps_per_epoch = steps_per_epoch};
+  needs(times.warmup < times.total || times.warmup == 0,
+        times.warmup,
+        "a warm-up shorter than the schedule of ",
+        times.total,
+        " steps");
+  return times;
 }
 
 }  // namespace
+
+double milestones_passed(const ScheduleOptions& options, const Times& times) {
+  const double now = options.steps.milestones ? times.step : times.step / times.steps_per_epoch;
+  const auto& milestones = options.milestones;
+  const auto passed = std::upper_bound(milestones.begin(), milestones.end(), now);
+  return static_cast<double>(passed - milestones.begin());
+}
 
 const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
   static const std::vector<std::pair<std::string, ScheduleKind>> kinds = {
@@ -64,12 +100,20 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
       {"linear", ScheduleKind::linear},
       {"cosine", ScheduleKind::cosine},
       {"polynomial", ScheduleKind::polynomial},
-      {"step", ScheduleKind::step}};
+      {"step", ScheduleKind::step},
+      {"exponential", ScheduleKind::exponential},
+      {"piecewise", ScheduleKind::piecewise},
+      {"fastnn-polynomial", ScheduleKind::fastnn_polynomial},
+      {"mindspore-steps", ScheduleKind::mindspore_steps},
+      {"mindspore-step", ScheduleKind::mindspore_step},
+      {"mindspore-cosine", ScheduleKind::mindspore_cosine},
+      {"plsc", ScheduleKind::plsc}};
   return kinds;
 }
 
 bool has_length(ScheduleKind kind) {
-  return kind != ScheduleKind::constant && kind != ScheduleKind::step;
+  return kind != ScheduleKind::constant && kind != ScheduleKind::step &&
+         kind != ScheduleKind::plsc && kind != ScheduleKind::piecewise;
 }
 
 ScheduleKind schedule_kind(std::string_view name) {
@@ -82,36 +126,11 @@ ScheduleKind schedule_kind(std::string_view name) {
 }
 
 ScheduleOptions with_total(ScheduleOptions options, double epochs) {
-  if (options.total_epochs == 0) options.total_epochs = epochs;
+  if (options.total_epochs == 0 && options.steps.total == 0) options.total_epochs = epochs;
   if (options.anneal_from_epoch >= 0 && options.anneal_to_epoch < 0)
     options.anneal_to_epoch = epochs;
   validate(options);
   return options;
-}
-
-void validate(const ScheduleOptions& options) {
-  needs(options.learning_rate > 0, options.learning_rate, "learning_rate > 0");
-  needs(options.start_learning_rate >= 0, options.start_learning_rate, "start_learning_rate >= 0");
-  needs(options.end_learning_rate >= 0, options.end_learning_rate, "end_learning_rate >= 0");
-  needs(options.total_epochs > 0, options.total_epochs, "total_epochs > 0");
-  needs(options.warmup_epochs >= 0 && options.warmup_epochs < options.total_epochs,
-        options.warmup_epochs,
-        "0 <= warmup_epochs < total_epochs (",
-        options.total_epochs,
-        ")");
-  needs(options.power > 0, options.power, "power > 0");
-  needs(options.factor > 0 && options.factor <= 1, options.factor, "a factor in (0, 1]");
-  validate_milestones(options.milestones);
-  needs((options.kind == ScheduleKind::step) == !options.milestones.empty(),
-        static_cast<double>(options.milestones.size()),
-        "milestones with the step schedule, and with no other");
-  const double from = options.anneal_from_epoch, to = options.anneal_to_epoch;
-  needs(true, from, "a finite anneal_from_epoch");
-  if (from >= 0) {
-    needs(to > from, to, "anneal_to_epoch > anneal_from_epoch (", from, ")");
-  } else {
-    needs(to < 0, to, "no anneal_to_epoch without an anneal_from_epoch >= 0");
-  }
 }
 
 double learning_rate(const ScheduleOptions& options, double step, double steps_per_epoch) {
@@ -120,9 +139,12 @@ double learning_rate(const ScheduleOptions& options, double step, double steps_p
   needs(steps_per_epoch >= 1, steps_per_epoch, "steps_per_epoch >= 1");
   const double from = options.anneal_from_epoch, to = options.anneal_to_epoch;
   const double epoch = step / steps_per_epoch;
-  if (from < 0 || epoch <= from) return unannealed(options, step, steps_per_epoch);
+  const auto times = times_of(options, step, steps_per_epoch);
+  if (from < 0 || epoch <= from) return unannealed(options, times);
   const double remaining = std::max(0.0, (to - epoch) / (to - from));
-  return unannealed(options, from * steps_per_epoch, steps_per_epoch) * remaining;
+  auto then = times;
+  then.step = from * steps_per_epoch;
+  return unannealed(options, then) * remaining;
 }
 
 }  // namespace dimred::schedules

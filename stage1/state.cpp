@@ -1,5 +1,6 @@
 #include "stage1/state.h"
 
+#include "support/errors.h"
 #include "training/state.h"
 
 namespace dimred::stage1 {
@@ -7,14 +8,31 @@ namespace dimred::stage1 {
 checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state) {
   auto saved = training::network_state(setup, "stage1", state.position);
   saved.scalars["curve"] = training::to_json(state.curve);
-  saved.vectors["momentum"] = models::to_file(setup.flat.layout, state.momentum);
+  saved.scalars["best"] = state.best.to_json();
+  saved.scalars["optimizer"] = state.optimizer;
+  for (const auto& [name, vector] : state.vectors)
+    saved.vectors[name] = models::to_file(setup.flat.layout, vector);
   return saved;
 }
 
 void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, TrainState& state) {
   state.position = training::restore_network(saved, "stage1", setup);
+  // States from before there were others are SGD's.
+  const auto optimizer = saved.scalars.value("optimizer", std::string("momentum"));
+  for (const auto& [name, vector] : state.vectors) {
+    require(saved.vectors.contains(name),
+            "stage1",
+            "the state is of optimizer = ",
+            optimizer,
+            ", which has no ",
+            name,
+            "; received optimizer = ",
+            state.optimizer);
+  }
+  if (saved.scalars.contains("best")) state.best.restore(saved.scalars.at("best"));
   state.curve = training::prefix_from_json(saved.scalars.at("curve"));
-  models::from_file(setup.flat.layout, saved.vectors.at("momentum"), state.momentum);
+  for (auto& [name, vector] : state.vectors)
+    models::from_file(setup.flat.layout, saved.vectors.at(name), vector);
 }
 
 }  // namespace dimred::stage1

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "optimizers/sgd.h"
+#include "optimizers/optimizer.h"
 #include "schedules/schedule.h"
+#include "stage1/control.h"
 #include "support/console.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
@@ -24,8 +25,9 @@ struct SaveOptions {
 struct Options {
   std::int64_t epochs = 1;
   schedules::ScheduleOptions schedule;
-  optimizers::SgdOptions sgd;
+  optimizers::OptimizerOptions optimizer;
   SaveOptions saves;
+  ControlOptions control;
   training::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
 };
@@ -33,9 +35,10 @@ struct Options {
 /// Throws std::invalid_argument for options out of range or in contradiction.
 void validate(const Options& options);
 
-/// Trains to options.epochs in the run folder: resumes from its newest valid state, else from
-/// options.resume_from, else starts fresh. One curve row an epoch. Bit-identical to a run that was
-/// never interrupted. Returns stopped when a signal ended it, with a state of the last step saved.
+/// Trains to options.epochs, options.control.stop_at_step or the end of patience in the run folder:
+/// resumes from its newest valid state, else from options.resume_from, else starts fresh. One curve
+/// row an epoch. Bit-identical to a run that was never interrupted. Returns stopped when a signal
+/// ended it, with a state of the last step saved.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          const Options& options,

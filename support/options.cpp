@@ -269,7 +269,7 @@ void OptionTable::apply(const ConfigEntry& entry) {
 }
 
 void OptionTable::read_file(const std::filesystem::path& file) {
-  for (const auto& entry : read_config_file(file)) apply(entry);
+  read_entries(read_config_file(file));
 }
 
 std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,

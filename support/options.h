@@ -107,6 +107,9 @@ class OptionTable {
   /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
   void read_file(const std::filesystem::path& file);
 
+  /// The same with what another reader found, such as one of a foreign file.
+  void read_entries(const std::vector<ConfigEntry>& entries);
+
   /// Reads key=value words between blanks; `place` begins the messages. A key is given once.
   void read_words(const std::string& words, const std::string& place);
 

@@ -95,6 +95,10 @@ std::optional<std::string> OptionTable::parse(const std::vector<std::string>& ar
   return std::nullopt;
 }
 
+void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
+  for (const auto& entry : entries) apply(entry);
+}
+
 void OptionTable::read_words(const std::string& words, const std::string& place) {
   std::vector<std::string> given;
   std::istringstream in(words);

@@ -32,8 +32,9 @@ double at_epoch(const ScheduleOptions& options, double epoch) {
   return learning_rate(options, epoch * steps_per_epoch, steps_per_epoch);
 }
 
-TEST(Schedule, EveryKindWarmsUpLinearly) {
+TEST(Schedule, EveryKindOfOursWarmsUpLinearly) {
   for (const auto& [name, kind] : schedule_kinds()) {
+    if (kind > ScheduleKind::step) break;  // the published ones: published_test.cpp
     const auto options = warmed(kind);
     EXPECT_DOUBLE_EQ(at_epoch(options, 0), 0.1) << name;
     EXPECT_NEAR(at_epoch(options, 0.5), 0.275, rounding) << name;
@@ -170,7 +171,9 @@ TEST(Schedule, KindsAreFoundByName) {
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(
         error.what(),
-        "[schedules] needs one of constant, linear, cosine, polynomial, step, received cosin");
+        "[schedules] needs one of constant, linear, cosine, polynomial, step, exponential, "
+        "piecewise, fastnn-polynomial, mindspore-steps, mindspore-step, mindspore-cosine, plsc, "
+        "received cosin");
   }
 }
 

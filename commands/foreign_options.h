@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "imports/import.h"
+#include "support/options.h"
+
+// Another system's file in the place of --config: `stage1 --fastnn FILE`, `stage2 --boost FILE`.
+namespace dimred::commands {
+
+/// Takes `flag FILE` or `flag=FILE` out of the arguments; an empty path when it is not there. It is
+/// no row of the table, because config.toml has what the file came to mean. Throws
+/// std::invalid_argument without a file or when given twice.
+std::filesystem::path take_file(std::vector<std::string>& arguments, const std::string& flag);
+
+/// What a command's --help adds.
+std::string foreign_help(const std::string& flag, const std::string& what);
+
+/// Sets what the file says and no flag has set. Returns remarks, a line each. Throws
+/// std::invalid_argument for a refused line that no flag settles, beside --config, and as an option
+/// table does.
+std::vector<std::string> adopt_import(OptionTable& table, const imports::Import& import);
+
+}  // namespace dimred::commands

@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <cctype>
+
+#include "imports/fastnn.h"
+#include "support/option_values.h"
+#include "support/options.h"
+
+// Machines, data, model and run. Optimizer and learning rate: fastnn_training.cpp.
+namespace dimred::imports::fastnn {
+namespace {
+
+constexpr auto by_torchrun = "torchrun, srun or mpirun starts the ranks and says who they are";
+
+bool is_remote(const std::string& path) { return path.find("://") != std::string::npos; }
+
+/// A folder of ours, unless it lies in an object store.
+Answerer local_folder(std::string name, std::string remedy) {
+  return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
+    if (line.value.empty()) return;
+    line.answer = is_remote(line.value) ? Answer::refused : Answer::mapped;
+    if (line.answer == Answer::mapped) {
+      line.settings = {{name, line.value}};
+    } else {
+      line.text = remedy;
+      line.instead = name;
+    }
+  };
+}
+
+/// Refused as soon as it is given.
+Answerer unless_empty(const std::string& why, const std::string& instead = {}) {
+  return only("", why, instead);
+}
+
+void answer_job_name(Line& line, const Values&) {
+  line.answer = line.value == "worker" ? Answer::no_effect : Answer::refused;
+  line.text = line.answer == Answer::no_effect
+                  ? std::string(by_torchrun)
+                  : std::string("there are no parameter servers: all ranks are workers");
+}
+
+void answer_dataset_name(Line& line, const Values& values) {
+  const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
+  if (std::ranges::find(names, line.value) == names.end()) {
+    line.answer = Answer::refused;
+    const auto near = nearest(line.value, names);
+    line.text = "not a data set of FastNN's" + (near ? "; did you mean " + *near + "?" : "");
+  } else if (line.value == "mock" && values.at("dataset_dir").empty()) {
+    line.answer = Answer::mapped;
+    line.settings = {{"dataset", "mock"}};
+  } else {
+    line.answer = Answer::no_effect;
+    line.text = "the files of dataset_dir say what they are";
+  }
+}
+
+/// Names of ours for FastNN's networks, the same where the thing is the same; refused where there
+/// is none of that kind.
+void answer_model_name(Line& line, const Values&) {
+  const Values ours = {{"inception_v3", "inception_v3"},
+                       {"inception_resnet_v2", "inception_resnet_v2"},
+                       {"resnet_v1_50", "resnet50"},
+                       {"resnet_v1_101", "resnet101"},
+                       {"resnet_v1_152", "resnet152"},
+                       {"resnet_v2_50", "resnet_v2_50"},
+                       {"mobilenet_v2", "mobilenet_v2"},
+                       {"vgg_a", "vgg11"},
+                       {"vgg_16", "vgg16"},
+                       {"vgg_19", "vgg19"},
+                       {"alexnet_v2", "alexnet"},
+                       {"lenet", "lenet"}};
+  const std::vector<std::string> others = {
+      "cifarnet",         "overfeat",         "inception_v1",     "inception_v2",
+      "inception_v4",     "resnet_v1_200",    "resnet_v2_101",    "resnet_v2_152",
+      "resnet_v2_200",    "mobilenet_v1",     "mobilenet_v1_075", "mobilenet_v1_050",
+      "mobilenet_v1_025", "mobilenet_v2_140", "mobilenet_v2_035", "nasnet_cifar",
+      "nasnet_mobile",    "nasnet_large",     "pnasnet_large",    "pnasnet_mobile"};
+  if (const auto found = ours.find(line.value); found != ours.end()) {
+    line.answer = Answer::mapped;
+    line.settings = {{"model", found->second}};
+    if (found->second != line.value) line.text = "torchvision's form of the network, not slim's";
+    return;
+  }
+  line.answer = Answer::refused;
+  line.instead = "model";
+  const bool theirs = std::ranges::find(others, line.value) != others.end();
+  std::vector<std::string> names = others;
+  for (const auto& [name, own] : ours) names.push_back(name);
+  const auto near = nearest(line.value, names);
+  line.text = theirs ? "a network of FastNN's that is not among ours"
+                     : "not a network of FastNN's" + (near ? "; did you mean " + *near + "?" : "");
+}
+
+void answer_fp16(Line& line, const Values&) {
+  line.answer = Answer::mapped;
+  const bool wanted = line.value == "true";
+  line.settings = {{"precision", wanted ? "auto" : "float32"}};
+  if (wanted)
+    line.text = "bfloat16 where it is native, which needs no loss scale; weights stay float32";
+}
+
+void answer_task_type(Line& line, const Values&) {
+  if (line.value == "pretrain") return;
+  line.answer = Answer::refused;
+  line.instead = "initialize_from";
+  line.text = line.value == "finetune"
+                  ? "a TensorFlow checkpoint cannot be read; save its weights as safetensors"
+                  : "not a task of FastNN's; it has pretrain and finetune";
+}
+
+void answer_stop(Line& line, const Values& values) {
+  if (has_hook(values, "StopAtStepHook")) {
+    line.answer = Answer::mapped;
+    line.settings = {{"stop_at_step", line.value}};
+  } else {
+    line.text = "hooks has no StopAtStepHook";
+  }
+  const bool decays =
+      !values.at("decay_scheme").empty() && values.at("learning_rate_decay_type") != "fixed";
+  if (decays) {
+    line.answer = Answer::mapped;
+    line.settings.push_back({"total_steps", line.value});
+  }
+}
+
+void answer_log(Line& line, const Values& values) {
+  const bool hooked = has_hook(values, "LoggingTensorHook");
+  line.answer = hooked ? Answer::mapped : Answer::no_effect;
+  if (hooked) line.settings = {{"log_loss_every_n_iters", line.value}};
+  if (!hooked) line.text = "hooks has no LoggingTensorHook";
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char letter : list) {
+    if (letter == ',') words.emplace_back();
+    if (letter != ',' && letter != ' ')
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return words;
+}
+
+void answer_hooks(Line& line, const Values&) {
+  const std::vector<std::string> known = {
+      "stopatstephook", "profilerhook", "loggingtensorhook", "checkpointsaverhook"};
+  for (const auto& word : words_of(line.value)) {
+    if (word.empty() || std::ranges::find(known, word) != known.end()) continue;
+    line.answer = Answer::refused;
+    line.text =
+        "FastNN has StopAtStepHook, ProfilerHook, LoggingTensorHook, CheckpointSaverHook, not " +
+        printable(word);
+    return;
+  }
+  line.text = "they follow from stop_at_step, log_loss_every_n_iters and checkpoint_every";
+}
+
+void answer_fusion(Line& line, const Values&) {
+  line.answer = Answer::mapped;
+  line.settings = {{"bucket_mb", number_text(parse_number(line.value, positive()) / (1 << 20))}};
+}
+
+}  // namespace
+
+bool has_hook(const Values& values, std::string_view name) {
+  const auto hooks = words_of(values.at("hooks"));
+  return std::ranges::find(hooks, words_of(std::string(name)).front()) != hooks.end();
+}
+
+std::vector<Key> machine_keys() {
+  const auto started = none(by_torchrun);
+  const auto pool = none("threads sets the processor threads of a rank");
+  const auto servers = "there are no parameter servers: all ranks are workers";
+  return {{"task_index", Type::integer, "0", started},
+          {"taskId", Type::text, "", started},
+          {"worker_hosts", Type::text, "", started},
+          {"worker_count", Type::integer, "", started},
+          {"job_name", Type::text, "worker", answer_job_name},
+          {"ps_hosts", Type::text, "", unless_empty(servers)},
+          {"ps_count", Type::integer, "", none(servers)},
+          {"protocol", Type::text, "grpc", none("NCCL or Gloo carries the sums")},
+          {"inter_op_parallelism_threads", Type::integer, "256", pool},
+          {"intra_op_parallelism_threads", Type::integer, "96", pool},
+          {"colocate_gradients_with_ops", Type::boolean, "true", none("of TensorFlow's placement")},
+          {"log_device_placement", Type::boolean, "false", none("manifest.json says the device")},
+          {"enable_paisoar",
+           Type::boolean,
+           "true",
+           none("several ranks sum their gradients whenever torchrun starts them")},
+          {"tensor_fusion_policy", Type::text, "default", none("buckets are by size")},
+          {"communication_policy", Type::text, "nccl_fullring", none("NCCL chooses")},
+          {"tensor_fusion_max_bytes", Type::integer, "8388608", answer_fusion}};
+}
+
+std::vector<Key> data_keys() {
+  const auto fixed = none("samples are counted in the files");
+  return {{"dataset_name", Type::text, "mock", answer_dataset_name},
+          {"dataset_dir",
+           Type::text,
+           "",
+           local_folder("data", "an object store cannot be read; copy the files to a folder")},
+          {"file_pattern", Type::text, "", unless_empty("files are found in the folder", "data")},
+          {"reader", Type::text, "", unless_empty("a TensorFlow class; files say what they are")},
+          {"num_sample_per_epoch", Type::integer, "1000000", fixed},
+          {"train_files",
+           Type::text,
+           "",
+           none("files are found in the folder; FastNN, too, ignores "
+                "it for the data sets it knows")},
+          {"eval_files",
+           Type::text,
+           "",
+           none("never read by FastNN, which has no evaluation; ours "
+                "evaluates on the folder's test part")},
+          {"num_preprocessing_threads",
+           Type::integer,
+           "16",
+           none("a rank's loader is ahead by "
+                "itself; threads, prefetch")},
+          {"preprocessing_name",
+           Type::text,
+           "",
+           unless_empty("preprocessing belongs to the data "
+                        "here; remove the line")},
+          {"shuffle_buffer_size", Type::integer, "1024", none("every epoch shuffles all samples")},
+          {"prefetch_buffer_size", Type::integer, "32", as("prefetch")},
+          {"num_parallel_batches", Type::integer, "8", none("prefetch sets the batches ahead")},
+          {"datasets_use_caching", Type::boolean, "false", none("small data sets stay in memory")},
+          {"labels_offset", Type::integer, "0", only("0", "labels are as the files have them")},
+          {"tables", Type::text, "", unless_empty("a MaxCompute table; needs a folder", "data")},
+          {"buckets", Type::text, "", none("of the object store; give folders")}};
+}
+
+std::vector<Key> model_keys() {
+  const auto foreign = "a TensorFlow checkpoint cannot be read; save its weights as safetensors";
+  return {{"task_type", Type::text, "pretrain", answer_task_type},
+          {"model_name", Type::text, "inception_resnet_v2", answer_model_name},
+          {"model_dir", Type::text, "", unless_empty(foreign, "initialize_from")},
+          {"ckpt_file_name", Type::text, "", unless_empty(foreign, "initialize_from")},
+          {"num_classes", Type::integer, "100", none("the data set says how many classes it has")},
+          {"use_fp16", Type::boolean, "true", answer_fp16},
+          {"loss_scale", Type::number, "1", none("bfloat16 has float32's range and needs none")}};
+}
+
+std::vector<Key> run_keys() {
+  const auto profile = only("0", "no profiler hook in this version; remove the line");
+  const auto inspect = none("dimred inspect of the run lists every parameter");
+  return {{"num_epochs", Type::integer, "100", as("epochs")},
+          {"batch_size", Type::integer, "32", as("batch_size")},
+          {"stop_at_step", Type::integer, "100", answer_stop},
+          {"log_loss_every_n_iters", Type::integer, "10", answer_log},
+          {"profile_every_n_iters", Type::integer, "0", profile},
+          {"profile_at_task", Type::integer, "0", none("of the profiler")},
+          {"log_trainable_vars_statistics", Type::boolean, "false", inspect},
+          {"print_model_statistics", Type::boolean, "false", inspect},
+          {"log_optimizer_vars_statistics", Type::boolean, "false", inspect},
+          {"hooks",
+           Type::text,
+           "StopAtStepHook,ProfilerHook,LoggingTensorHook,CheckpointSaverHook",
+           answer_hooks},
+          {"save_checkpoints_steps",
+           Type::integer,
+           "1000",
+           none("states are saved every checkpoint_every epochs, and when the run is stopped")},
+          {"checkpointDir",
+           Type::text,
+           "",
+           local_folder("output", "an object store cannot be written; give a folder")},
+          {"output_dir", Type::text, ".", none("checkpointDir is the run's folder")},
+          {"summaryDir",
+           Type::text,
+           "",
+           none("tensorboard = true writes events into the run's "
+                "folder")},
+          {"outputs", Type::text, "", none("of MaxCompute")}};
+}
+
+}  // namespace dimred::imports::fastnn

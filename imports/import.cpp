@@ -1,0 +1,107 @@
+#include "imports/import.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::imports {
+namespace {
+
+std::string shown(const Line& line) {
+  return concat(line.key, '=', line.value.empty() ? "" : printable(line.value));
+}
+
+std::string settings_text(const Line& line) {
+  std::string text;
+  for (const auto& [name, value] : line.settings)
+    text += concat(text.empty() ? "" : ", ", name, " = ", value.empty() ? "\"\"" : value);
+  return text;
+}
+
+std::string answer_text(const Line& line) {
+  const auto with_reason = [&](const std::string& answer) {
+    return line.text.empty() ? answer : concat(answer, ": ", line.text);
+  };
+  switch (line.answer) {
+    case Answer::mapped:
+      return with_reason(settings_text(line));
+    case Answer::no_effect:
+      return with_reason("no effect");
+    case Answer::refused:
+      return concat(with_reason("refused"),
+                    line.instead.empty() ? "" : concat("; instead: --", line.instead));
+  }
+  return {};
+}
+
+std::string row(const Line& line, std::size_t width) {
+  const auto key = shown(line);
+  return concat("  ",
+                key,
+                std::string(std::max(width, key.size() + 2) - key.size(), ' '),
+                answer_text(line),
+                '\n');
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> entries_of(const Import& import) {
+  std::vector<ConfigEntry> entries;
+  for (const auto& line : import.lines) {
+    for (const auto& [name, value] : line.settings)
+      entries.push_back({.name = name, .text = value, .place = line.place});
+  }
+  return entries;
+}
+
+void require_settled(const Import& import, const std::function<bool(std::string_view)>& is_set) {
+  for (const auto& line : import.lines) {
+    if (line.answer != Answer::refused) continue;
+    if (!line.instead.empty() && is_set(line.instead)) continue;
+    throw std::invalid_argument(concat(line.place, ": ", shown(line), ": ", answer_text(line)));
+  }
+}
+
+std::string describe(const Import& import) {
+  constexpr std::size_t widest = 44;
+  std::size_t width = 0;
+  for (const auto& line : import.lines) width = std::max(width, shown(line).size() + 2);
+  width = std::min(width, widest);
+  std::string given, defaults;
+  for (const auto& line : import.lines) {
+    if (line.given) given += row(line, width);
+    if (!line.given && line.answer == Answer::mapped) defaults += row(line, width);
+  }
+  return concat(import.title,
+                " for dimred ",
+                import.command,
+                '\n',
+                given,
+                defaults.empty() ? "" : "where the file says nothing, its system's defaults:\n",
+                defaults);
+}
+
+std::vector<std::string> remarks(const Import& import) {
+  std::vector<std::string> lines;
+  for (const auto& line : import.lines) {
+    if (line.given && !line.text.empty())
+      lines.push_back(concat(shown(line), ": ", answer_text(line)));
+  }
+  return lines;
+}
+
+std::string to_toml(const Import& import) {
+  std::string text = concat("# ", import.title, ", as options of dimred ", import.command, '\n');
+  for (const auto& line : import.lines) {
+    for (const auto& [name, value] : line.settings) {
+      const bool number = value.find_first_not_of("0123456789.+-e") == std::string::npos &&
+                          value.find_first_of("0123456789") != std::string::npos;
+      const bool bare = number || value == "true" || value == "false";
+      text += concat(name, " = ", bare ? value : toml_string(value), '\n');
+    }
+  }
+  return text;
+}
+
+}  // namespace dimred::imports

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/options_file.h"
+
+// Other systems' configuration files, read line by line: each key becomes options of ours, or is
+// said to have no effect here, or is refused, always by name and with the reason.
+namespace dimred::imports {
+
+enum class Answer { mapped, no_effect, refused };
+
+/// An option of ours and its value as a flag would give it.
+struct Setting {
+  std::string name;
+  std::string value;
+};
+
+/// One key of a foreign file, or (`given` false) one that it leaves at its system's default.
+struct Line {
+  std::string place;  // "file:3:1"; of a default the file's name
+  std::string key;
+  std::string value;
+  bool given = true;
+  Answer answer = Answer::no_effect;
+  std::vector<Setting> settings = {};  // when mapped
+  std::string text = {};               // why, or what to do instead; may be empty when mapped
+  std::string instead = {};  // when refused: the option of ours that settles it if it is a flag
+};
+
+struct Import {
+  std::string title;    // "FastNN hyper-parameters"
+  std::string command;  // the subcommand that the settings belong to
+  std::vector<Line> lines;
+};
+
+/// FastNN's hyper-parameter file: key=value lines, True/False, None (as if not given). Keys that
+/// the file leaves out have FastNN's defaults, which are not ours. Throws
+/// std::invalid_argument("file:line:column: ...") for a file that is not key=value lines, an
+/// unknown key (with the nearest) or a value of another type.
+Import read_fastnn(const std::filesystem::path& file);
+
+/// MindSpore's boost dictionary as JSON, for stage 2: its three parts boost, common and dim_reduce,
+/// or the keys of dim_reduce alone. Throws std::invalid_argument naming the file and the key.
+Import read_boost(const std::filesystem::path& file);
+
+/// HCCL's rank_table.json: how to start as many ranks with torchrun; nothing of it is an option.
+/// Throws std::invalid_argument for JSON of another shape.
+std::string describe_rank_table(const std::filesystem::path& file);
+
+enum class Format { fastnn, boost, rank_table };
+/// Of a file by its content: JSON with server_list is a rank table, other JSON a boost dictionary.
+Format format_of(const std::filesystem::path& file);
+
+/// The settings of all lines, in order, as a file of ours would hold them.
+std::vector<ConfigEntry> entries_of(const Import& import);
+
+/// Throws std::invalid_argument("place: key=value: why; instead ...") for the first refused line
+/// whose `instead` is not among the options that `is_set` knows.
+void require_settled(const Import& import, const std::function<bool(std::string_view)>& is_set);
+
+/// A line each: key=value, and what becomes of it; then the defaults that were added.
+std::string describe(const Import& import);
+
+/// The lines of `describe` that a run should show: what has no effect, and remarks.
+std::vector<std::string> remarks(const Import& import);
+
+/// The settings as a key = value file that --config reads.
+std::string to_toml(const Import& import);
+
+}  // namespace dimred::imports

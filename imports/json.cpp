@@ -1,0 +1,35 @@
+#include "imports/json.h"
+
+#include <fstream>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::imports {
+
+nlohmann::json read_object(const std::filesystem::path& file) {
+  constexpr std::uintmax_t largest = 1 << 20;
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file, error);
+  require(!error && size <= largest,
+          "imports",
+          "needs a readable file of at most 1 MiB, received ",
+          file.string());
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  try {
+    auto json = nlohmann::json::parse(text);
+    if (json.is_object()) return json;
+  } catch (const nlohmann::json::exception& broken) {
+    throw std::invalid_argument(concat(file.string(), ": not JSON: ", printable(broken.what())));
+  }
+  throw std::invalid_argument(concat(file.string(), ": needs a JSON object"));
+}
+
+std::string text_of(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return number_text(value.get<double>());
+  return value.is_null() ? "" : value.dump();
+}
+
+}  // namespace dimred::imports

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dimred::imports {
+
+/// The file's JSON object. Throws std::invalid_argument for a file that is missing, larger than a
+/// mebibyte, not JSON (with the byte) or not an object.
+nlohmann::json read_object(const std::filesystem::path& file);
+
+/// A JSON value as the text of one of our options: true, 0.55, plain text.
+std::string text_of(const nlohmann::json& value);
+
+}  // namespace dimred::imports

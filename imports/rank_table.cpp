@@ -1,0 +1,92 @@
+#include "imports/import.h"
+#include "imports/json.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+// HCCL's rank table: {"version", "server_count", "server_list": [{"server_id", "device":
+// [{"device_id", "device_ip", "rank_id"}]}], "status"}.
+namespace dimred::imports {
+namespace {
+
+using nlohmann::json;
+
+const json& array_of(const json& object, const char* key, const std::string& file) {
+  require(object.is_object() && object.contains(key) && object.at(key).is_array() &&
+              !object.at(key).empty(),
+          "imports",
+          file,
+          ": needs a rank table with a list ",
+          key);
+  return object.at(key);
+}
+
+std::string field(const json& object, const char* key, const std::string& file) {
+  require(object.is_object() && object.contains(key),
+          "imports",
+          file,
+          ": needs a rank table with ",
+          key);
+  return text_of(object.at(key));
+}
+
+std::string command_of(std::size_t node,
+                       std::size_t nodes,
+                       std::size_t devices,
+                       const std::string& master) {
+  auto text = concat("torchrun --no-python --nproc_per_node=", devices);
+  if (nodes > 1)
+    text += concat(" --nnodes=",
+                   nodes,
+                   " --node_rank=",
+                   node,
+                   " --master_addr=",
+                   master,
+                   " --master_port=29500");
+  return text + " dimred stage1 --device cuda ...";
+}
+
+}  // namespace
+
+std::string describe_rank_table(const std::filesystem::path& file) {
+  const auto name = file.string();
+  const auto table = read_object(file);
+  const auto& servers = array_of(table, "server_list", name);
+  const auto master = printable(field(servers.front(), "server_id", name));
+  std::string text = concat(name, ": HCCL rank table\n");
+  std::size_t ranks = 0, node = 0;
+  for (const auto& server : servers) {
+    const auto& devices = array_of(server, "device", name);
+    std::string ids;
+    for (const auto& device : devices) {
+      const auto rank = parse_integer(field(device, "rank_id", name), at_least(0));
+      require(rank == static_cast<std::int64_t>(ranks),
+              "imports",
+              name,
+              ": needs rank_id in order, as torchrun counts: ",
+              ranks,
+              ", received ",
+              rank);
+      ids += concat(ids.empty() ? "" : ",", printable(field(device, "device_id", name)));
+      ++ranks;
+    }
+    text += concat(
+        "  on ", printable(field(server, "server_id", name)), ": CUDA_VISIBLE_DEVICES=", ids, ' ');
+    text += command_of(node++, servers.size(), devices.size(), master) + '\n';
+  }
+  return concat(text,
+                "  ranks ",
+                ranks,
+                "; device_ip and status have no effect: NCCL finds its own addresses\n");
+}
+
+Format format_of(const std::filesystem::path& file) {
+  std::error_code ignored;
+  require(std::filesystem::is_regular_file(file, ignored),
+          "imports",
+          "needs a readable file, received ",
+          file.string());
+  if (file.extension() != ".json") return Format::fastnn;
+  return read_object(file).contains("server_list") ? Format::rank_table : Format::boost;
+}
+
+}  // namespace dimred::imports

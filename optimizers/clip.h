@@ -1,0 +1,22 @@
+#pragma once
+
+#include "optimizers/optimizer.h"
+
+namespace dimred::optimizers {
+
+/// Each output channel's gradient less its mean, g_i <- g_i - mean(g_i), in place, for weights of
+/// two or more dimensions that decay (so not for biases and BatchNorm). `gradient` [columns] holds
+/// whole parameters. Source: Yong et al. 2020; MindSpore's gradient centralisation.
+void centralize(torch::Tensor& gradient, const std::vector<Segment>& segments);
+
+/// g <- g min(1, most / |g|), in place, |g| over all columns [M] in float64; returns |g| [].
+/// Nothing waits for the device. Source: tf.clip_by_global_norm. The gradient must be summed over
+/// ranks.
+torch::Tensor clip_to_norm(torch::Tensor& gradient, double most);
+
+/// Both, as the options say.
+void prepare_gradient(torch::Tensor& gradient,
+                      const std::vector<Segment>& segments,
+                      const GradientOptions& options);
+
+}  // namespace dimred::optimizers

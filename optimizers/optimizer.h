@@ -1,0 +1,121 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optimizers/segments.h"
+#include "optimizers/sgd.h"
+
+namespace dimred::optimizers {
+
+/// What changes from step to step, on the weights' device: a captured CUDA graph reads it where
+/// `set` wrote it.
+class StepControl {
+ public:
+  explicit StepControl(const torch::Device& device);
+
+  /// `step` counts from 1.
+  void set(double learning_rate, std::int64_t step);
+
+  const torch::Tensor& learning_rate() const { return rate_; }  // [], float64 (CUDA: float32)
+  const torch::Tensor& step() const { return step_; }           // [], the same
+  double host_learning_rate() const { return host_rate_; }
+  bool capturing = false;  // only the tensors may be read: a graph is being made
+
+ private:
+  torch::Tensor rate_, step_;
+  double host_rate_ = 0;
+};
+
+/// An update of weights from gradients: what the optimisers have in common, on any columns.
+class Optimizer {
+ public:
+  Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+  virtual ~Optimizer() = default;
+
+  /// One step in place on `weights` [columns]; `gradient` [columns] is left as it is.
+  virtual void step(torch::Tensor& weights,
+                    const torch::Tensor& gradient,
+                    const StepControl& control) = 0;
+
+  /// What it carries from step to step, [columns] each, by name: the tensors themselves, to be read
+  /// or overwritten.
+  virtual std::map<std::string, torch::Tensor> vectors() = 0;
+};
+
+enum class OptimizerKind {
+  momentum,
+  sgd,
+  nesterov,
+  adam,
+  adamweightdecay,
+  adagrad,
+  adadelta,
+  rmsprop,
+  ftrl,
+  lars
+};
+const std::vector<std::pair<std::string, OptimizerKind>>& optimizer_kinds();
+std::string name_of(OptimizerKind kind);
+
+struct AdamOptions {
+  double beta1 = 0.9;    // [0, 1)
+  double beta2 = 0.999;  // [0, 1)
+};
+struct AccumulatorOptions {
+  double adagrad_initial = 0.1;  // >= 0
+  double adadelta_rho = 0.95;    // [0, 1)
+};
+struct RmspropOptions {
+  double momentum = 0.9;  // [0, 1)
+  double decay = 0.9;     // [0, 1)
+};
+struct FtrlOptions {
+  double learning_rate_power = -0.5;  // <= 0
+  double initial_accumulator = 0.1;   // > 0
+  double l1 = 0;                      // >= 0
+  double l2 = 0;                      // >= 0
+};
+struct LarsOptions {
+  double coefficient = 0.001;  // > 0
+  double epsilon = 1e-5;       // >= 0
+};
+
+/// What is done to a gradient before the step (clip.h).
+struct GradientOptions {
+  std::optional<double> max_gradient_norm;  // > 0; of all ranks' columns together
+  bool centralize = false;
+};
+
+/// Names and defaults are FastNN's (images/flags.py), whose optimisers are TensorFlow 1's;
+/// momentum, weight decay and Nesterov were here before.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::momentum;
+  SgdOptions sgd;        // of sgd (its weight decay), momentum, nesterov, lars; weight decay of all
+  double epsilon = 1.0;  // opt_epsilon of adam, adamweightdecay, adadelta, rmsprop; > 0
+  AdamOptions adam;
+  AccumulatorOptions accumulator;
+  RmspropOptions rmsprop;
+  FtrlOptions ftrl;
+  LarsOptions lars;
+  GradientOptions gradient;
+};
+
+/// Throws std::invalid_argument("[optimizers] rule, received ...").
+void validate(const OptimizerOptions& options);
+
+/// The optimiser, its state fresh, for vectors like `like` [columns] whose parameters are
+/// `segments`. Throws as validate() does.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          std::vector<Segment> segments,
+                                          const torch::Tensor& like);
+
+}  // namespace dimred::optimizers

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "layout/layout.h"
+#include "layout/shard.h"
+
+namespace dimred::optimizers {
+
+/// Columns of a vector that are one parameter's, with the padding behind it.
+struct Segment {
+  layout::ColumnRange columns;
+  bool decay = false;     // weight decay applies
+  std::int64_t rows = 1;  // output channels of a weight of 2 or more dimensions; else 1
+  std::int64_t size = 0;  // columns without the padding
+};
+
+/// The parameters of the whole memory vector [memory_size], in order.
+std::vector<Segment> segments_of(const layout::Layout& layout);
+
+/// Those of a shard, counted in a vector [memory_columns] that holds the shard's ranges one after
+/// another. A parameter that the shard cuts keeps what is inside; rows is then 1.
+std::vector<Segment> segments_of(const layout::Layout& layout, const layout::Shard& shard);
+
+/// Maximal runs of columns with equal weight decay.
+struct DecayRange {
+  layout::ColumnRange columns;
+  bool decay = false;
+};
+std::vector<DecayRange> decay_ranges(const std::vector<Segment>& segments);
+std::vector<DecayRange> decay_ranges(const layout::Layout& layout);
+
+}  // namespace dimred::optimizers

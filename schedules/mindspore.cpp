@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <numbers>
+
+#include "schedules/families.h"
+
+// get_lr of MindSpore's ResNet (models/official/cv/ResNet/src/lr_generator.py). Its `liner` and
+// `poly` are `linear` and `polynomial` with power 2 and end 0. It has no rate beyond its T steps:
+// here the one of the last step stays.
+namespace dimred::schedules {
+namespace {
+
+double at_most_last(const Times& times) { return std::min(times.step, times.total - 1); }
+
+}  // namespace
+
+/// x .1 at .3 T, .6 T and .8 T, after a linear warm-up.
+double mindspore_steps(const ScheduleOptions& options, const Times& times) {
+  const double i = at_most_last(times);
+  const double passed = static_cast<double>(i >= 0.3 * times.total) +
+                        static_cast<double>(i >= 0.6 * times.total) +
+                        static_cast<double>(i >= 0.8 * times.total);
+  return options.learning_rate * std::pow(0.1, passed);
+}
+
+/// x .1 at .2 T, .5 T and .7 T. Quirks: 5e-5 from .9 T, whatever the base; no warm-up.
+double mindspore_step(const ScheduleOptions& options, const Times& times) {
+  const double i = at_most_last(times);
+  if (i >= 0.9 * times.total) return 0.00005;
+  const double passed = static_cast<double>(i >= 0.2 * times.total) +
+                        static_cast<double>(i >= 0.5 * times.total) +
+                        static_cast<double>(i >= 0.7 * times.total);
+  return options.learning_rate * std::pow(0.1, passed);
+}
+
+/// Quirks: the warm-up is a step ahead (i + 1); the cosine counts from step 0, not from the
+/// warm-up's end, and makes .94 of half a turn in T - w steps; a linear decay multiplies it; 1e-5
+/// is added.
+double mindspore_cosine(const ScheduleOptions& options, const Times& times) {
+  const double i = at_most_last(times);
+  const double start = options.start_learning_rate, base = options.learning_rate;
+  if (i < times.warmup) return start + (base - start) / times.warmup * (i + 1);
+  const double decay_steps = times.total - times.warmup;
+  const double linear_decay = (times.total - i) / decay_steps;
+  const double cosine_decay = 0.5 * (1 + std::cos(std::numbers::pi * 2 * 0.47 * i / decay_steps));
+  return base * (linear_decay * cosine_decay + 0.00001);
+}
+
+}  // namespace dimred::schedules

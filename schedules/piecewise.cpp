@@ -1,0 +1,79 @@
+#include "schedules/piecewise.h"
+
+#include <cmath>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::schedules {
+namespace {
+
+double number_in(std::string_view text, const Range& range, std::string_view piece) {
+  try {
+    return parse_number(text, range);
+  } catch (const std::invalid_argument& rule) {
+    throw std::invalid_argument(concat(
+        "[schedules] piece ", printable(piece), ": ", rule.what(), ", received ", printable(text)));
+  }
+}
+
+Piece parse_piece(std::string_view text, double after) {
+  const auto colon = text.find(':');
+  require(colon != std::string_view::npos,
+          "schedules",
+          "needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received ",
+          printable(text));
+  Piece piece{.end_epoch = number_in(text.substr(0, colon), positive(), text)};
+  require(piece.end_epoch > after,
+          "schedules",
+          "piece ",
+          printable(text),
+          ": needs an end epoch > ",
+          after);
+  const auto rates = text.substr(colon + 1);
+  auto arrow = rates.find("->");
+  piece.shape = PieceShape::linear;
+  if (arrow == std::string_view::npos) {
+    arrow = rates.find("=>");
+    piece.shape = arrow == std::string_view::npos ? PieceShape::constant : PieceShape::exponential;
+  }
+  const auto range = piece.shape == PieceShape::exponential ? positive() : at_least(0);
+  piece.from = number_in(rates.substr(0, arrow), range, text);
+  piece.to = piece.shape == PieceShape::constant ? piece.from
+                                                 : number_in(rates.substr(arrow + 2), range, text);
+  return piece;
+}
+
+}  // namespace
+
+std::vector<Piece> parse_pieces(std::string_view text) {
+  std::vector<Piece> pieces;
+  while (true) {
+    const auto comma = text.find(',');
+    pieces.push_back(
+        parse_piece(text.substr(0, comma), pieces.empty() ? 0 : pieces.back().end_epoch));
+    if (comma == std::string_view::npos) return pieces;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+double piecewise_rate(const std::vector<Piece>& pieces, double epoch) {
+  double begin = 0;
+  for (const auto& piece : pieces) {
+    if (epoch < piece.end_epoch) {
+      const double part = (epoch - begin) / (piece.end_epoch - begin);
+      switch (piece.shape) {
+        case PieceShape::constant:
+          return piece.from;
+        case PieceShape::linear:
+          return piece.from + (piece.to - piece.from) * part;
+        case PieceShape::exponential:
+          return piece.from * std::pow(piece.to / piece.from, part);
+      }
+    }
+    begin = piece.end_epoch;
+  }
+  return pieces.back().to;
+}
+
+}  // namespace dimred::schedules

@@ -1,0 +1,27 @@
+#include "stage1/train.h"
+#include "support/errors.h"
+
+namespace dimred::stage1 {
+
+void validate(const Options& options) {
+  constexpr auto place = "stage1";
+  require(options.epochs >= 1, place, "epochs needs >= 1, received ", options.epochs);
+  schedules::validate(options.schedule);
+  optimizers::validate(options.optimizer);
+  validate(options.control);
+  const auto& saves = options.saves;
+  require(saves.snapshots_per_epoch >= 0,
+          place,
+          "snapshots_per_epoch needs >= 0, received ",
+          saves.snapshots_per_epoch);
+  require(saves.snapshot_from_epoch >= 1,
+          place,
+          "snapshot_from_epoch needs >= 1, received ",
+          saves.snapshot_from_epoch);
+  require(saves.checkpoint_every >= 1,
+          place,
+          "checkpoint_every needs >= 1, received ",
+          saves.checkpoint_every);
+}
+
+}  // namespace dimred::stage1

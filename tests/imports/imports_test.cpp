@@ -1,0 +1,248 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "imports/import.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::imports {
+namespace {
+
+class Imports : public testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& name, const std::string& text) {
+    const auto path = folder_.path() / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  Import fastnn(const std::string& text) { return read_fastnn(file("hyper.txt", text)); }
+
+  static const Line& line(const Import& import, const std::string& key) {
+    const auto found = std::ranges::find(import.lines, key, &Line::key);
+    if (found == import.lines.end()) throw std::runtime_error("no line " + key);
+    return *found;
+  }
+  static std::map<std::string, std::string> settings(const Import& import) {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : entries_of(import)) {
+      EXPECT_FALSE(all.contains(entry.name)) << entry.name << " is set twice";
+      all[entry.name] = entry.text;
+    }
+    return all;
+  }
+  static std::string refusal(const Import& import) {
+    try {
+      require_settled(import, [](std::string_view) { return false; });
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  }
+  template <class Call>
+  static std::string message(const Call& call) {
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// The seed documents' example, its misspelt first key included.
+constexpr auto example =
+    "enable_paisora=True\n"
+    "batch_size=128\n"
+    "use_fp16=True\n"
+    "dataset_name=flowers\n"
+    "dataset_dir=oss://pai-online-beijing.oss-cn-beijing-internal.aliyuncs.com/fastnn-data/flowers/"
+    "\n"
+    "model_name=inception_resnet_v2\n"
+    "optimizer=sgd\n"
+    "num_classes=5\n"
+    "job_name=worker\n";
+
+TEST_F(Imports, EachLineOfTheSeedsExampleHasAnAnswer) {
+  const auto import = fastnn(example);
+  const auto given = std::ranges::count_if(import.lines, &Line::given);
+  EXPECT_EQ(given, 9);
+  for (const auto& one : import.lines) {
+    EXPECT_TRUE(!one.given || !one.text.empty() || !one.settings.empty()) << one.key;
+  }
+  EXPECT_NE(line(import, "enable_paisora").text.find("enable_paisoar"), std::string::npos);
+  EXPECT_EQ(line(import, "dataset_dir").answer, Answer::refused);
+  EXPECT_EQ(line(import, "dataset_dir").instead, "data");
+  const auto set = settings(import);
+  EXPECT_EQ(set.at("batch_size"), "128");
+  EXPECT_EQ(set.at("precision"), "auto");
+  EXPECT_EQ(set.at("model"), "inception_resnet_v2");
+  EXPECT_EQ(set.at("optimizer"), "sgd");
+  EXPECT_FALSE(set.contains("dataset"));
+}
+
+TEST_F(Imports, WhatIsRefusedIsSettledByAFlag) {
+  const auto import = fastnn(example);
+  EXPECT_NE(refusal(import).find("hyper.txt:5:1: dataset_dir=oss://"), std::string::npos);
+  EXPECT_NE(refusal(import).find("instead: --data"), std::string::npos);
+  EXPECT_NO_THROW(require_settled(import, [](std::string_view name) { return name == "data"; }));
+}
+
+TEST_F(Imports, KeysLeftOutHaveFastnnsDefaultsNotOurs) {
+  const auto set = settings(fastnn(""));
+  const std::map<std::string, std::string> expected = {{"batch_size", "32"},
+                                                       {"bucket_mb", "8"},
+                                                       {"dataset", "mock"},
+                                                       {"epochs", "100"},
+                                                       {"learning_rate", "0.01"},
+                                                       {"log_loss_every_n_iters", "10"},
+                                                       {"model", "inception_resnet_v2"},
+                                                       {"opt_epsilon", "1"},
+                                                       {"optimizer", "rmsprop"},
+                                                       {"precision", "auto"},
+                                                       {"prefetch", "32"},
+                                                       {"rmsprop_decay", "0.9"},
+                                                       {"rmsprop_momentum", "0.9"},
+                                                       {"schedule", "constant"},
+                                                       {"stop_at_step", "100"},
+                                                       {"weight_decay", "0.00004"}};
+  EXPECT_EQ(set, expected);
+}
+
+TEST_F(Imports, NoneIsAsIfTheKeyWereNotThere) {
+  const auto set = settings(fastnn("learning_rate=None\nmax_gradient_norm=None\n"));
+  EXPECT_EQ(set.at("learning_rate"), "0.01");
+  EXPECT_FALSE(set.contains("max_gradient_norm"));
+}
+
+TEST_F(Imports, ALearningRateThatDecaysKeepsItsForm) {
+  const auto text = std::string("decay_scheme=luong5\nwarmup_steps=20\nstop_at_step=500\n");
+  auto set = settings(fastnn(text));
+  EXPECT_EQ(set.at("schedule"), "exponential");
+  EXPECT_EQ(set.at("factor"), "0.94");
+  EXPECT_EQ(set.at("decay_scheme"), "luong5");
+  EXPECT_EQ(set.at("total_steps"), "500");
+  EXPECT_EQ(set.at("warmup_steps"), "20");
+  EXPECT_EQ(set.at("warmup_scheme"), "t2t");
+  EXPECT_FALSE(set.contains("end_learning_rate"));
+  set = settings(fastnn(text + "learning_rate_decay_type=polynomial\n"));
+  EXPECT_EQ(set.at("schedule"), "fastnn-polynomial");
+  EXPECT_EQ(set.at("end_learning_rate"), "0.0001");
+  EXPECT_FALSE(set.contains("factor"));
+  set = settings(fastnn(text + "learning_rate_decay_type=fixed\n"));
+  EXPECT_EQ(set.at("schedule"), "constant");
+  for (const auto* name : {"decay_scheme", "warmup_steps", "total_steps", "factor"})
+    EXPECT_FALSE(set.contains(name)) << name;
+}
+
+TEST_F(Imports, HooksDecideWhatHappens) {
+  const auto set = settings(fastnn("hooks=checkpointsaverhook\nstop_at_step=5\n"));
+  EXPECT_FALSE(set.contains("stop_at_step"));
+  EXPECT_FALSE(set.contains("log_loss_every_n_iters"));
+  EXPECT_NE(refusal(fastnn("hooks=StopAtStepHook,MyHook\n")).find("not myhook"), std::string::npos);
+}
+
+TEST_F(Imports, WhatCannotBeIsRefusedByName) {
+  const std::map<std::string, std::string> cases = {
+      {"job_name=ps", "no parameter servers"},
+      {"model_name=nasnet_large", "not among ours"},
+      {"model_name=inception_v33", "did you mean inception_v3?"},
+      {"optimizer=sgdd", "did you mean sgd?"},
+      {"task_type=finetune", "instead: --initialize_from"},
+      {"warmup_scheme=linear", "silently no warm-up"},
+      {"learning_rate_decay_type=cosine", "instead: --schedule"},
+      {"decay_scheme=luong6", "luong5, luong10 and luong234"},
+      {"labels_offset=1", "labels are as the files have them"},
+      {"checkpointDir=oss://bucket/run", "instead: --output"},
+      {"dataset_name=flower", "did you mean flowers?"}};
+  for (const auto& [text, said] : cases)
+    EXPECT_NE(refusal(fastnn(text)).find(said), std::string::npos) << refusal(fastnn(text));
+}
+
+TEST_F(Imports, UnknownKeysAndValuesOfAnotherTypeNameTheirLine) {
+  const std::map<std::string, std::string> cases = {
+      {"batch_sise=3", ":1:1: batch_sise: not a flag of FastNN's; did you mean batch_size?"},
+      {"\nbatch_size=many", ":2:1: batch_size: needs a whole number, received many"},
+      {"use_fp16=maybe", "use_fp16: needs true or false, received maybe"},
+      {"batch_size", "needs key=value"},
+      {"batch_size=1\nbatch_size=2", "given twice"}};
+  for (const auto& [text, said] : cases) {
+    const auto told = message([&] { fastnn(text); });
+    EXPECT_NE(told.find(said), std::string::npos) << told;
+  }
+}
+
+// The tutorial's dictionary: two of its keys are unknown to MindSpore itself.
+constexpr auto tutorial = R"({
+  "boost": {"mode": "manual", "less_bn": false, "dim_reduce": true},
+  "common": {"device_num": 8},
+  "dim_reduce": {"rho": 0.55, "gamma": 0.9, "alpha": 0.001, "sigma": 0.4, "n_component": 32,
+                 "pca_mat_path": "pca_mat.npy", "weight_load_dir": "./checkpoint_pca", "timeout": 1200}
+})";
+
+TEST_F(Imports, TheTutorialsBoostDictionaryMeansMindsporesLatest) {
+  const auto import = read_boost(file("boost.json", tutorial));
+  const std::map<std::string, std::string> expected = {{"alpha", "0.001"},
+                                                       {"gamma", "0.9"},
+                                                       {"pca_mat", "pca_mat.npy"},
+                                                       {"preset", "mindspore-latest"},
+                                                       {"rho", "0.55"},
+                                                       {"sigma", "0.4"},
+                                                       {"snapshots", "./checkpoint_pca"}};
+  EXPECT_EQ(settings(import), expected);
+  for (const auto* key : {"common.device_num", "dim_reduce.n_component"})
+    EXPECT_NE(line(import, key).text.find("ignores it"), std::string::npos) << key;
+  EXPECT_EQ(refusal(import), "");
+}
+
+TEST_F(Imports, TheKeysOfDimReduceMayStandAlone) {
+  const auto import = read_boost(file("boost.json", R"({"n_components": 20, "timeout": 9})"));
+  EXPECT_EQ(settings(import).at("n_component"), "20");
+}
+
+TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
+  const std::map<std::string, std::string> cases = {
+      {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},
+      {R"({"dim_reduse": {"rho": 1}})", "dim_reduse: not a key"},
+      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a part"},
+      {R"([1])", "needs a JSON object"},
+      {R"({"rho": )", "not JSON"}};
+  for (const auto& [text, said] : cases) {
+    const auto told = message([&] { read_boost(file("boost.json", text)); });
+    EXPECT_NE(told.find(said), std::string::npos) << told;
+  }
+  EXPECT_NE(refusal(read_boost(file("b.json", R"({"boost": {"dim_reduce": false}})")))
+                .find("dimred stage1"),
+            std::string::npos);
+}
+
+TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
+  const auto table =
+      file("rank_table.json", R"({"version": "1.0", "server_count": "2", "server_list": [
+    {"server_id": "10.0.0.1", "device": [{"device_id": "0", "device_ip": "x", "rank_id": "0"},
+                                         {"device_id": "1", "device_ip": "y", "rank_id": "1"}]},
+    {"server_id": "10.0.0.2", "device": [{"device_id": "3", "device_ip": "z", "rank_id": "2"}]}]})");
+  EXPECT_EQ(format_of(table), Format::rank_table);
+  const auto text = describe_rank_table(table);
+  EXPECT_NE(text.find("on 10.0.0.1: CUDA_VISIBLE_DEVICES=0,1 torchrun --no-python "
+                      "--nproc_per_node=2 --nnodes=2 --node_rank=0 --master_addr=10.0.0.1"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("on 10.0.0.2: CUDA_VISIBLE_DEVICES=3 torchrun"), std::string::npos) << text;
+  EXPECT_NE(message([&] {
+              describe_rank_table(file("r.json", R"({"server_list": []})"));
+            }).find("a list server_list"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
+                "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
+            }).find("rank_id in order"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dimred::imports

@@ -1,0 +1,214 @@
+#include "optimizers/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+
+#include "optimizers/clip.h"
+
+namespace dimred::optimizers {
+namespace {
+
+layout::Layout small_layout() {
+  return layout::make_layout({{.name = "conv", .shape = {4, 3, 2, 2}},
+                              {.name = "bias", .shape = {4}, .decay = false},
+                              {.name = "dense", .shape = {5, 7}}});
+}
+
+/// A vector with zeros in the padding, as a network's.
+torch::Tensor filled(const layout::Layout& layout) {
+  auto vector = torch::zeros({layout.memory_size});
+  for (const auto& entry : layout.entries)
+    vector.narrow(0, entry.memory_offset, entry.size).normal_();
+  return vector;
+}
+
+/// torch.optim.Adam adds epsilon behind the correction of the second moment, TensorFlow before.
+TEST(Optimizer, AdamIsTorchsWithItsEpsilonMoved) {
+  torch::manual_seed(1);
+  const OptimizerOptions options{
+      .kind = OptimizerKind::adam, .sgd = {.weight_decay = 0.1}, .epsilon = 0.01};
+  auto weights = torch::randn({1000});
+  auto reference = weights.clone().requires_grad_(true);
+  torch::optim::Adam torchs({reference}, torch::optim::AdamOptions(0.1).weight_decay(0.1));
+  const auto ours =
+      make_optimizer(options, {{.columns = {0, 1000}, .decay = true, .size = 1000}}, weights);
+  StepControl control(torch::kCPU);
+  for (int t = 1; t <= 20; ++t) {
+    const auto gradient = torch::randn({1000});
+    reference.mutable_grad() = gradient.clone();
+    auto& group = static_cast<torch::optim::AdamOptions&>(torchs.param_groups()[0].options());
+    group.eps(0.01 / std::sqrt(1 - std::pow(0.999, t)));
+    torchs.step();
+    control.set(0.1, t);
+    ours->step(weights, gradient, control);
+    ASSERT_TRUE(torch::allclose(weights, reference, 1e-5, 1e-6)) << t;
+  }
+}
+
+TEST(Optimizer, AdagradIsTorchsWithoutEpsilon) {
+  torch::manual_seed(1);
+  auto weights = torch::randn({1000});
+  auto reference = weights.clone().requires_grad_(true);
+  torch::optim::Adagrad torchs(
+      {reference}, torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.1).eps(0));
+  const OptimizerOptions options{.kind = OptimizerKind::adagrad, .sgd = {.weight_decay = 0}};
+  const auto ours = make_optimizer(options, {{.columns = {0, 1000}, .size = 1000}}, weights);
+  StepControl control(torch::kCPU);
+  for (int t = 1; t <= 20; ++t) {
+    const auto gradient = torch::randn({1000});
+    reference.mutable_grad() = gradient.clone();
+    torchs.step();
+    control.set(0.1, t);
+    ours->step(weights, gradient, control);
+    ASSERT_TRUE(torch::allclose(weights, reference, 1e-5, 1e-6)) << t;
+  }
+}
+
+/// The trust ratio by parameter, in float64; biases take the plain momentum step.
+TEST(Optimizer, LarsScalesEachParameterByItsNorms) {
+  torch::manual_seed(1);
+  const auto layout = small_layout();
+  OptimizerOptions options{.kind = OptimizerKind::lars, .sgd = {.weight_decay = 0.1}};
+  options.lars = {.coefficient = 0.02, .epsilon = 1e-3};
+  auto weights = filled(layout);
+  auto expected = weights.to(torch::kFloat64), momentum = torch::zeros_like(expected);
+  const auto ours = make_optimizer(options, segments_of(layout), weights);
+  StepControl control(torch::kCPU);
+  for (int t = 1; t <= 5; ++t) {
+    const auto gradient = filled(layout);
+    control.set(0.5, t);
+    ours->step(weights, gradient, control);
+    for (const auto& entry : layout.entries) {
+      auto w = expected.narrow(0, entry.memory_offset, entry.size);
+      auto m = momentum.narrow(0, entry.memory_offset, entry.size);
+      const auto g = gradient.to(torch::kFloat64).narrow(0, entry.memory_offset, entry.size);
+      const double norm = w.norm().item<double>();
+      const double trust = 0.02 * norm / (g.norm().item<double>() + 0.1 * norm + 1e-3);
+      m.mul_(0.9).add_(entry.decay ? (g + 0.1 * w) * trust : g);
+      w.sub_(m, 0.5);
+    }
+    ASSERT_TRUE(torch::allclose(weights.to(torch::kFloat64), expected, 1e-6, 1e-6)) << t;
+  }
+}
+
+/// A resume sets the padding of every state to 0, whatever its first value was.
+TEST(Optimizer, PaddingStaysZeroAlsoAfterAResume) {
+  for (const auto& [name, kind] : optimizer_kinds()) {
+    OptimizerOptions options{.kind = kind};
+    options.accumulator.adagrad_initial = 0;
+    auto weights = torch::zeros({64});
+    const auto optimizer =
+        make_optimizer(options, {{.columns = {0, 64}, .decay = true, .size = 60}}, weights);
+    StepControl control(torch::kCPU);
+    for (const bool resumed : {false, true}) {
+      control.set(0.1, 1);
+      optimizer->step(weights, torch::zeros({64}), control);
+      EXPECT_TRUE(torch::equal(weights, torch::zeros({64}))) << name << ", resumed " << resumed;
+      for (auto& [vector_name, vector] : optimizer->vectors()) vector.zero_();
+    }
+  }
+}
+
+/// A graph may read the tensors alone: the same step to a float32 rate's digits.
+TEST(Optimizer, SgdUnderCaptureTakesTheRateFromTheTensor) {
+  torch::manual_seed(1);
+  auto weights = torch::randn({100});
+  auto captured = weights.clone();
+  const auto gradient = torch::randn({100});
+  StepControl control(torch::kCPU);
+  control.set(0.1, 1);
+  const std::vector<Segment> segments = {{.columns = {0, 100}, .decay = true, .size = 100}};
+  make_optimizer({}, segments, weights)->step(weights, gradient, control);
+  control.capturing = true;
+  make_optimizer({}, segments, captured)->step(captured, gradient, control);
+  EXPECT_TRUE(torch::equal(weights, captured));
+}
+
+TEST(Gradient, IsCutToItsGreatestNormAsTorchCutsIt) {
+  torch::manual_seed(1);
+  auto gradient = torch::randn({5000});
+  auto parameter = torch::zeros({5000}).requires_grad_(true);
+  parameter.mutable_grad() = gradient.clone();
+  torch::nn::utils::clip_grad_norm_(parameter, 3.0);
+  const auto norm = gradient.to(torch::kFloat64).norm().item<double>();
+  EXPECT_NEAR(clip_to_norm(gradient, 3.0).item<double>(), norm, 1e-10 * norm);
+  EXPECT_TRUE(torch::allclose(gradient, parameter.grad(), 1e-6, 0));
+  EXPECT_NEAR(gradient.norm().item<double>(), 3, 1e-5);
+}
+
+TEST(Gradient, ThatIsShortStaysBitForBit) {
+  auto gradient = torch::randn({5000});
+  const auto before = gradient.clone();
+  clip_to_norm(gradient, 1e3);
+  EXPECT_TRUE(torch::equal(gradient, before));
+  auto zero = torch::zeros({10});
+  clip_to_norm(zero, 1);
+  EXPECT_TRUE(torch::equal(zero, torch::zeros({10})));
+}
+
+TEST(Gradient, IsCenteredByOutputChannel) {
+  torch::manual_seed(1);
+  const auto layout = small_layout();
+  auto gradient = filled(layout);
+  const auto before = gradient.clone();
+  centralize(gradient, segments_of(layout));
+  for (const auto& entry : layout.entries) {
+    const auto was = before.narrow(0, entry.memory_offset, entry.size);
+    const auto is = gradient.narrow(0, entry.memory_offset, entry.size);
+    if (!entry.decay) {
+      EXPECT_TRUE(torch::equal(was, is));
+      continue;
+    }
+    const auto rows = was.view({entry.shape.front(), -1});
+    EXPECT_TRUE(torch::allclose(is.view_as(rows), rows - rows.mean(1, true), 1e-6, 1e-6));
+  }
+}
+
+TEST(Segments, OfShardsTogetherAreTheWhole) {
+  const auto layout = small_layout();
+  for (const int ranks : {1, 2, 3, 7}) {
+    std::int64_t columns = 0, size = 0, decay = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto shard = layout::shard_of(layout, rank, ranks);
+      std::int64_t next = 0;
+      for (const auto& segment : segments_of(layout, shard)) {
+        EXPECT_EQ(segment.columns.begin, next);
+        next = segment.columns.end;
+        size += segment.size;
+        decay += segment.decay ? segment.size : 0;
+      }
+      EXPECT_EQ(next, shard.memory_columns());
+      columns += next;
+    }
+    EXPECT_EQ(columns, layout.memory_size) << ranks;
+    EXPECT_EQ(size, layout.file_size) << ranks;
+    EXPECT_EQ(decay, layout.file_size - 4) << ranks;
+  }
+}
+
+TEST(Optimizer, RefusesOptionsOutOfRange) {
+  const auto refused = [](auto spoil) {
+    OptimizerOptions options;
+    spoil(options);
+    EXPECT_THROW(validate(options), std::invalid_argument);
+  };
+  EXPECT_NO_THROW(validate(OptimizerOptions{}));
+  refused([](auto& o) { o.epsilon = 0; });
+  refused([](auto& o) { o.adam.beta1 = 1; });
+  refused([](auto& o) { o.adam.beta2 = NAN; });
+  refused([](auto& o) { o.accumulator.adadelta_rho = 1; });
+  refused([](auto& o) { o.rmsprop.decay = -0.1; });
+  refused([](auto& o) { o.ftrl.learning_rate_power = 1; });
+  refused([](auto& o) { o.ftrl.initial_accumulator = 0; });
+  refused([](auto& o) { o.lars.coefficient = 0; });
+  refused([](auto& o) { o.gradient.max_gradient_norm = 0; });
+  refused([](auto& o) {
+    o.kind = OptimizerKind::adam;
+    o.sgd.nesterov = true;
+  });
+}
+
+}  // namespace
+}  // namespace dimred::optimizers

@@ -1,0 +1,77 @@
+"""Stage 1 with every optimiser: it learns, and in two parts it is what it is in one; how runs end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from test_runs import newest_state, rows
+
+BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2"]
+
+# A rate at which ten steps of 32 images already show in the loss (chance: 2.30).
+OPTIMIZERS = {
+    "sgd": ["--learning_rate=0.05"],
+    "nesterov": ["--learning_rate=0.02"],
+    "adam": ["--learning_rate=0.002", "--opt_epsilon=1e-8"],
+    "adamweightdecay": ["--learning_rate=0.002", "--opt_epsilon=1e-6", "--weight_decay=0.01"],
+    "adagrad": ["--learning_rate=0.02"],
+    "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4"],
+    "rmsprop": ["--learning_rate=0.01", "--opt_epsilon=1e-4", "--max_gradient_norm=5"],
+    "ftrl": ["--learning_rate=0.01", "--ftrl_initial_accumulator_value=1e-12"],
+    "lars": ["--learning_rate=0.5", "--lars_coefficient=0.02", "--gradient_centralization"],
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_it_learns_and_resumes_bitwise(name: str, tmp_path: Path, execute) -> None:
+    options = [*BASE, f"--optimizer={name}", *OPTIMIZERS[name]]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    execute("dimred", "stage1", *options, "--epochs=2", "--output", whole)
+    execute("dimred", "stage1", *options, "--epochs=2", "--stop_at_step=14", "--output", parts)
+    execute("dimred", "stage1", *options, "--epochs=2", "--output", parts)
+    assert newest_state(parts) == newest_state(whole)
+    first, last = (float(rows(whole)[i]["train_loss"]) for i in (0, 1))
+    assert last < first < 2.4
+    assert [row["epoch"] for row in rows(parts)] == ["1", "1.4", "2"]
+
+
+def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails) -> None:
+    run = tmp_path / "run"
+    execute("dimred", "stage1", *BASE, "--epochs=1", "--output", run)
+    error = fails(2, "stage1", *BASE, "--epochs=2", "--optimizer=adam", "--resume_from", run, "--output",
+                  tmp_path / "other")  # fmt: skip
+    assert "the state is of optimizer = momentum, which has no first_moment; received optimizer = adam" in error
+
+
+def test_patience_ends_a_run_and_the_best_weights_stay(tmp_path: Path, execute) -> None:
+    run = tmp_path / "run"
+    options = [*BASE[:-1], "--epochs=9", "--validation_fraction=0.25", "--keep_best"]
+    options += ["--early_stopping_patience=2", "--early_stopping_min_delta=0.9"]  # nothing is so much better
+    said = execute("dimred", "stage1", *options, "--output", run)
+    assert "early stopping: no better validation accuracy in 2 epochs" in said
+    curve = rows(run)
+    assert len(curve) == 3
+    accuracies = [float(row["validation_accuracy"]) for row in curve]
+    (best,) = (run / "best").glob("*.h5")
+    with h5py.File(best) as kept:
+        assert kept.attrs["epoch"] == 1 + int(np.argmax(accuracies))
+    assert rows(run) == curve
+    assert "outcome" in execute("dimred", "inspect", run)
+    execute("dimred", "stage1", *options, "--output", run)  # over: nothing more to do
+    assert rows(run) == curve
+
+
+def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) -> None:
+    options = [*BASE, "--epochs=2", "--learning_rate=1e20", "--schedule=constant"]
+    error = fails(1, "stage1", *options, "--output", tmp_path / "run")
+    assert "the loss is not finite at epoch 1, step " in error
+    assert "learning rate 1e+20, the loss before " in error
+    assert "max_gradient_norm may help" in error
+
+
+def test_keep_best_needs_a_validation_set(tmp_path: Path, fails) -> None:
+    error = fails(2, "stage1", *BASE, "--epochs=1", "--keep_best", "--output", tmp_path / "run")
+    assert "keep_best need validation_fraction > 0" in error
