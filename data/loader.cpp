@@ -237,7 +237,8 @@ void Loader::work() noexcept {
     lock.lock();
     filling->done += end - begin;
     if (failure) fail(*filling, at, failure);
-    move_counts(worker.report, report_);
+    add(report_, worker.report);
+    worker.report = {};
     if (filling->is_ready()) ready_.notify_all();
   }
 }

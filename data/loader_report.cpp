@@ -12,17 +12,19 @@ constexpr std::size_t most_messages = 5;
 
 }  // namespace
 
-void move_counts(LoaderReport& part, LoaderReport& whole) {
+void add(LoaderReport& whole, const LoaderReport& part) {
+  const auto batches = static_cast<double>(whole.batches), more = static_cast<double>(part.batches);
+  if (batches + more > 0)
+    whole.mean_ready = (whole.mean_ready * batches + part.mean_ready * more) / (batches + more);
+  whole.seconds_waited += part.seconds_waited;
+  whole.batches += part.batches;
   whole.samples += part.samples;
   whole.read_seconds += part.read_seconds;
   whole.decode_seconds += part.decode_seconds;
   whole.transform_seconds += part.transform_seconds;
   whole.bad_samples += part.bad_samples;
   whole.damaged_samples += part.damaged_samples;
-  for (auto& message : part.messages) {
-    if (whole.messages.size() < most_messages) whole.messages.push_back(std::move(message));
-  }
-  part = {};
+  for (const auto& message : part.messages) take_note(whole, message);
 }
 
 void take_note(LoaderReport& report, std::string text) {

@@ -21,9 +21,8 @@ struct LoaderReport {
   std::vector<std::string> messages;  // the first few of both
 };
 
-/// Adds what is counted in `part` (samples, stages, bad and damaged ones, messages) to `whole`, and
-/// empties it.
-void move_counts(LoaderReport& part, LoaderReport& whole);
+/// Adds `part` to `whole`: sums, the mean over the batches of both, and the first few messages.
+void add(LoaderReport& whole, const LoaderReport& part);
 
 /// Keeps the text if it is among the first few.
 void take_note(LoaderReport& report, std::string text);

@@ -28,21 +28,6 @@ std::array<Stage, 3> stages_of(const data::LoaderReport& report) {
         "more num_preprocessing_threads, or no colour_jitter"}}};
 }
 
-void add(data::LoaderReport& total, const data::LoaderReport& epoch) {
-  const auto batches = static_cast<double>(total.batches),
-             more = static_cast<double>(epoch.batches);
-  if (batches + more > 0)
-    total.mean_ready = (total.mean_ready * batches + epoch.mean_ready * more) / (batches + more);
-  total.seconds_waited += epoch.seconds_waited;
-  total.batches += epoch.batches;
-  total.samples += epoch.samples;
-  total.read_seconds += epoch.read_seconds;
-  total.decode_seconds += epoch.decode_seconds;
-  total.transform_seconds += epoch.transform_seconds;
-  total.bad_samples += epoch.bad_samples;
-  total.damaged_samples += epoch.damaged_samples;
-}
-
 void warn_of_samples(const data::LoaderReport& report, double bad, Console& console) {
   const auto first =
       report.messages.empty() ? "" : concat("; on this rank: ", report.messages.front());
