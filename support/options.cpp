@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "support/errors.h"
-#include "support/options_file.h"
 
 namespace dimred {
 namespace {
@@ -37,59 +36,11 @@ Option named(Option row, std::string name, std::string help, OptionKind kind, st
 
 std::string print_integer(std::int64_t value) { return std::to_string(value); }
 
-bool fits(const Option& row, const ConfigEntry& entry) {
-  const auto type = entry.type;
-  if (type == ConfigType::any) return true;
-  if (row.optional && type == ConfigType::text) return entry.text == "none";
-  switch (row.kind) {
-    case OptionKind::integer:
-      return type == ConfigType::integer;
-    case OptionKind::number:
-      return type == ConfigType::integer || type == ConfigType::number;
-    case OptionKind::boolean:
-      return type == ConfigType::boolean;
-    case OptionKind::numbers:
-      return type == ConfigType::numbers;
-    default:
-      return type == ConfigType::text;
-  }
-}
-
-std::string_view noun(const Option& row) {
-  switch (row.kind) {
-    case OptionKind::integer:
-      return "a whole number";
-    case OptionKind::number:
-      return "a number";
-    case OptionKind::boolean:
-      return "true or false";
-    case OptionKind::numbers:
-      return "an array of numbers";
-    default:
-      return "a quoted text";
-  }
-}
-
 /// A path as a run may record it: a later command may stand in another folder.
 std::filesystem::path absolute_path(const std::filesystem::path& path) {
   if (path.empty()) return path;
   auto absolute = std::filesystem::absolute(path).lexically_normal();
   return absolute.has_filename() ? absolute : absolute.parent_path();
-}
-
-std::string_view type_name(ConfigType type) {
-  switch (type) {
-    case ConfigType::integer:
-      return "the whole number ";
-    case ConfigType::number:
-      return "the number ";
-    case ConfigType::text:
-      return "the text ";
-    case ConfigType::numbers:
-      return "the array ";
-    default:
-      return "";
-  }
 }
 
 }  // namespace
@@ -243,54 +194,6 @@ void OptionTable::apply(Option& row,
   }
   row.text = text;
   row.origin = origin;
-}
-
-void OptionTable::apply(const ConfigEntry& entry) {
-  auto* row = find(entry.name);
-  if (row == nullptr || row == &config_) {
-    throw std::invalid_argument(concat(
-        entry.place, ": ", printable(entry.name), ": unknown key", suggestion(entry.name, "")));
-  }
-  if (row->origin == OptionOrigin::flag) return;
-  const auto place = concat(entry.place, ": ", entry.name);
-  if (!fits(*row, entry)) {
-    throw std::invalid_argument(concat(place,
-                                       ": needs ",
-                                       noun(*row),
-                                       row->limits.empty() ? "" : " ",
-                                       row->limits,
-                                       ", received ",
-                                       type_name(entry.type),
-                                       printable(entry.text)));
-  }
-  const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
-  const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
-  apply(*row, none ? "" : entry.text, place, OptionOrigin::file);
-}
-
-void OptionTable::read_file(const std::filesystem::path& file) {
-  read_entries(read_config_file(file));
-}
-
-std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
-                                                 const std::vector<std::string>& groups) {
-  std::vector<std::string> overridden;
-  for (const auto& entry : read_config_file(file)) {
-    auto* row = find(entry.name);
-    if (row == nullptr || std::find(groups.begin(), groups.end(), row->group) == groups.end())
-      continue;
-    if (row->origin == OptionOrigin::default_value) {
-      apply(entry);
-      continue;
-    }
-    const auto own = *row;
-    const auto here = row->show();
-    apply(*row, entry.text, concat(entry.place, ": ", entry.name), OptionOrigin::file);
-    const auto there = row->show();
-    apply(*row, own.text, own.name, own.origin);
-    if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
-  }
-  return overridden;
 }
 
 OptionOrigin OptionTable::origin(std::string_view name) const {
