@@ -1,9 +1,12 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <string>
 
 #include "data/base64.h"
+#include "data/dataset.h"
 #include "data/encode.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
@@ -33,6 +36,19 @@ inline std::string base64_line(std::int64_t number, std::int64_t label, bool lab
   const auto image = to_base64(as_numbers(image_file(number)));
   const auto text = std::to_string(label);
   return (label_first ? text + '\t' + image : image + '\t' + text) + '\n';
+}
+
+/// Of a sample, which is a PNG.
+inline std::string bytes_at(const Dataset& dataset, std::int64_t index) {
+  std::vector<std::uint8_t> scratch;
+  const auto sample = dataset.read(index, scratch);
+  EXPECT_EQ(sample.encoding, Encoding::png);
+  return {sample.bytes.begin(), sample.bytes.end()};
+}
+
+inline std::int64_t label_at(const Dataset& dataset, std::int64_t index) {
+  std::vector<std::uint8_t> scratch;
+  return dataset.read(index, scratch).label;
 }
 
 /// What the call throws, as text; empty: nothing.

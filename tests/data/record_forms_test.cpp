@@ -1,0 +1,193 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+
+#include "data/record_readers.h"
+#include "support/errors.h"
+#include "tests/data/record_files.h"
+
+// What only one form of record files has: checksums and compression of TFRecord, lists and lines of
+// Base64, names of shards.
+namespace dimred::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace fs = std::filesystem;
+
+TEST(TfRecordFiles, NameAWrongChecksum) {
+  const TemporaryFolder folder;
+  const auto first = example_record(0, 0);
+  auto text = first + example_record(1, 1) + example_record(2, 2);
+  text[first.size() + 40] ^= 1;  // in the second record's payload
+  const RecordOptions options{.files = {folder.write("shard", text)}};
+  EXPECT_THAT(error_of([&] { open_tfrecord(options); }),
+              AllOf(HasSubstr(concat("shard, offset ", first.size(), ": ")),
+                    HasSubstr("the checksum of its payload differs")));
+  auto skipping = options;
+  skipping.skip_bad = true;
+  const auto dataset = open_tfrecord(skipping);
+  ASSERT_EQ(dataset->size(), 2);
+  EXPECT_EQ(bytes_at(*dataset, 1), image_file(2));
+
+  text[first.size() + 40] ^= 1;
+  text[first.size() + 2] ^= 1;  // in its length: nothing behind it can be found
+  folder.write("shard", text);
+  EXPECT_THAT(
+      error_of([&] { open_tfrecord(options); }),
+      AllOf(HasSubstr("the checksum of its length differs"), HasSubstr("no record behind it")));
+  EXPECT_EQ(open_tfrecord(skipping)->size(), 1);
+}
+
+/// The index is whole, the file changes afterwards.
+TEST(TfRecordFiles, VerifyARecordWhenItIsFirstRead) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("shard", example_record(0, 0) + example_record(1, 1));
+  const auto dataset = open_tfrecord({.files = {file}});
+  std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(40).put('?');
+  EXPECT_THAT(error_of([&] { bytes_at(*dataset, 0); }),
+              AllOf(HasSubstr("shard, offset 0: "), HasSubstr("checksum of its payload differs")));
+  EXPECT_EQ(bytes_at(*dataset, 1), image_file(1));
+}
+
+TEST(TfRecordFiles, RefuseWhatIsNoImage) {
+  const TemporaryFolder folder;
+  const std::string text(100, 'x');
+  const auto record =
+      to_tfrecord(to_message({.encoded = as_numbers(text), .format = "raw", .label = 0}));
+  EXPECT_THAT(error_of([&] { open_tfrecord({.files = {folder.write("shard", record)}}); }),
+              HasSubstr("needs a JPEG or PNG as image/encoded, received 100 bytes"));
+  EXPECT_THAT(
+      error_of([&] { open_tfrecord({.files = {folder.write("no", to_tfrecord("\xff"))}}); }),
+      HasSubstr("needs a whole message"));
+}
+
+std::string gz(const std::string& text) {
+  std::string out(compressBound(text.size()) + 64, '\0');
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST(TfRecordFiles, AreDecompressedOnce) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("shard.gz", gz(example_record(0, 0) + example_record(1, 1)));
+  EXPECT_TRUE(is_tfrecord(file));
+  const auto copies = [&] {
+    std::vector<std::string> names;
+    for (const auto& item : fs::directory_iterator(folder.path() / ".dimred"))
+      if (item.path().filename().string().starts_with("inflated-")) names.push_back(item.path());
+    return names;
+  };
+  const auto dataset = open_tfrecord({.files = {file}});
+  EXPECT_EQ(bytes_at(*dataset, 1), image_file(1));
+  EXPECT_THAT(dataset->origin(1), HasSubstr("shard.gz, offset "));
+  const auto first = copies();
+  ASSERT_EQ(first.size(), 1U);
+  open_tfrecord({.files = {file}});
+  EXPECT_EQ(copies(), first);
+  folder.write("shard.gz", gz(example_record(5, 0)));
+  EXPECT_EQ(bytes_at(*open_tfrecord({.files = {file}}), 0), image_file(5));
+  EXPECT_EQ(copies().size(), 1U);
+  EXPECT_NE(copies(), first);
+}
+
+TEST(TfRecordFiles, BoundWhatIsDecompressed) {
+  const TemporaryFolder folder;
+  const auto bomb = folder.write("bomb.gz", gz(std::string(80 << 20, '\0')));
+  EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
+              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to hold at most 100 times")));
+  const auto whole = gz(example_record(0, 0));
+  const auto cut = folder.write("cut.gz", whole.substr(0, whole.size() - 10));
+  EXPECT_THAT(error_of([&] { open_tfrecord({.files = {cut}}); }),
+              AllOf(HasSubstr("cut.gz, offset "), HasSubstr("needs a complete, undamaged file")));
+}
+
+TEST(Base64Files, ComeFromTheirList) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "data");
+  folder.write("data/a", base64_line(0, 0));
+  folder.write("data/b", base64_line(1, 1));
+  const auto list = folder.write("file_list.txt", "data/b\r\ndata/a \n\n");
+  const auto dataset = open_base64({.files = {list}});
+  ASSERT_EQ(dataset->size(), 2);
+  EXPECT_EQ(bytes_at(*dataset, 0), image_file(1));
+  folder.write("file_list.txt", "data/c\n");
+  EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
+              HasSubstr("file_list.txt names data/c, which is no file"));
+  folder.write("file_list.txt", "\n");
+  EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
+              HasSubstr("at least one file name"));
+}
+
+TEST(Base64Files, MayBeginWithAnEmptyLine) {
+  const TemporaryFolder folder;
+  const auto dataset =
+      open_base64({.files = {folder.write("part", concat('\n', base64_line(0, 12, true)))}});
+  EXPECT_EQ(label_at(*dataset, 0), 12);
+}
+
+TEST(Base64Files, NameBadLines) {
+  const TemporaryFolder folder;
+  const auto good = base64_line(0, 0);
+  const auto at = concat("part, offset ", good.size());
+  const auto problem = [&](const std::string& line) {
+    return error_of([&] { open_base64({.files = {folder.write("part", good + line)}}); });
+  };
+  EXPECT_THAT(problem("nothing\n"), AllOf(HasSubstr(at), HasSubstr("needs base64<TAB>label")));
+  EXPECT_THAT(problem(base64_line(1, 1, true)), HasSubstr("as the first line of the file has it"));
+  EXPECT_THAT(problem("AAAA\t1\n"), HasSubstr("received that of 3 bytes"));
+  EXPECT_THAT(problem(base64_line(1, 1).substr(1)), HasSubstr("multiple of 4"));
+  auto spaced = base64_line(1, 1);
+  spaced[10] = ' ';
+  EXPECT_THAT(problem(spaced),
+              AllOf(HasSubstr(concat("offset ", good.size() + 10)), HasSubstr("needs letters")));
+  EXPECT_THAT(problem(to_base64(as_numbers(image_file(1))) + "\t1x\n"),
+              HasSubstr("needs base64<TAB>label"));
+  EXPECT_EQ(problem("\n\r\n" + base64_line(1, 1).substr(0, base64_line(1, 1).size() - 1)), "");
+}
+
+TEST(Shards, AreFoundByNameOfTheirSplit) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"flowers_train_00010-of-11.tfrecord",
+                           "flowers_train_00002-of-11.tfrecord",
+                           "flowers_validation_0.tfrecord",
+                           "labels.txt",
+                           ".train",
+                           "train-1.tmp"})
+    folder.write(name, "x");
+  const auto names = [](const std::vector<fs::path>& files) {
+    std::vector<std::string> texts;
+    for (const auto& file : files) texts.push_back(file.filename());
+    return texts;
+  };
+  EXPECT_THAT(
+      names(find_shards(folder.path(), true)),
+      ElementsAre("flowers_train_00002-of-11.tfrecord", "flowers_train_00010-of-11.tfrecord"));
+  EXPECT_THAT(names(find_shards(folder.path(), false)),
+              ElementsAre("flowers_validation_0.tfrecord"));
+  EXPECT_EQ(find_shards(folder.path() / "*_train_*", true).size(), 2U);
+  EXPECT_EQ(find_shards(folder.write("list.txt", "labels.txt\n"), true).size(), 1U);
+  const TemporaryFolder deep;
+  fs::create_directory(deep / "val");
+  deep.write("val/b", "x");
+  deep.write("val/a", "x");
+  EXPECT_THAT(names(find_shards(deep.path(), false)), ElementsAre("a", "b"));
+  EXPECT_THAT(error_of([&] { find_shards(deep.path(), true); }), HasSubstr("needs a file, a list"));
+  EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
+}
+
+}  // namespace
+}  // namespace dimred::data
