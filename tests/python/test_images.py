@@ -1,7 +1,5 @@
-"""Decoding, resizing and preparing images against Pillow, with a bound per operation.
+"""Resizing and preparing images against Pillow, with a bound per operation.
 
-decode at full size, any region                       equal (libjpeg's slow integer IDCT, fancy upsampling)
-decode at reduction 2, 4, 8 against the mean of blocks  mean error <= 1.5 levels, on smooth colours
 resize                                                equal, or 1 level where Pillow 13 takes rows first
 brightness, contrast, saturation                      equal
 evaluation of a recipe against Pillow + NumPy         1e-6 of float32
@@ -10,130 +8,12 @@ random area at a reduction against full decoding      mean error <= 2 levels
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from image_probe import Ask, photograph, save
 from PIL import Image, ImageEnhance, ImageOps
-
-Ask = Callable[..., list[str]]
-
-
-@pytest.fixture(scope="module")
-def ask(binaries: Path) -> Iterator[Ask]:
-    """Sends a request to the image tool; returns the words of its answer."""
-    with subprocess.Popen([binaries / "image_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tool:
-
-        def send(*words: object) -> list[str]:
-            tool.stdin.write(" ".join(map(str, words)) + "\n")
-            tool.stdin.flush()
-            return tool.stdout.readline().rstrip("\n").split(" ")
-
-        yield send
-        tool.stdin.close()
-
-
-def photograph(height: int, width: int, seed: int = 0) -> Image.Image:
-    """Smooth colours with some texture, as photographs have."""
-    random = np.random.default_rng(seed)
-    y, x = np.mgrid[0:height, 0:width]
-    waves = [np.sin(x / random.uniform(9, 40) + random.uniform(0, 6)) + np.cos(y / random.uniform(9, 40)) for _ in range(3)]
-    pixels = 128 + 50 * np.stack(waves, axis=-1) + random.normal(0, 4, (height, width, 3))
-    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-
-
-def save(image: Image.Image, path: Path, **options: object) -> Path:
-    image.save(path, **options)
-    return path
-
-
-def decoded(ask: Ask, path: Path, out: Path, channels: int = 3) -> np.ndarray:
-    answer = ask("decode", path, 0, 0, 0, 0, 9999, 9999, channels, out)
-    assert answer[0] != "error:", " ".join(answer)
-    height, width = map(int, answer[3:5])
-    return np.fromfile(out, np.uint8).reshape(height, width, channels)
-
-
-def region_of(ask: Ask, path: Path, out: Path, top: int, left: int, height: int, width: int) -> np.ndarray:
-    """Those pixels of what the region was decoded to."""
-    answer = ask("decode", path, top, left, height, width, 9999, 9999, 3, out)
-    rows, columns, reduction, above, before = map(int, answer[3:8])
-    assert reduction == 1
-    pixels = np.fromfile(out, np.uint8).reshape(rows, columns, 3)
-    return pixels[top - above :, left - before :][:height, :width]
-
-
-JPEGS = {
-    "4:2:0": ("RGB", {"subsampling": 2}),
-    "4:2:2": ("RGB", {"subsampling": 1}),
-    "4:4:4": ("RGB", {"subsampling": 0, "quality": 95}),
-    "progressive": ("RGB", {"progressive": True}),
-    "restarts": ("RGB", {"restart_marker_rows": 1}),
-    "grey": ("L", {}),
-    "cmyk": ("CMYK", {"quality": 90}),
-}
-
-
-@pytest.mark.parametrize("name", JPEGS)
-def test_jpeg_decodes_as_pillow_does(ask: Ask, tmp_path: Path, name: str) -> None:
-    mode, options = JPEGS[name]
-    for height, width in ((67, 83), (16, 16), (1, 1), (8, 200)):
-        path = save(photograph(height, width).convert(mode), tmp_path / "a.jpg", **options)
-        expected = np.asarray(Image.open(path).convert("RGB"))
-        np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
-
-
-@pytest.mark.parametrize("name", JPEGS)
-def test_a_region_is_the_same_pixels(ask: Ask, tmp_path: Path, name: str) -> None:
-    mode, options = JPEGS[name]
-    path = save(photograph(150, 201).convert(mode), tmp_path / "a.jpg", **options)
-    whole = np.asarray(Image.open(path).convert("RGB"))
-    random = np.random.default_rng(1)
-    for _ in range(60):
-        height, width = random.integers(1, 150), random.integers(1, 201)
-        top, left = random.integers(0, 150 - height + 1), random.integers(0, 201 - width + 1)
-        pixels = region_of(ask, path, tmp_path / "out", top, left, height, width)
-        np.testing.assert_array_equal(pixels, whole[top : top + height, left : left + width])
-
-
-@pytest.mark.parametrize("reduction", [2, 4, 8])
-def test_a_reduction_is_the_mean_of_its_block(ask: Ask, tmp_path: Path, reduction: int) -> None:
-    path = save(photograph(160, 240), tmp_path / "a.jpg", quality=92, subsampling=0)
-    whole = np.asarray(Image.open(path)).astype(float)
-    answer = ask("decode", path, 16, 24, 120, 200, 120 // reduction, 200 // reduction, 3, tmp_path / "out")
-    rows, columns, used, above, before = map(int, answer[3:8])
-    assert used == reduction
-    means = whole.reshape(160 // reduction, reduction, 240 // reduction, reduction, 3).mean((1, 3))
-    expected = means[above // reduction :, before // reduction :][:rows, :columns]
-    pixels = np.fromfile(tmp_path / "out", np.uint8).reshape(rows, columns, 3)
-    error = np.abs(pixels - expected)[2:-2, 4:-4]
-    assert error.mean() < 1.5
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(ask: Ask, tmp_path: Path, orientation: int) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    path = save(photograph(40, 61), tmp_path / "a.jpg", exif=exif)
-    expected = np.asarray(ImageOps.exif_transpose(Image.open(path)))
-    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
-    np.testing.assert_array_equal(region_of(ask, path, tmp_path / "out", 3, 5, 20, 30), expected[3:23, 5:35])
-
-
-@pytest.mark.parametrize("mode", ["RGB", "L", "P", "1", "RGBA", "LA"])
-def test_png_decodes_as_pillow_does(ask: Ask, tmp_path: Path, mode: str) -> None:
-    path = save(photograph(37, 53).convert(mode), tmp_path / "a.png")
-    expected = np.asarray(Image.open(path).convert("RGB"))
-    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
-    np.testing.assert_array_equal(region_of(ask, path, tmp_path / "out", 4, 9, 20, 30), expected[4:24, 9:39])
-
-
-def test_sixteen_bits_keep_their_upper_eight(ask: Ask, tmp_path: Path) -> None:
-    values = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16) + 3
-    path = save(Image.fromarray(values), tmp_path / "a.png")
-    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1)[..., 0], values >> 8)
 
 
 def equal_unless_higher(pixels: np.ndarray, expected: np.ndarray, height: int, out_height: int) -> bool:
@@ -248,61 +128,3 @@ def test_cifarnet_standardises_each_image(ask: Ask, tmp_path: Path) -> None:
     values, _ = prepared(ask, path, tmp_path / "out", "cifarnet", 0, "test", 1, 0, 0)
     pixels = np.asarray(Image.open(path)).transpose(2, 0, 1) / 255.0
     np.testing.assert_allclose(values, (pixels - pixels.mean()) / pixels.std(), atol=1e-5)
-
-
-def cut_short(path: Path, part: float) -> Path:
-    data = path.read_bytes()
-    path.write_bytes(data[: int(part * len(data))])
-    return path
-
-
-def test_a_missing_tail_is_borne_and_said(ask: Ask, tmp_path: Path) -> None:
-    path = cut_short(save(photograph(400, 300), tmp_path / "a.jpg"), 0.9)
-    whole = np.asarray(photograph(400, 300)).astype(float)
-    answer = " ".join(ask("decode", path, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
-    assert "ends early: rows from about" in answer
-    pixels = np.fromfile(tmp_path / "out", np.uint8).reshape(400, 300, 3)
-    assert np.abs(pixels[:340] - whole[:340]).mean() < 8
-    answer = " ".join(ask("decode", cut_short(path, 0.5), 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
-    assert answer.startswith("error: [jpeg] the file ends early, at row")
-    png = cut_short(save(photograph(400, 300), tmp_path / "a.png"), 0.9)
-    assert "on are missing" in " ".join(ask("decode", png, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
-    answer = " ".join(ask("decode", cut_short(png, 0.5), 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
-    assert answer.startswith("error: [png] the file ends early")
-
-
-def test_bombs_are_refused_before_anything_is_allocated(ask: Ask, tmp_path: Path) -> None:
-    def answer(path: Path) -> str:
-        return " ".join(ask("decode", path, 0, 0, 0, 0, 1, 1, 3, tmp_path / "out"))
-
-    jpeg = bytearray(save(photograph(16, 16), tmp_path / "a.jpg").read_bytes())
-    at = jpeg.index(b"\xff\xc0") + 5
-    for height, width, text in (
-        (12_500, 8_000, "needs at most 64 megapixels, received 12500 x 8000"),
-        (65_535, 65_535, "needs at most 64 megapixels, received 65535 x 65535"),
-        (8_000, 8_000, "for the 8000 x 8000 pixels that its header says"),
-        (0, 16, "needs at least one pixel"),
-    ):
-        jpeg[at : at + 4] = height.to_bytes(2, "big") + width.to_bytes(2, "big")
-        (tmp_path / "bomb.jpg").write_bytes(jpeg)
-        assert text in answer(tmp_path / "bomb.jpg")
-    png = bytearray(save(photograph(16, 16), tmp_path / "a.png").read_bytes())
-    png[16:24] = (12_500).to_bytes(4, "big") + (8_000).to_bytes(4, "big")
-    (tmp_path / "bomb.png").write_bytes(png)
-    assert "needs at most 64 megapixels" in answer(tmp_path / "bomb.png")
-    png[16:24] = (2**31).to_bytes(4, "big") + (2**31).to_bytes(4, "big")
-    (tmp_path / "bomb.png").write_bytes(png)
-    assert "needs sizes below 2^31" in answer(tmp_path / "bomb.png")
-
-
-def test_damage_is_an_error_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:
-    random = np.random.default_rng(3)
-    for name, options in (("a.jpg", {}), ("b.jpg", {"progressive": True}), ("c.png", {})):
-        sound = save(photograph(60, 80), tmp_path / name, **options).read_bytes()
-        for _ in range(150):
-            data = bytearray(sound)
-            for at in random.integers(2 if name != "c.png" else 8, len(data), random.integers(1, 8)):
-                data[at] = random.integers(256)
-            (tmp_path / name).write_bytes(data[: random.integers(20, len(data) + 1)])
-            ask("decode", tmp_path / name, 0, 0, 0, 0, 30, 30, 3, tmp_path / "out")
-    assert ask("decode", save(photograph(9, 9), tmp_path / "d.png"), 0, 0, 0, 0, 1, 1, 3, tmp_path / "out")[0] == "3"
