@@ -25,12 +25,33 @@ Answerer none(std::string why) {
   };
 }
 
+Answerer if_given(std::string name, std::string why) {
+  return [name = std::move(name), why = std::move(why)](Line& line, const Values& values) {
+    (line.given ? as(name) : none(why))(line, values);
+  };
+}
+
 Answerer only(std::string value, std::string why, std::string instead) {
   return [value = std::move(value), why = std::move(why), instead = std::move(instead)](
              Line& line, const Values&) {
     line.answer = line.value == value ? Answer::no_effect : Answer::refused;
     if (line.answer == Answer::refused) line.text = why;
     if (line.answer == Answer::refused) line.instead = instead;
+  };
+}
+
+Answerer unless_empty(std::string why, std::string instead) {
+  return only("", std::move(why), std::move(instead));
+}
+
+Answerer local_folder(std::string name, std::string remedy) {
+  return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
+    if (line.value.empty()) return;
+    const bool remote = line.value.find("://") != std::string::npos;
+    line.answer = remote ? Answer::refused : Answer::mapped;
+    if (!remote) line.settings = {{name, line.value}};
+    if (remote) line.text = remedy;
+    if (remote) line.instead = name;
   };
 }
 

@@ -27,7 +27,12 @@ struct Key {
 using Answerer = std::function<void(Line&, const Values&)>;
 Answerer as(std::string name);   // the same thing under this name
 Answerer none(std::string why);  // no effect
+/// As `as` where the file gives the key; its system's default is for other machines: no effect.
+Answerer if_given(std::string name, std::string why);
 Answerer only(std::string value, std::string why, std::string instead = {});  // else refused
+Answerer unless_empty(std::string why, std::string instead = {});  // refused as soon as given
+/// A folder of ours under this name, refused with the remedy where it lies in an object store.
+Answerer local_folder(std::string name, std::string remedy);
 
 // The keys of one theme each.
 std::vector<Key> machine_keys();

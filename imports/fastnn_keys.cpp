@@ -5,53 +5,17 @@
 #include "support/option_values.h"
 #include "support/options.h"
 
-// Machines, data, model and run. Optimizer and learning rate: fastnn_training.cpp.
+// Machines, model and run. Data: fastnn_data.cpp; optimizer and learning rate: fastnn_training.cpp.
 namespace dimred::imports::fastnn {
 namespace {
 
 constexpr auto by_torchrun = "torchrun, srun or mpirun starts the ranks and says who they are";
-
-bool is_remote(const std::string& path) { return path.find("://") != std::string::npos; }
-
-/// A folder of ours, unless it lies in an object store.
-Answerer local_folder(std::string name, std::string remedy) {
-  return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
-    if (line.value.empty()) return;
-    line.answer = is_remote(line.value) ? Answer::refused : Answer::mapped;
-    if (line.answer == Answer::mapped) {
-      line.settings = {{name, line.value}};
-    } else {
-      line.text = remedy;
-      line.instead = name;
-    }
-  };
-}
-
-/// Refused as soon as it is given.
-Answerer unless_empty(const std::string& why, const std::string& instead = {}) {
-  return only("", why, instead);
-}
 
 void answer_job_name(Line& line, const Values&) {
   line.answer = line.value == "worker" ? Answer::no_effect : Answer::refused;
   line.text = line.answer == Answer::no_effect
                   ? std::string(by_torchrun)
                   : std::string("there are no parameter servers: all ranks are workers");
-}
-
-void answer_dataset_name(Line& line, const Values& values) {
-  const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
-  if (std::ranges::find(names, line.value) == names.end()) {
-    line.answer = Answer::refused;
-    const auto near = nearest(line.value, names);
-    line.text = "not a data set of FastNN's" + (near ? "; did you mean " + *near + "?" : "");
-  } else if (line.value == "mock" && values.at("dataset_dir").empty()) {
-    line.answer = Answer::mapped;
-    line.settings = {{"dataset", "mock"}};
-  } else {
-    line.answer = Answer::no_effect;
-    line.text = "the files of dataset_dir say what they are";
-  }
 }
 
 /// Names of ours for FastNN's networks, the same where the thing is the same; refused where there
@@ -191,52 +155,12 @@ std::vector<Key> machine_keys() {
           {"tensor_fusion_max_bytes", Type::integer, "8388608", answer_fusion}};
 }
 
-std::vector<Key> data_keys() {
-  const auto fixed = none("samples are counted in the files");
-  return {{"dataset_name", Type::text, "mock", answer_dataset_name},
-          {"dataset_dir",
-           Type::text,
-           "",
-           local_folder("data", "an object store cannot be read; copy the files to a folder")},
-          {"file_pattern", Type::text, "", unless_empty("files are found in the folder", "data")},
-          {"reader", Type::text, "", unless_empty("a TensorFlow class; files say what they are")},
-          {"num_sample_per_epoch", Type::integer, "1000000", fixed},
-          {"train_files",
-           Type::text,
-           "",
-           none("files are found in the folder; FastNN, too, ignores "
-                "it for the data sets it knows")},
-          {"eval_files",
-           Type::text,
-           "",
-           none("never read by FastNN, which has no evaluation; ours "
-                "evaluates on the folder's test part")},
-          {"num_preprocessing_threads",
-           Type::integer,
-           "16",
-           none("a rank's loader is ahead by "
-                "itself; threads, prefetch")},
-          {"preprocessing_name",
-           Type::text,
-           "",
-           unless_empty("preprocessing belongs to the data "
-                        "here; remove the line")},
-          {"shuffle_buffer_size", Type::integer, "1024", none("every epoch shuffles all samples")},
-          {"prefetch_buffer_size", Type::integer, "32", as("prefetch")},
-          {"num_parallel_batches", Type::integer, "8", none("prefetch sets the batches ahead")},
-          {"datasets_use_caching", Type::boolean, "false", none("small data sets stay in memory")},
-          {"labels_offset", Type::integer, "0", only("0", "labels are as the files have them")},
-          {"tables", Type::text, "", unless_empty("a MaxCompute table; needs a folder", "data")},
-          {"buckets", Type::text, "", none("of the object store; give folders")}};
-}
-
 std::vector<Key> model_keys() {
   const auto foreign = "a TensorFlow checkpoint cannot be read; save its weights as safetensors";
   return {{"task_type", Type::text, "pretrain", answer_task_type},
           {"model_name", Type::text, "inception_resnet_v2", answer_model_name},
           {"model_dir", Type::text, "", unless_empty(foreign, "initialize_from")},
           {"ckpt_file_name", Type::text, "", unless_empty(foreign, "initialize_from")},
-          {"num_classes", Type::integer, "100", none("the data set says how many classes it has")},
           {"use_fp16", Type::boolean, "true", answer_fp16},
           {"loss_scale", Type::number, "1", none("bfloat16 has float32's range and needs none")}};
 }

@@ -101,16 +101,36 @@ TEST_F(Imports, KeysLeftOutHaveFastnnsDefaultsNotOurs) {
                                                        {"learning_rate", "0.01"},
                                                        {"log_loss_every_n_iters", "10"},
                                                        {"model", "inception_resnet_v2"},
+                                                       {"num_classes", "100"},
                                                        {"opt_epsilon", "1"},
                                                        {"optimizer", "rmsprop"},
                                                        {"precision", "auto"},
                                                        {"prefetch", "32"},
+                                                       {"preprocessing_name", "inception"},
                                                        {"rmsprop_decay", "0.9"},
                                                        {"rmsprop_momentum", "0.9"},
                                                        {"schedule", "constant"},
                                                        {"stop_at_step", "100"},
                                                        {"weight_decay", "0.00004"}};
   EXPECT_EQ(set, expected);
+}
+
+TEST_F(Imports, ThePipelinesOptionsAreOurs) {
+  const auto set = settings(
+      fastnn("dataset_name=flowers\ndataset_dir=/data\nnum_classes=5\nlabels_offset=1\n"
+             "num_preprocessing_threads=4\nshuffle_buffer_size=2048\nnum_parallel_batches=2\n"
+             "datasets_use_caching=True\nmodel_name=resnet_v1_50\n"));
+  const std::map<std::string, std::string> expected = {{"num_classes", "5"},
+                                                       {"labels_offset", "1"},
+                                                       {"num_preprocessing_threads", "4"},
+                                                       {"shuffle_buffer_size", "2048"},
+                                                       {"num_parallel_batches", "2"},
+                                                       {"datasets_use_caching", "true"},
+                                                       {"preprocessing_name", "vgg"}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(set.at(name), value) << name;
+  const auto left_out = settings(fastnn("dataset_name=flowers\ndataset_dir=/data\n"));
+  for (const auto& [name, value] : expected)
+    EXPECT_EQ(left_out.contains(name), name == "preprocessing_name") << name;
 }
 
 TEST_F(Imports, NoneIsAsIfTheKeyWereNotThere) {
@@ -156,7 +176,8 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
       {"warmup_scheme=linear", "silently no warm-up"},
       {"learning_rate_decay_type=cosine", "instead: --schedule"},
       {"decay_scheme=luong6", "luong5, luong10 and luong234"},
-      {"labels_offset=1", "labels are as the files have them"},
+      {"preprocessing_name=ssd", "instead: --preprocessing_name"},
+      {"preprocessing_name=None\nmodel_name=overfeat", "FastNN prepares no images for overfeat"},
       {"checkpointDir=oss://bucket/run", "instead: --output"},
       {"dataset_name=flower", "did you mean flowers?"}};
   for (const auto& [text, said] : cases)
