@@ -73,7 +73,8 @@ std::string epochs_json(const Dataset& dataset,
 std::string photos(const std::vector<std::string>& words) {
   const auto dataset = open_image_folder(words.at(1));
   const LoaderOptions options{.batch_size = std::stoll(words.at(3)),
-                              .threads = std::stoll(words.at(4))};
+                              .threads = std::stoll(words.at(4)),
+                              .pool = std::make_shared<BatchPool>()};
   return epochs_json(*dataset,
                      recipe(Recipe::imagenet, std::stoll(words.at(2))),
                      options,
@@ -114,7 +115,8 @@ std::string folder(const std::vector<std::string>& words) {
                                     .pad = 4,
                                     .flip = true,
                                     .seed = 1};
-  const LoaderOptions options{.batch_size = std::stoll(words.at(2))};
+  const LoaderOptions options{.batch_size = std::stoll(words.at(2)),
+                              .pool = std::make_shared<BatchPool>()};
   return concat("\"open_seconds\": ",
                 opened,
                 ", ",

@@ -1,6 +1,7 @@
 #include "data/batch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dimred::data {
 
@@ -22,6 +23,24 @@ void remove_dropped(Batch& batch) {
   batch.labels.resize(kept);
   batch.indices.resize(kept);
   batch.images.resize(kept * image_size);
+}
+
+BatchPool::BatchPool(std::shared_ptr<std::pmr::memory_resource> resource)
+    : resource_(std::move(resource)) {}
+
+/// A vector of another memory resource would be copied by an assignment, so it is constructed.
+Batch BatchPool::take() {
+  const std::lock_guard lock(mutex_);
+  auto* resource = resource_ ? resource_.get() : std::pmr::get_default_resource();
+  if (spare_.empty()) return Batch{.images = std::pmr::vector<float>(resource)};
+  Batch batch(std::move(spare_.back()));
+  spare_.pop_back();
+  return batch;
+}
+
+void BatchPool::give(Batch batch, std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  if (spare_.size() < most) spare_.push_back(std::move(batch));
 }
 
 }  // namespace dimred::data

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <vector>
 
 #include "data/dataset.h"
@@ -27,5 +30,22 @@ constexpr std::int64_t dropped_label = -1;
 
 /// Takes those samples out of a batch; the others move up.
 void remove_dropped(Batch& batch);
+
+/// Used batches, whose buffers the next ones take over: of a loader, or of all loaders of a run,
+/// for which fresh memory would be mapped, zeroed (and pinned) anew in every epoch.
+class BatchPool {
+ public:
+  /// `resource` holds the images; empty: plain memory. The pool must outlive all its batches.
+  explicit BatchPool(std::shared_ptr<std::pmr::memory_resource> resource = {});
+  /// A used batch, or an empty one.
+  Batch take();
+  /// Keeps the batch, unless `most` are kept already.
+  void give(Batch batch, std::size_t most);
+
+ private:
+  std::shared_ptr<std::pmr::memory_resource> resource_;
+  std::mutex mutex_;
+  std::vector<Batch> spare_;
+};
 
 }  // namespace dimred::data

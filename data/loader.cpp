@@ -95,7 +95,7 @@ Loader::Loader(const Dataset& dataset,
   table_ = pixel_table(preprocessing_);
   options_.prefetch = bounded_prefetch(options_, shape_);
   if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
-  if (options_.resource == nullptr) options_.resource = std::pmr::get_default_resource();
+  if (options_.pool == nullptr) options_.pool = std::make_shared<BatchPool>();
   for (std::int64_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -106,6 +106,7 @@ Loader::~Loader() {
   }
   work_.notify_all();
   for (auto& thread : threads_) thread.join();
+  for (auto& filling : queue_) recycle(std::move(filling->batch));
 }
 
 std::optional<Batch> Loader::next() {
@@ -132,12 +133,9 @@ std::optional<Batch> Loader::next() {
 }
 
 void Loader::recycle(Batch batch) {
-  const std::lock_guard lock(mutex_);
-  // A caller may keep many batches and give them back at once; more spares than this are never
-  // used.
-  if (static_cast<std::int64_t>(spare_.size()) <= options_.prefetch) {
-    spare_.push_back(std::move(batch));
-  }
+  // A caller may keep many batches and give them back at once; more spares than one with the caller
+  // and those ahead are never used.
+  options_.pool->give(std::move(batch), static_cast<std::size_t>(options_.prefetch) + 1);
 }
 
 LoaderReport Loader::report() const {
@@ -166,7 +164,7 @@ Loader::Filling* Loader::start_next() {
   const auto in_work = std::count_if(
       queue_.begin(), queue_.end(), [](const auto& filling) { return !filling->is_ready(); });
   if (in_work >= options_.parallel_batches) return nullptr;
-  queue_.push_back(std::unique_ptr<Filling>(new Filling{.batch = take_spare()}));
+  queue_.push_back(std::unique_ptr<Filling>(new Filling{.batch = options_.pool->take()}));
   auto& filling = *queue_.back();
   try {
     lay_out(filling.batch, next_step_);
@@ -177,14 +175,6 @@ Loader::Filling* Loader::start_next() {
   }
   ++next_step_;
   return &filling;
-}
-
-/// A vector of another memory resource would be copied by an assignment, so it is constructed.
-Batch Loader::take_spare() {
-  if (spare_.empty()) return Batch{.images = std::pmr::vector<float>(options_.resource)};
-  Batch batch(std::move(spare_.back()));
-  spare_.pop_back();
-  return batch;
 }
 
 void Loader::lay_out(Batch& batch, std::int64_t step) const {

@@ -6,7 +6,6 @@
 #include <deque>
 #include <exception>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -40,7 +39,7 @@ struct LoaderOptions {
                             // where they would take more; 0: no bound
   PixelOrder order = PixelOrder::planes;
   BadSample bad_sample = BadSample::fail;
-  std::pmr::memory_resource* resource = nullptr;  // of the images; nullptr: plain memory
+  std::shared_ptr<BatchPool> pool = {};  // of buffers; empty: the loader's own
 };
 
 /// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
@@ -89,7 +88,6 @@ class Loader {
   void work() noexcept;
   Filling* claimable();
   Filling* start_next();
-  Batch take_spare();
   void lay_out(Batch& batch, std::int64_t step) const;
   void fill(Batch& batch, std::size_t place, Worker& worker) const;
   void prepare_sample(Batch& batch, std::size_t place, std::int64_t index, Worker& worker) const;
@@ -109,7 +107,6 @@ class Loader {
   std::condition_variable work_, ready_;
   std::int64_t next_step_;                      // the first one that nobody has started
   std::deque<std::unique_ptr<Filling>> queue_;  // steps in order
-  std::vector<Batch> spare_;
   LoaderReport report_;
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> threads_;

@@ -1,13 +1,18 @@
 #include "training/evaluate.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
 namespace dimred::training {
 namespace {
 
-constexpr std::int64_t evaluation_batch =
-    1000;  // of a rank; large enough to be fast, small enough for any memory
+/// Images of a rank's batch: many enough to be fast, few enough for any memory (32 MB of them).
+std::int64_t evaluation_batch(const data::ImageShape& shape) {
+  const auto bytes = shape.size() * std::int64_t{sizeof(float)};
+  return std::clamp<std::int64_t>((std::int64_t{32} << 20) / bytes, 1, 1000);
+}
+
 }  // namespace
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
@@ -15,7 +20,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   const auto plain = data::without_augmentation(setup.preprocessing);
   auto options = loader_options(setup);
-  options.batch_size = evaluation_batch * setup.communicator->size();
+  options.batch_size = evaluation_batch(setup.image_shape) * setup.communicator->size();
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 

@@ -143,7 +143,8 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
   load_data(setup, options.data, options.run, share);
-  if (setup.device.is_cuda()) setup.batch_memory = pinned_memory();
+  setup.loading.pool =
+      std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
   build_network(setup, options);
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
@@ -188,7 +189,6 @@ data::LoaderOptions loader_options(const Setup& setup) {
   const bool interleaved =
       setup.memory_format == layout::MemoryFormat::channels_last && setup.image_shape.channels > 1;
   options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
-  options.resource = setup.batch_memory.get();
   return options;
 }
 

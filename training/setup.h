@@ -26,9 +26,8 @@ struct Setup {
   std::int64_t gradient_accumulation = 1;
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
   std::string sample_order = "global";                   // the same in words, for the manifest
-  data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
-  std::shared_ptr<std::pmr::memory_resource> batch_memory;  // of loading.resource, if not plain
-  data::LoaderReport data_report;                           // of all training epochs
+  data::LoaderOptions loading;     // how batches are prepared; loader_options() fills in the rest
+  data::LoaderReport data_report;  // of all training epochs
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
 

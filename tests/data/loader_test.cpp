@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <memory>
+#include <memory_resource>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -175,6 +177,33 @@ TEST(Loader, RecycledBuffersAreReusedAndLeaveNoTrace) {
   EXPECT_EQ(step, 21U);
   // prefetch ready, one being filled, one with the caller.
   EXPECT_LE(fresh, 4);
+}
+
+TEST(Loader, LaterEpochsTakeNoFreshMemory) {
+  struct Counting : std::pmr::memory_resource {
+    std::atomic<int> taken = 0;
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+      ++taken;
+      return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    }
+    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+      std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    }
+    bool do_is_equal(const memory_resource& other) const noexcept override {
+      return this == &other;
+    }
+  };
+  const auto memory = std::make_shared<Counting>();
+  const LoaderOptions options{
+      .batch_size = 10, .prefetch = 2, .pool = std::make_shared<BatchPool>(memory)};
+  const ConstructedDataset dataset(200, small_shape);
+  const Order order{.seed = 9, .size = dataset.size()};
+  for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
+    Loader loader(dataset, order, augmented(), options, epoch);
+    for (int step = 0; step < 5; ++step) loader.recycle(*loader.next());  // and some nobody takes
+  }
+  EXPECT_GE(memory->taken, 1);
+  EXPECT_LE(memory->taken, 4);  // prefetch ready, one being filled, one with the caller
 }
 
 TEST(Loader, PrefetchIsBounded) {
