@@ -153,6 +153,7 @@ int main(int count, char** values) {
   const std::int64_t megabytes = count > 2 ? std::stoll(values[2]) : 500;
   const int repeats = count > 3 ? std::stoi(values[3]) : 9;
   const auto samples = megabytes * 1'000'000 / static_cast<std::int64_t>(image_bytes);
+  fs::create_directories(folder);
   write_files(folder, samples);
   std::vector<Series> all;
   for (const auto* form : {"tfrecord", "packed"}) {

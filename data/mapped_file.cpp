@@ -88,4 +88,18 @@ void MappedFile::read_sequentially(bool sequential) const {
             sequential ? MADV_SEQUENTIAL : MADV_NORMAL);
 }
 
+void MappedFile::fetch(std::span<const std::uint8_t> part) const {
+#ifdef MADV_POPULATE_READ
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = static_cast<std::size_t>(part.data() - bytes_.data());
+  const auto from = begin - begin % page;
+  if (part.empty()) return;
+  ::madvise(const_cast<std::uint8_t*>(bytes_.data()) + from,
+            begin + part.size() - from,
+            MADV_POPULATE_READ);
+#else
+  (void)part;
+#endif
+}
+
 }  // namespace dimred::data

@@ -33,6 +33,9 @@ class MappedFile {
   FileIdentity identity() const;
   /// Says that the file will now be read once, from its beginning to its end, or no longer.
   void read_sequentially(bool sequential) const;
+  /// Fetches the pages of a part of bytes() at once: one request of the disk and of the kernel in
+  /// place of one for every few pages that are touched. A hint; kernels before 5.14 do without.
+  void fetch(std::span<const std::uint8_t> part) const;
 
  private:
   std::filesystem::path path_;

@@ -44,6 +44,7 @@ class PackedDataset : public Dataset {
     const auto bytes = file_.bytes().subspan(row.offset, row.size);
     const auto at = static_cast<std::size_t>(index);
     if (digests_ && !verified_.has(at)) {
+      file_.fetch(bytes);
       if (digest64(std::as_bytes(bytes)) != row.digest)
         throw std::runtime_error(concat(
             "[packed] ", origin(index), ": is damaged: the digest of sample ", index, " differs"));

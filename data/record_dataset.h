@@ -43,9 +43,7 @@ class RecordDataset : public Dataset {
  protected:
   const RecordEntry& entry(std::int64_t index) const;  // throws std::invalid_argument
   /// The file that holds it, whole.
-  std::span<const std::uint8_t> file_of(const RecordEntry& entry) const {
-    return files_[entry.shard].bytes();
-  }
+  const MappedFile& file_of(const RecordEntry& entry) const { return files_[entry.shard]; }
   std::int64_t label_of(const RecordEntry& entry) const {
     return entry.label - options_.labels_offset;
   }

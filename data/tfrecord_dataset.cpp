@@ -92,25 +92,32 @@ class TfRecordDataset : public RecordDataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
     const auto& found = entry(index);
-    const auto record = std::as_bytes(file_of(found)).subspan(found.offset, found.size);
+    const auto& file = file_of(found);
+    const auto record = file.bytes().subspan(found.offset, found.size);
+    const auto at = static_cast<std::size_t>(index);
     try {
-      return sample_in(record, static_cast<std::size_t>(index), label_of(found));
+      if (!verified_.has(at)) {
+        file.fetch(record);
+        verify(std::as_bytes(record));
+        verified_.set(at);
+      }
+      return sample_in(record, label_of(found));
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(concat("[tfrecord] ", origin(index), ": ", rule_of(error)));
     }
   }
 
  private:
-  Sample sample_in(std::span<const std::byte> record, std::size_t index, std::int64_t label) const {
-    auto payload = record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
-    if (!verified_.has(index)) {
-      const auto whole = first_tfrecord(record);
-      require_environment(whole && whole->size == record.size(),
-                          "tfrecord",
-                          "the file has changed since it was opened");
-      verified_.set(index);
-    }
-    const auto image = parse_image_example(as_numbers(payload)).encoded;
+  static void verify(std::span<const std::byte> record) {
+    const auto whole = first_tfrecord(record);
+    require_environment(whole && whole->size == record.size(),
+                        "tfrecord",
+                        "the file has changed since it was opened");
+  }
+
+  static Sample sample_in(std::span<const std::uint8_t> record, std::int64_t label) {
+    const auto payload = record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
+    const auto image = parse_image_example(payload).encoded;
     const auto encoding = sniff(image);
     require_environment(encoding.has_value(), "tfrecord", "needs a JPEG or PNG");
     return {.encoding = *encoding, .bytes = image, .label = label};

@@ -55,14 +55,19 @@ TEST(Crc32c, EqualsTheDefinitionAtEveryLength) {
   }
 }
 
-/// The instruction's three streams of 1024 bytes, around their borders.
+/// The instruction's three streams of 512 and of 8192 bytes, around their borders.
 TEST(Crc32c, IsTheSameByInstructionAndByTables) {
-  std::vector<std::uint8_t> bytes(10'000);
+  std::vector<std::uint8_t> bytes(3 * 8192 * 2 + 5000);
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::uint8_t>(i * i * 31 + i / 7);
   const auto all = std::as_bytes(std::span(bytes));
-  for (std::size_t size = 0; size < bytes.size(); size += size < 64 || size % 1024 > 1000 ? 1 : 13)
+  const auto expect_equal_at = [&](std::size_t size) {
     EXPECT_EQ(crc32c(all.first(size)), crc32c_by_tables(all.first(size))) << size;
+  };
+  for (std::size_t size = 0; size < 64; ++size) expect_equal_at(size);
+  for (const std::size_t whole : {3 * 512, 6 * 512, 3 * 8192, 3 * 8192 + 3 * 512, 6 * 8192})
+    for (std::size_t size = whole - 20; size < whole + 20; ++size) expect_equal_at(size);
+  for (std::size_t size = 0; size < bytes.size(); size += 977) expect_equal_at(size);
 }
 
 }  // namespace
