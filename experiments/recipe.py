@@ -1,0 +1,175 @@
+"""A published training recipe from one TOML file: its steps in order, in full or in its short version.
+
+    python experiments/recipe.py experiments/recipes/fastnn_cifar10.toml --data FOLDER --short
+
+A recipe says what it costs and what it should give, and has a table per step: a dimred command (the
+table's name, or its `command`) and its options; `{data}` and `{NAME}` stand for --data and for what step
+NAME wrote. [short] and [short.NAME] replace values for a version of a few minutes on a CPU ("" takes an
+option away). Started again it goes on where it stopped. --dry_run prints the commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dimred_runs import is_finished, read_run
+from workbench.jobs import DIMRED, flags
+
+TEXTS = ("title", "source", "cost", "gives", "data")
+COMMANDS = ("stage1", "pca", "stage2", "export")
+
+
+class RecipeError(ValueError):
+    """A mistake in a recipe or its use, in one line."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One dimred command and what it writes."""
+
+    name: str
+    command: str
+    options: dict[str, Any]
+    output: Path
+
+    def is_done(self) -> bool:
+        """Runs resume by themselves; other commands write their output whole or not at all."""
+        return is_finished(self.output) if self.command.startswith("stage") else self.output.exists()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the file says, with the short version's values in place when that was asked for."""
+
+    title: str
+    texts: dict[str, str]
+    ranks: int
+    steps: list[Step]
+
+
+def filled(name: str, value: Any, places: dict[str, str]) -> Any:
+    """A value with its {PLACES} replaced."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return value.format_map(places)
+    except KeyError as error:
+        raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces, received {value!r}") from error
+
+
+def read_recipe(file: Path, output: Path, data: Path | None, short: bool) -> Recipe:
+    """Checks the file's shape; its options are checked by dimred."""
+    try:
+        tables = tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RecipeError(f"{file}: {error}") from error
+    brief = tables.pop("short", {})
+    if short:
+        if not brief:
+            raise RecipeError(f"{file}: has no short version")
+        for key, value in brief.items():
+            tables[key] = tables.get(key, {}) | value if isinstance(value, dict) else value
+    texts = {key: tables.pop(key, "") for key in TEXTS}
+    ranks = tables.pop("ranks", 1)
+    if not texts["title"] or not isinstance(ranks, int) or ranks < 1:
+        raise RecipeError(f"{file}: needs a title, and ranks >= 1")
+    if texts["data"] and data is None:
+        raise RecipeError(f"{file}: needs --data: {texts['data']}")
+    places = {"here": str(file.resolve().parent)} | ({"data": str(data.resolve())} if data else {})
+    steps = []
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise RecipeError(f"{file}: {name}: needs to be one of {', '.join(TEXTS)}, ranks, or a step's table")
+        options = dict(table)
+        command = options.pop("command", name)
+        if command not in COMMANDS:
+            raise RecipeError(f"{file}: [{name}]: needs a command of {', '.join(COMMANDS)}, received {command}")
+        options = {key: filled(f"{file}: {name}.{key}", value, places) for key, value in options.items() if value != ""}
+        steps.append(Step(name, command, options, output / (f"{name}.npy" if command == "pca" else name)))
+        places[name] = str(steps[-1].output)
+    return Recipe(texts["title"], texts, ranks, steps)
+
+
+def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
+    """As one would type it."""
+    launcher = []
+    if ranks > 1 and step.command != "export":
+        launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
+    options = {
+        key: str(value).lower() if isinstance(value, bool)
+        else ",".join(map(str, value)) if isinstance(value, list)
+        else value
+        for key, value in step.options.items()
+    }  # fmt: skip
+    return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}"]
+
+
+def results(recipe: Recipe) -> list[str]:
+    """A line per training step: its last row."""
+    lines = []
+    for step in recipe.steps:
+        if not step.command.startswith("stage"):
+            continue
+        last = read_run(step.output).curve.iloc[-1]
+        lines.append(
+            f"{step.name:12} {last['epoch']:6.3g} epochs  training loss {last['train_loss']:.4f}  "
+            f"test accuracy {100 * last['test_accuracy']:.2f} %  {last['seconds']:.0f} s"
+        )
+    return lines
+
+
+def run(recipe: Recipe, options: argparse.Namespace) -> None:
+    """All steps in order. Raises RecipeError for one that fails."""
+    for step in recipe.steps:
+        words = command_line(step, options.ranks or recipe.ranks, options.dimred)
+        print(("# done: " if step.is_done() else "$ ") + shlex.join(words), flush=True)
+        if options.dry_run or step.is_done():
+            continue
+        step.output.parent.mkdir(parents=True, exist_ok=True)
+        code = subprocess.run(words, check=False).returncode
+        if code:
+            raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
+    parser.add_argument("--data", type=Path, help="what the recipe trains on")
+    parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
+    parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
+    parser.add_argument("--ranks", type=int, help="other than the recipe's")
+    parser.add_argument("--dry_run", action="store_true", help="only print the commands")
+    parser.add_argument("--dimred", type=Path, default=DIMRED)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a recipe; its exit code."""
+    options = parse(arguments)
+    name = options.recipe.stem + ("_short" if options.short else "")
+    output = (options.output or Path("runs") / name).resolve()
+    begin = time.monotonic()
+    try:
+        recipe = read_recipe(options.recipe, output, options.data, options.short)
+        print(f"{recipe.title}\ncost: {recipe.texts['cost']}\ngives: {recipe.texts['gives']}\n")
+        run(recipe, options)
+    except RecipeError as error:
+        print(f"recipe.py: {error}", file=sys.stderr)
+        return 1
+    if not options.dry_run:
+        print("", *results(recipe), f"{time.monotonic() - begin:.0f} s in all", sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
