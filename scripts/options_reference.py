@@ -1,0 +1,65 @@
+"""Writes docs/options.md: every subcommand's --help, which comes from the one table of its options.
+
+    python scripts/options_reference.py            rewrites docs/options.md
+    python scripts/options_reference.py --check    exit code 1 when it is not what the build says
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs" / "options.md"
+HEAD = """# Options
+
+Every option of every command; `dimred COMMAND --help` prints the same. Written by `scripts/options_reference.py`.
+An option may also stand in a file for `--config` (TOML, or key=value lines), with `_` or `-` between words.
+"""
+
+
+def help_of(dimred: Path, *words: str) -> str:
+    """What the build prints."""
+    done = subprocess.run([dimred, *words, "--help"], capture_output=True, text=True, check=True)
+    return done.stdout.rstrip()
+
+
+def listed(text: str) -> list[str]:
+    """The commands of a help text that lists commands: two blanks, a name, a summary."""
+    return re.findall(r"^  ([a-z][a-z0-9-]*)  +\S", text, flags=re.MULTILINE)
+
+
+def page(dimred: Path) -> str:
+    """The whole text of docs/options.md."""
+    parts = [HEAD]
+    for command in listed(help_of(dimred)):
+        text = help_of(dimred, command)
+        further = re.findall(rf"see dimred {command} (--\w+) --help", " ".join(text.split()))
+        further += listed(text) if command == "data" else []
+        for words in [(command,), *((command, word) for word in further)]:
+            parts.append(f"\n## dimred {' '.join(words)}\n\n```\n{help_of(dimred, *words)}\n```\n")
+    return "".join(parts)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    options = parser.parse_args()
+    build = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build"))
+    text = page(build / "bin" / "dimred")
+    if not options.check:
+        PAGE.write_text(text)
+        return 0
+    if PAGE.is_file() and PAGE.read_text() == text:
+        return 0
+    print("docs/options.md is not what the build says; run scripts/options_reference.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

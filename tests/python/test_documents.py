@@ -1,0 +1,47 @@
+"""The documents are true: options that they name exist, places that they link to are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+# Of programs that are not ours.
+FOREIGN = {"standalone", "no-python", "nproc-per-node", "nnodes", "node-rank", "max-restarts", "rdzv-endpoint",
+           "rdzv-backend", "rdzv-id", "recursive", "gpus", "ntasks", "bind-to", "force", "logdir", "name"}  # fmt: skip
+OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every option in docs/options.md and in our Python and shell commands, words joined by `_`."""
+    names = set(OPTION.findall((REPOSITORY / "docs" / "options.md").read_text()))
+    for folder in ("experiments", "benchmarks", "scripts"):
+        for file in [*(REPOSITORY / folder).glob("*.py"), *(REPOSITORY / folder).glob("*.sh")]:
+            names |= set(OPTION.findall(file.read_text()))
+    return {name.replace("-", "_") for name in names | {"help", "version"}}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_that_a_page_names_exist(page: Path, known: set[str]) -> None:
+    named = {name.replace("-", "_") for name in OPTION.findall(page.read_text()) if name not in FOREIGN}
+    assert sorted(named - known) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_places_that_a_page_links_to_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None:
+    script = REPOSITORY / "scripts" / "options_reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False,
+                          env={"DIMRED_BUILD": str(binaries.parent)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
