@@ -224,6 +224,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common.loss);
+  training::add_options(table, plan.common.loss_scale);
   launch::add_options(table, plan.common.ranks);
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");

@@ -2,6 +2,7 @@
 
 #include "commands/run.h"
 #include "distributed/agreement.h"
+#include "support/errors.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -26,10 +27,26 @@ std::vector<std::string> adopt_run(OptionTable& table,
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
   training::read_config(run);  // throws when it is damaged
   auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
-  const bool demanded = table.origin("precision") == OptionOrigin::flag;
-  if (precision == PrecisionChoice::bfloat16 && !native && !demanded) {
-    precision = PrecisionChoice::float32;
-    overridden.emplace_back("precision = float32 overrides bfloat16, which is not native here");
+  const bool cuda = training::parse_device(common.run.device).is_cuda();
+  const auto instead = [&](bool unfit, PrecisionChoice choice, const char* line) {
+    if (!unfit || table.origin("precision") == OptionOrigin::flag) return;
+    precision = choice;
+    overridden.emplace_back(line);
+  };
+  instead(precision == PrecisionChoice::float16 && !cuda,
+          native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32,
+          native ? "precision = bfloat16 overrides float16, which needs CUDA"
+                 : "precision = float32 overrides float16, which needs CUDA");
+  instead(precision == PrecisionChoice::bfloat16 && !native,
+          PrecisionChoice::float32,
+          "precision = float32 overrides bfloat16, which is not native here");
+  for (auto [name, list] : {std::pair("amp_allow", &common.model.amp_allow),
+                            std::pair("amp_deny", &common.model.amp_deny)}) {
+    if (precision != PrecisionChoice::float32 || list->empty() ||
+        table.origin(name) == OptionOrigin::flag)
+      continue;
+    list->clear();
+    overridden.push_back(concat(name, " is left out in float32"));
   }
   return overridden;
 }

@@ -16,8 +16,8 @@ namespace dimred::commands {
 /// snapshots/; empty when there is none.
 std::filesystem::path run_of(const std::filesystem::path& path);
 
-/// Takes the data, model and loss of a run over into `common`, the table's fields; bfloat16 only
-/// where it is native. Returns a line for each option that is set otherwise.
+/// Takes the data, model and loss of a run over into `common`, the table's fields; bfloat16 and
+/// float16 only where they are native. Returns a line for each option that is set otherwise.
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const std::filesystem::path& run,
                                    training::CommonOptions& common);

@@ -55,7 +55,10 @@ constexpr Key keys[] = {
     {"boost", "grad_freeze", "", "with dim_reduce MindSpore turns it off"},
     {"boost", "adasum", "", "with dim_reduce MindSpore turns it off"},
     {"boost", "grad_accumulation", "", "gradient_accumulation = N does it"},
-    {"boost", "loss_scale_group", "", "bfloat16 has float32's range and needs none"},
+    {"boost",
+     "loss_scale_group",
+     "",
+     "there is no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
 };
 
 /// Parts of functions that dim_reduce excludes.

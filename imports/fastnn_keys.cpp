@@ -60,7 +60,9 @@ void answer_fp16(Line& line, const Values&) {
   const bool wanted = line.value == "true";
   line.settings = {{"precision", wanted ? "auto" : "float32"}};
   if (wanted)
-    line.text = "bfloat16 where it is native, which needs no loss scale; weights stay float32";
+    line.text =
+        "bfloat16 where it is native, which needs no loss scale; weights stay float32 (precision = "
+        "float16, on a GPU, is FastNN's own)";
 }
 
 void answer_task_type(Line& line, const Values&) {
@@ -162,7 +164,7 @@ std::vector<Key> model_keys() {
           {"model_dir", Type::text, "", unless_empty(foreign, "initialize_from")},
           {"ckpt_file_name", Type::text, "", unless_empty(foreign, "initialize_from")},
           {"use_fp16", Type::boolean, "true", answer_fp16},
-          {"loss_scale", Type::number, "1", none("bfloat16 has float32's range and needs none")}};
+          {"loss_scale", Type::number, "1", if_given("loss_scale", "1 is none")}};
 }
 
 std::vector<Key> run_keys() {

@@ -1,6 +1,5 @@
 #include "models/objective.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/cpu/Utils.h>
 #include <torch/nn/modules/batchnorm.h>
 
@@ -12,31 +11,10 @@
 namespace dimred::models {
 namespace {
 
-/// Autocast for one forward pass; the cache of casted weights dies with it.
-class AutocastScope {
- public:
-  AutocastScope(bool enabled, torch::DeviceType device) : enabled_(enabled), device_(device) {
-    if (!enabled_) return;
-    at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-  }
-  ~AutocastScope() {
-    if (!enabled_) return;
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  bool enabled_;
-  torch::DeviceType device_;
-};
-
 class Classifier final : public Objective {
  public:
   Classifier(std::shared_ptr<Network> network, const ObjectiveOptions& options)
-      : network_(std::move(network)), options_(options) {
+      : network_(std::move(network)), options_(options), casts_(options.amp) {
     for (auto& module : network_->modules(/*include_self=*/false)) {
       if (auto norm = std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(module))
         norms_.emplace_back(norm, norm->options.momentum());
@@ -58,7 +36,7 @@ class Classifier final : public Objective {
 
   torch::Tensor logits(const torch::Tensor& images, Mode mode) override {
     network_->train(mode == Mode::train);
-    const AutocastScope autocast(options_.precision == Precision::bfloat16, images.device().type());
+    const AutocastScope autocast(options_.precision, images.device().type());
     return network_->forward(images);
   }
 
@@ -90,6 +68,7 @@ class Classifier final : public Objective {
  private:
   std::shared_ptr<Network> network_;
   ObjectiveOptions options_;
+  AmpCasts casts_;
   std::vector<std::pair<std::shared_ptr<torch::nn::BatchNorm2dImpl>, std::optional<double>>> norms_;
 };
 

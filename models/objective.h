@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/autocast.h"
 #include "models/batch_norm.h"
 #include "models/loss.h"
 
@@ -15,7 +16,6 @@ namespace dimred::models {
 struct Network;
 
 enum class Mode { train, evaluate };  // batch statistics and dropout, or running statistics
-enum class Precision { float32, bfloat16 };
 
 struct Minibatch {
   torch::Tensor images;  // [batch, channels, height, width] float32
@@ -55,11 +55,13 @@ class Objective {
 struct ObjectiveOptions {
   LossOptions loss;
   Precision precision = Precision::float32;
+  AmpLists amp = {};
 };
 
-/// A torch::nn network with cross-entropy; under bfloat16 the forward pass runs in autocast,
-/// weights and loss stay float32, and the autocast cache is cleared after each pass (it would go
-/// stale when the weights change). Takes channels_last images to match channels_last weights.
+/// A torch::nn network with cross-entropy; under bfloat16 and float16 the forward pass runs in
+/// autocast, weights and loss stay float32, and the autocast cache is cleared after each pass (it
+/// would go stale when the weights change). Takes channels_last images to match channels_last
+/// weights.
 std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network,
                                       const ObjectiveOptions& options);
 

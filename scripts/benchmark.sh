@@ -2,10 +2,11 @@
 # Side-by-side ratios against the named peers, as tables and JSON in runs/benchmark:
 #   PCA (n = 60, M = 2,560,000) against scikit-learn full and default and scipy.linalg.svd,
 #   one stage-1 epoch against PyTorch loops in Python, stage 2's algebra against a copy of the same bytes,
+#   a step of ResNet-20 and ResNet-50 in bfloat16 against float32,
 #   TFRecord and packed files read from the page cache against a copy of the same bytes,
 #   stage 2's step over 2, 4 and 8 ranks against the wire of MindSpore's scheme.
 #   images: DIMRED_PHOTOS and DIMRED_SMALL_IMAGES name folders of class folders (any size; one size), or it is left out.
-# About 15 minutes on 2 cores and 2 GB of disk; quiet machines only.
+# About 30 minutes on 2 cores and 2 GB of disk; quiet machines only.
 #   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +17,7 @@ python=.venv/bin/python
 $python benchmarks/algebra_ratio.py build/bin/stage2_algebra --json "$out/algebra.json"
 $python benchmarks/pca_peers.py --scratch "$out/scratch" --json "$out/pca.json" "$@"
 $python benchmarks/epoch_peers.py --output "$out/epoch.json"
+$python benchmarks/precision_step.py --json "$out/precision.json"
 $python benchmarks/wire_schemes.py build/bin/stage2_wire --json "$out/wire.json"
 $python benchmarks/read_rates.py build/bin/read_rate --scratch "$out/scratch" --json "$out/read.json"
 images=()

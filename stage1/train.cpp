@@ -56,16 +56,21 @@ void require_finite(const Run& run, const training::BatchResult& result) {
                       "max_gradient_norm may help");
 }
 
-/// Loss and gradient of the batch, summed over ranks, and the optimiser's step.
+/// Loss and gradient of the batch, summed over ranks, and the optimiser's step, which is left out
+/// when the scaled gradient overflows; it counts as a step all the same.
 training::BatchResult train_step(Run& run, const training::Step& step) {
   auto& flat = run.setup.flat;
   const auto result =
       training::loss_and_gradient(run.setup, step.batch, step.global_count, step.key, &run.buckets);
   run.buckets.finish();
   require_finite(run, result);
-  optimizers::prepare_gradient(flat.gradient, run.segments, run.options.optimizer.gradient);
-  run.control.set(learning_rate(run), run.state.position.step + 1);
-  run.optimizer->step(flat.weights, flat.gradient, run.control);
+  const bool fits = run.setup.loss_scale.unscale(flat.gradient);
+  run.setup.loss_scale.update(!fits);
+  if (fits) {
+    optimizers::prepare_gradient(flat.gradient, run.segments, run.options.optimizer.gradient);
+    run.control.set(learning_rate(run), run.state.position.step + 1);
+    run.optimizer->step(flat.weights, flat.gradient, run.control);
+  }
   auto& totals = run.state.position.totals;
   ++totals.forward_passes;
   ++totals.backward_passes;
@@ -239,6 +244,7 @@ training::EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   run.console.line(training::describe(row, train_accuracy));
   if (run.setup.communicator->size() > 1)
     run.console.line(training::describe(run.buckets.overlap(), run.buckets.count()));
+  if (run.setup.loss_scale.active()) run.console.line(training::describe(run.setup.loss_scale));
   if (row.validation_accuracy) look_at_validation(run, *row.validation_accuracy);
   if (position.epoch % run.options.saves.checkpoint_every == 0 ||
       position.epoch == run.options.epochs || enough(run))

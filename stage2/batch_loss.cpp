@@ -66,7 +66,9 @@ torch::Tensor gradient(Setup& setup,
   result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
   ++passes.forward;
   ++passes.backward;
-  return setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+  auto own = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+  setup.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
+  return own;
 }
 
 /// radius g / |g| in all columns.

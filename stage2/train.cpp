@@ -86,7 +86,10 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
       progress_of(run));
   log.append(run.state.position, report);
   run.counts.add(report);
-  run.state.not_finite = report.not_finite ? run.state.not_finite + 1 : 0;
+  auto& scale = setup.loss_scale;
+  scale.update(report.not_finite);
+  const bool hopeless = report.not_finite && !scale.can_fall();
+  run.state.not_finite = hopeless ? run.state.not_finite + 1 : 0;
   require_finite(run, most_not_finite);
   return batch.result;
 }
@@ -151,6 +154,7 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
     run.writer.wait();
     record(run, curve, evaluate(run, "raw", sums.mean_loss()), sums.accuracy());
     run.console.line(run.counts.describe());
+    if (run.setup.loss_scale.active()) run.console.line(training::describe(run.setup.loss_scale));
   }
   save_state(run, log);
   return end;

@@ -80,7 +80,8 @@ BatchResult loss_and_gradient(Setup& setup,
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
     const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
     if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
-    (evaluation.loss_sum / static_cast<double>(global_count)).backward();
+    const auto mean = evaluation.loss_sum / static_cast<double>(global_count);
+    mean.backward(torch::full({}, setup.loss_scale.value(), mean.options()));
     sums.add(evaluation);
   }
   if (buckets != nullptr) buckets->start_rest();

@@ -23,9 +23,10 @@ struct BatchResult {
   double accuracy() const { return correct_count / sample_count; }
 };
 
-/// Loss of the global batch, and its mean gradient into setup.flat.gradient (each rank's part; the
-/// caller reduces it, or `buckets` has started to). Running statistics move, by the setup's policy
-/// over ranks. `global_count` is the step's samples over all ranks; this rank's part may be empty.
+/// Loss of the global batch, and its mean gradient times setup.loss_scale into setup.flat.gradient
+/// (each rank's part; the caller reduces it, or `buckets` has started to, and divides it). Running
+/// statistics move, by the setup's policy over ranks. `global_count` is the step's samples over all
+/// ranks; this rank's part may be empty.
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,

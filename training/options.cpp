@@ -1,5 +1,7 @@
 #include "training/options.h"
 
+#include <sstream>
+
 #include "models/network.h"
 
 namespace dimred::training {
@@ -11,7 +13,21 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+std::vector<std::string> names_of(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream text(list);
+  for (std::string name; std::getline(text, name, ',');) {
+    std::erase(name, ' ');
+    names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
+
+models::AmpLists amp_lists(const ModelOptions& options) {
+  return {names_of(options.amp_allow), names_of(options.amp_deny)};
+}
 
 void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
@@ -118,10 +134,19 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
   table.add_choice(
       "precision",
       &options.precision,
-      "of the forward and backward pass; weights stay float32 (auto: bfloat16 where native)",
+      "of the forward and backward pass; weights stay float32 (auto: bfloat16 where native; "
+      "float16: CUDA alone)",
       {{"float32", PrecisionChoice::float32},
        {"bfloat16", PrecisionChoice::bfloat16},
+       {"float16", PrecisionChoice::float16},
        {"auto", PrecisionChoice::automatic}});
+  table.add("amp_allow",
+            &options.amp_allow,
+            "operators of ATen that run in precision beside those that LibTorch's autocast has: "
+            "avg_pool2d,batch_norm");
+  table.alias("amp_allow", "custom_white_list");
+  table.add("amp_deny", &options.amp_deny, "operators that run in float32 all the same");
+  table.alias("amp_deny", "custom_black_list");
   table.add_choice("memory_format",
                    &options.memory_format,
                    "of images and convolution weights in memory",

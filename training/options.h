@@ -11,6 +11,7 @@
 #include "layout/layout.h"
 #include "models/objective.h"
 #include "support/options.h"
+#include "training/loss_scale.h"
 
 namespace dimred::training {
 
@@ -45,7 +46,7 @@ struct DataOptions {
   bool skip_bad_samples = false;      // on_bad_sample
 };
 
-enum class PrecisionChoice { float32, bfloat16, automatic };
+enum class PrecisionChoice { float32, bfloat16, float16, automatic };
 
 /// Whose batch statistics BatchNorm normalises by in train mode, and whose running statistics stay.
 /// averaged: each rank's own part of the batch; running statistics are averaged over ranks at every
@@ -55,6 +56,7 @@ enum class BatchNormPolicy { averaged, rank0, synchronized };
 struct ModelOptions {
   std::string model = "convnet";
   PrecisionChoice precision = PrecisionChoice::float32;
+  std::string amp_allow, amp_deny;  // comma-separated operators (models::AmpLists)
   layout::MemoryFormat memory_format =
       layout::MemoryFormat::channels_last;  // faster on CPU and GPU
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
@@ -88,11 +90,15 @@ struct CommonOptions {
   DataOptions data;
   ModelOptions model;
   models::LossOptions loss;
+  LossScaleOptions loss_scale;
   RunOptions run;
   launch::ConnectOptions ranks;
 };
 
 void add_data_options(OptionTable& table, DataOptions& options);
+/// The operators of both texts; models::validate() says which are none.
+models::AmpLists amp_lists(const ModelOptions& options);
+
 void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, models::LossOptions& options);
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
@@ -102,8 +108,9 @@ void add_step_event_options(OptionTable& table, EventOptions& options);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,
-/// label_noise_seed, precision = auto, both batch sizes. Throws std::invalid_argument for batch
-/// sizes that the ranks do not fit.
+/// label_noise_seed, precision = auto, float16's loss scale, both batch sizes. Throws
+/// std::invalid_argument for batch sizes that the ranks do not fit, and for options that contradict
+/// each other.
 void resolve(CommonOptions& options, int ranks);
 
 }  // namespace dimred::training

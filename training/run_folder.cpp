@@ -220,7 +220,8 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["device"] = setup.device.str();
   manifest["processor"] = processor();
   manifest["threads"] = torch::get_num_threads();
-  manifest["precision"] = setup.precision == models::Precision::bfloat16 ? "bfloat16" : "float32";
+  manifest["precision"] = models::name_of(setup.precision);
+  if (setup.loss_scale.active()) manifest["loss_scale"] = setup.loss_scale.to_json();
   manifest["ranks"] = setup.communicator->size();
   manifest["global_batch_size"] = setup.global_batch_size;
   manifest["train_data"] = setup.train->description();

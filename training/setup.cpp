@@ -28,9 +28,40 @@ models::Precision choose(PrecisionChoice choice, torch::Device device) {
   require(choice != PrecisionChoice::bfloat16 || native,
           "training::precision",
           "bfloat16 is not native on this processor; use float32 or auto");
+  require(
+      choice != PrecisionChoice::float16 || device.is_cuda(),
+      "training::precision",
+      "float16 needs a CUDA device (on a processor LibTorch's backward convolutions take hundreds "
+      "of times as long in it); use bfloat16, float32 or auto");
+  if (choice == PrecisionChoice::float16) return models::Precision::float16;
   const bool bfloat16 =
       choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
   return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
+}
+
+PrecisionChoice as_choice(models::Precision precision) {
+  switch (precision) {
+    case models::Precision::bfloat16:
+      return PrecisionChoice::bfloat16;
+    case models::Precision::float16:
+      return PrecisionChoice::float16;
+    default:
+      return PrecisionChoice::float32;
+  }
+}
+
+void resolve_precision(CommonOptions& options) {
+  const auto precision = choose(options.model.precision, parse_device(options.run.device));
+  options.model.precision = as_choice(precision);
+  const auto lists = amp_lists(options.model);
+  require(precision != models::Precision::float32 || lists.empty(),
+          "training::precision",
+          "amp_allow and amp_deny need precision bfloat16 or float16, received float32");
+  models::validate(lists);
+  auto& scale = options.loss_scale;
+  if (precision == models::Precision::float16 && !scale.dynamic && !scale.loss_scale)
+    scale.loss_scale = default_float16_scale;
+  validate(scale);
 }
 
 void resolve_batch_sizes(RunOptions& options, int ranks) {
@@ -68,7 +99,9 @@ void build_network(Setup& setup, const CommonOptions& options) {
   auto network = models::make_network(
       options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
   setup.precision = choose(options.model.precision, setup.device);
-  setup.objective = models::classifier(std::move(network), {options.loss, setup.precision});
+  setup.objective = models::classifier(std::move(network),
+                                       {options.loss, setup.precision, amp_lists(options.model)});
+  setup.loss_scale = LossScale(options.loss_scale);
   setup.memory_format = options.model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
@@ -118,9 +151,7 @@ void resolve(CommonOptions& options, int ranks) {
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   if (options.data.label_noise > 0 && !options.data.label_noise_seed)
     options.data.label_noise_seed = options.run.seed;
-  const auto precision = choose(options.model.precision, parse_device(options.run.device));
-  options.model.precision = precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
-                                                                     : PrecisionChoice::float32;
+  resolve_precision(options);
 }
 
 torch::Tensor Setup::own_columns(const torch::Tensor& full) const {

@@ -21,6 +21,7 @@ struct Setup {
   torch::Device device = torch::kCPU;
   layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
   models::Precision precision = models::Precision::float32;
+  LossScale loss_scale;
   std::int64_t global_batch_size = 0;
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
@@ -45,7 +46,8 @@ torch::Device parse_device(const std::string& text, int local_rank = 0);
 /// Sets torch's threads (the machine's cores shared by its ranks), loads the data, builds the
 /// network with weights drawn from the seed. Options must be resolved. Throws std::invalid_argument
 /// for options that contradict each other or the data, a missing device, bfloat16 where it is not
-/// native ("auto" falls back), and on every rank when they disagree in data or layout.
+/// native ("auto" falls back) and float16 without CUDA, and on every rank when they disagree in
+/// data or layout.
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a

@@ -49,6 +49,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"position", to_json(position)},
                    {"steps_per_epoch", setup.steps_per_epoch()},
                    {"layout", nlohmann::json::parse(layout::to_json(setup.flat.layout))}};
+  if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
   state.vectors["weights"] = models::to_file(setup.flat.layout, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
@@ -90,6 +91,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   models::from_file(setup.flat.layout, saved.vectors.at("weights"), setup.flat.weights);
   models::assign(setup.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
   models::assign(setup.flat.counters, std::span<const std::int64_t>(saved.counters.at("counters")));
+  if (scalars.contains("loss_scale")) setup.loss_scale.restore(scalars.at("loss_scale"));
   return position_from_json(scalars.at("position"));
 }
 

@@ -133,6 +133,13 @@ TEST_F(Imports, ThePipelinesOptionsAreOurs) {
     EXPECT_EQ(left_out.contains(name), name == "preprocessing_name") << name;
 }
 
+TEST_F(Imports, ALossScaleIsOurs) {
+  const auto set = settings(fastnn("use_fp16=True\nloss_scale=1024\n"));
+  EXPECT_EQ(set.at("loss_scale"), "1024");
+  EXPECT_EQ(set.at("precision"), "auto");
+  EXPECT_FALSE(settings(fastnn("use_fp16=True\n")).contains("loss_scale"));  // FastNN's 1 is none
+}
+
 TEST_F(Imports, NoneIsAsIfTheKeyWereNotThere) {
   const auto set = settings(fastnn("learning_rate=None\nmax_gradient_norm=None\n"));
   EXPECT_EQ(set.at("learning_rate"), "0.01");

@@ -17,7 +17,7 @@ from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 def test_help_of_dimred_is_understood(execute) -> None:
     table = parse_help(execute("dimred", "stage1", "--help"))
     assert table["epochs"] == Option("epochs", "N")
-    assert table["precision"] == Option("precision", "NAME", ("float32", "bfloat16", "auto"))
+    assert table["precision"] == Option("precision", "NAME", ("float32", "bfloat16", "float16", "auto"))
     assert table["batchnorm_statistics"].choices == ("averaged", "rank0", "synchronized")  # over several lines
     assert table["milestones"].is_list
     assert table["flip"].kind == ""

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "stage1/train.h"
+#include "tests/tools/steep_network.h"
+#include "tests/tools/temporary_folder.h"
+#include "tests/tools/toy_setup.h"
+#include "training/run_folder.h"
+#include "training/state.h"
+
+namespace dimred::stage1 {
+namespace {
+
+struct Ended {
+  training::Setup setup;
+  checkpoints::State state;
+};
+
+/// Stage 1 on gradients of 2^85 to 2^91, which overflow from a loss scale of 2^43 on: 2^60 falls to
+/// 2^36 in three steps.
+Ended run(const std::filesystem::path& folder, std::int64_t stop_at_step) {
+  Ended ended{.setup =
+                  training::toy_setup(models::Precision::float32,
+                                      std::make_shared<training::SteepNetwork>(std::ldexp(1, 90)))};
+  auto& setup = ended.setup;
+  setup.loss_scale = training::LossScale({.dynamic = true,
+                                          .init_loss_scaling = std::ldexp(1, 60),
+                                          .incr_every_n_steps = 2,
+                                          .decr_every_n_nan_or_inf = 1,
+                                          .decr_ratio = 1.0 / 256});
+  Options options{.epochs = 3};
+  options.schedule.kind = schedules::ScheduleKind::constant;
+  options.schedule.total_epochs = 3;
+  options.schedule.learning_rate = std::ldexp(1, -94);
+  options.control.stop_at_step = stop_at_step;
+  options.saves.snapshots_per_epoch = 0;
+  Console console(/*quiet=*/true);
+  const training::RunFolder run_folder(folder, {}, *setup.communicator);
+  train(setup, run_folder, options, console);
+  ended.state = training::read_run_state(folder);
+  return ended;
+}
+
+TEST(TrainWithLossScale, LeavesOverflowingStepsOutAndCountsThem) {
+  const TemporaryFolder folder;
+  const auto fresh =
+      training::toy_setup(models::Precision::float32, std::make_shared<training::SteepNetwork>(1));
+  const auto ended = run(folder / "run", 3);
+  EXPECT_TRUE(torch::equal(ended.setup.flat.weights, fresh.flat.weights));
+  for (const float value : ended.state.vectors.at("momentum")) EXPECT_EQ(value, 0);
+  const auto& scalars = ended.state.scalars;
+  EXPECT_EQ(scalars.at("step"), 3);  // the schedule goes on
+  EXPECT_EQ(scalars.at("loss_scale").at("overflows"), 3);
+  EXPECT_EQ(scalars.at("loss_scale").at("value"), std::ldexp(1, 36));
+}
+
+TEST(TrainWithLossScale, ResumesBitForBit) {
+  const TemporaryFolder folder;
+  const auto whole = run(folder / "whole", 0);
+  EXPECT_GT(whole.state.scalars.at("loss_scale").at("value"), std::ldexp(1, 36));  // grew again
+  EXPECT_FALSE(std::isnan(whole.state.vectors.at("weights").front()));
+  for (const std::int64_t stop : {2, 5, 7, 0}) run(folder / "parts", stop);
+  const auto parts = training::read_run_state(folder / "parts");
+  EXPECT_EQ(parts.vectors, whole.state.vectors);
+  EXPECT_EQ(parts.scalars.at("loss_scale"), whole.state.scalars.at("loss_scale"));
+  const auto begun = run(folder / "begun", 3);
+  EXPECT_NE(begun.state.vectors.at("weights"), whole.state.vectors.at("weights"));
+}
+
+}  // namespace
+}  // namespace dimred::stage1
