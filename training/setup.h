@@ -29,6 +29,9 @@ struct Setup {
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
   std::shared_ptr<std::pmr::memory_resource> batch_memory;  // of loading.resource, if not plain
   data::LoaderReport data_report;                           // of all training epochs
+  std::string logits;  // names of the network's last layers, as NetworkInfo has them
+  std::string
+      frozen_digest;  // of what is frozen, which weights from elsewhere must share; "": none
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
 
