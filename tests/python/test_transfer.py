@@ -183,15 +183,15 @@ def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path
 
 
 def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fails) -> None:
-    def told(*words: str) -> str:
-        line = fails(2, "stage1", *SMALL, "--epochs=1", "--model=resnet20", *words, f"--output={tmp_path / 'run'}")
+    def told(*words: str, model: str = "resnet20") -> str:
+        line = fails(2, "stage1", *SMALL, "--epochs=1", f"--model={model}", *words, f"--output={tmp_path / 'run'}")
         assert not (tmp_path / "run").exists()
         return line
 
     line = told(f"--initialize_from={other}")
     assert "fc.weight: expected [10,64], received [5,64]" in line and "fc.bias: expected [10], received [5]" in line
     assert "2 tensors differ" in line and "--checkpoint_exclude_patterns" in line
-    assert "received none" in told(f"--initialize_from={other}", "--model=convnet")
+    assert "received none" in told(f"--initialize_from={other}", model="convnet")
     assert "did you mean layer1.0.conv1.weight?" in told(f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght")
     assert "did you mean logits?" in told("--trainable_include_patterns=logts")
     assert "no parameter to train" in told("--trainable_exclude_patterns=.")
