@@ -10,6 +10,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
+#include "training/frozen.h"
 #include "training/weights.h"
 
 namespace dimred::commands {
@@ -49,6 +50,7 @@ std::string line(const char* what, const training::Score& score) {
 
 int score(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
+  training::load_frozen(setup, options.weights);
   const auto weights = load(setup, options.weights);
   const auto digest_of = [](const std::vector<float>& values) {
     return digest(std::as_bytes(std::span(values)));
@@ -74,8 +76,8 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   table.group("Evaluate");
   table.add("weights",
             &options.weights,
-            "a run folder, a state, a snapshot, a safetensors file, or a folder of snapshots "
-            "(their mean)");
+            "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
+            "MindSpore's .ckpt), or a folder of snapshots (their mean)");
   table.positional("weights");
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,

@@ -16,8 +16,9 @@ struct Inspection {
   bool damaged = false;
 };
 
-/// A snapshot, .npy, safetensors or IDX file, recognised by its content or name. Throws
-/// std::invalid_argument when it is none of ours, std::runtime_error when it is damaged.
+/// A snapshot, .npy, safetensors or IDX file, or weights of PyTorch or MindSpore, recognised by its
+/// content or name. Throws std::invalid_argument when it is none of ours, std::runtime_error when
+/// it is damaged.
 std::string inspect_file(const std::filesystem::path& file);
 
 /// A run folder, a resume state, or a folder of states, snapshots or safetensors files. Throws

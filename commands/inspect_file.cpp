@@ -5,6 +5,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/step_names.h"
+#include "checkpoints/weights_file.h"
 #include "commands/inspect.h"
 #include "pca/basis.h"
 #include "pca/kinds.h"
@@ -58,6 +59,21 @@ std::string inspect_safetensors(const fs::path& file) {
   text += text_row("whole", "yes, header and length verified (the format has no digest)");
   text += text_row("tensors", count_text(std::ssize(tensors)));
   return text + text_row("elements", count_text(elements)) + rows;
+}
+
+/// Another program's weights, all of them read.
+std::string inspect_weights(const fs::path& file) {
+  const auto weights = checkpoints::read_weights(file);
+  std::string rows;
+  std::int64_t elements = 0;
+  for (const auto& tensor : weights.tensors) {
+    elements += std::ssize(tensor.values) + std::ssize(tensor.integers);
+    rows += text_row(concat("  ", tensor.name),
+                     concat(tensor.floating ? "float  " : "integer  ", shape_text(tensor.shape)));
+  }
+  return text_row(weights.format, file.string()) +
+         text_row("tensors", count_text(std::ssize(weights.tensors))) +
+         text_row("elements", count_text(elements)) + rows;
 }
 
 std::string explained_text(const std::vector<double>& ratios) {
@@ -132,8 +148,10 @@ std::string inspect_file(const fs::path& file) {
                       " is damaged: it does not start as a snapshot does");
   if (file.extension() == ".npy") return inspect_npy(file);
   if (file.extension() == ".safetensors") return inspect_safetensors(file);
+  for (const auto* name : {".pt", ".pth", ".ckpt", ".bin"})
+    if (file.extension() == name) return inspect_weights(file);
   throw std::invalid_argument(
-      concat("[inspect] needs a snapshot (.h5), .npy, .safetensors, a state, "
+      concat("[inspect] needs a snapshot (.h5), .npy, .safetensors, .pt, .ckpt, a state, "
              "a run folder or a folder of these, received ",
              file.string()));
 }

@@ -10,6 +10,7 @@
 #include "distributed/agreement.h"
 #include "pca/basis.h"
 #include "support/errors.h"
+#include "training/frozen.h"
 
 namespace dimred::commands {
 namespace {
@@ -198,6 +199,7 @@ std::vector<double> along(const std::vector<PathPoint>& points,
 
 int measure(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, distributed::alone(ranks.place));
+  training::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
   training::apply(setup, center);
   const auto plane = plane_of(setup, options);

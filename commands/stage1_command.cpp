@@ -99,6 +99,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_options(table, common.loss_scale);
   schedules::add_options(table, options.schedule);
   optimizers::add_options(table, options.optimizer);
+  training::add_transfer_options(table, options.transfer);
   add_save_options(table, options);
   add_control_options(table, options.control);
   add_bucket_options(table, options.buckets);

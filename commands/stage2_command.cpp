@@ -12,6 +12,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "training/frozen.h"
 #include "training/signals.h"
 #include "training/snapshot_mean.h"
 #include "training/soup.h"
@@ -177,6 +178,7 @@ int descend(const Plan& plan,
             const training::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
+  training::load_frozen(setup, plan.options.checkpoint);
   Stopwatch clock;
   auto beginning = start_weights(setup, plan);
   beginning.before.seconds = clock.seconds();
@@ -189,6 +191,7 @@ int descend(const Plan& plan,
   for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const bool subspace = plan.resolved.basis != stage2::BasisKind::none;
+    training::keep_frozen(setup, folder.path());
     clock.restart();
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
     beginning.before.seconds += clock.seconds();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "imports/fastnn.h"
 #include "support/option_values.h"
@@ -65,13 +66,50 @@ void answer_fp16(Line& line, const Values&) {
         "float16, on a GPU, is FastNN's own)";
 }
 
-void answer_task_type(Line& line, const Values&) {
+constexpr auto foreign =
+    "a TensorFlow checkpoint cannot be read; save its weights as safetensors, PyTorch's .pt or "
+    "MindSpore's .ckpt";
+
+/// What a finetune starts from, where it can be read here: a file, or a run folder of ours.
+std::filesystem::path checkpoint_of(const Values& values) {
+  const std::filesystem::path folder = values.at("model_dir"), file = values.at("ckpt_file_name");
+  if (values.at("task_type") != "finetune") return {};
+  const auto path = folder / file;  // the file alone where it is absolute
+  const bool run = file.empty() && std::filesystem::exists(folder / "config.toml");
+  return run || std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
+}
+
+/// Of the two keys the last that is given maps, as their path.
+Answerer of_checkpoint(bool file) {
+  return [file](Line& line, const Values& values) {
+    if (line.value.empty()) return;
+    const auto path = checkpoint_of(values);
+    if (path.empty()) {
+      line.answer = Answer::refused;
+      line.text = foreign;
+      line.instead = "initialize_from";
+    } else if (file == values.at("ckpt_file_name").empty()) {
+      line.text = "of the path in ckpt_file_name";
+    } else {
+      line.answer = Answer::mapped;
+      line.settings = {{"initialize_from", path.string()}};
+      line.text =
+          "FastNN loads what has the same name; here checkpoint_exclude_patterns = logits leaves "
+          "the last layer out";
+    }
+  };
+}
+
+void answer_task_type(Line& line, const Values& values) {
   if (line.value == "pretrain") return;
+  if (!checkpoint_of(values).empty()) {
+    line.text = "initialize_from starts from other weights";
+    return;
+  }
   line.answer = Answer::refused;
   line.instead = "initialize_from";
-  line.text = line.value == "finetune"
-                  ? "a TensorFlow checkpoint cannot be read; save its weights as safetensors"
-                  : "not a task of FastNN's; it has pretrain and finetune";
+  line.text =
+      line.value == "finetune" ? foreign : "not a task of FastNN's; it has pretrain and finetune";
 }
 
 void answer_stop(Line& line, const Values& values) {
@@ -158,11 +196,10 @@ std::vector<Key> machine_keys() {
 }
 
 std::vector<Key> model_keys() {
-  const auto foreign = "a TensorFlow checkpoint cannot be read; save its weights as safetensors";
   return {{"task_type", Type::text, "pretrain", answer_task_type},
           {"model_name", Type::text, "inception_resnet_v2", answer_model_name},
-          {"model_dir", Type::text, "", unless_empty(foreign, "initialize_from")},
-          {"ckpt_file_name", Type::text, "", unless_empty(foreign, "initialize_from")},
+          {"model_dir", Type::text, "", of_checkpoint(false)},
+          {"ckpt_file_name", Type::text, "", of_checkpoint(true)},
           {"use_fp16", Type::boolean, "true", answer_fp16},
           {"loss_scale", Type::number, "1", if_given("loss_scale", "1 is none")}};
 }

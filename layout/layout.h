@@ -20,7 +20,6 @@ struct Parameter {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   Placement placement = Placement::replicated;
   bool decay = true;      // weight decay applies (not to BatchNorm and bias)
-  bool trainable = true;  // today every entry of a layout is; frozen ones will leave M
 };
 
 struct Entry : Parameter {

@@ -56,6 +56,21 @@ torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers,
 
 }  // namespace
 
+namespace {
+
+/// The tensors become views of their segments.
+void move_into(torch::Tensor& flat,
+               const layout::Layout& layout,
+               std::vector<NamedTensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto view = view_of(layout.entries[i], flat);
+    view.copy_(tensors[i].tensor);
+    tensors[i].tensor.set_data(view);
+  }
+}
+
+}  // namespace
+
 FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::Device device) {
   const torch::NoGradGuard no_grad;
   auto parameters = objective.parameters();
@@ -64,13 +79,13 @@ FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::De
   const auto options = torch::device(device).dtype(torch::kFloat32);
   flat.weights = torch::zeros({flat.layout.memory_size}, options);
   flat.gradient = torch::zeros({flat.layout.memory_size}, options);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    auto& parameter = parameters[i].tensor;
-    auto view = view_of(flat.layout.entries[i], flat.weights);
-    view.copy_(parameter);
-    parameter.set_data(view);
-    parameter.mutable_grad() = view_of(flat.layout.entries[i], flat.gradient);
-  }
+  move_into(flat.weights, flat.layout, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].tensor.mutable_grad() = view_of(flat.layout.entries[i], flat.gradient);
+  auto frozen = objective.frozen();
+  if (!frozen.empty()) flat.frozen_layout = layout_of(frozen, format);
+  flat.frozen = torch::zeros({flat.frozen_layout.memory_size}, options);
+  move_into(flat.frozen, flat.frozen_layout, frozen);
   const auto buffers = objective.buffers();
   flat.buffers = gather_buffers(buffers, true, device);
   flat.counters = gather_buffers(buffers, false, device);

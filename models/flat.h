@@ -10,13 +10,16 @@
 namespace dimred::models {
 
 /// All trainable weights of an objective as views into ONE vector, gradients likewise, floating and
-/// integer buffers in one vector each. An optimiser step, a snapshot or a projection is one pass.
+/// integer buffers in one vector each; what is frozen in another, which no gradient has. An
+/// optimiser step, a snapshot or a projection is one pass.
 struct FlatVectors {
   layout::Layout layout;
-  torch::Tensor weights;   // [memory_size] float32; every parameter is a view into it
-  torch::Tensor gradient;  // [memory_size] float32; every .grad is a view into it
-  torch::Tensor buffers;   // [all floating buffers] float32, file order
-  torch::Tensor counters;  // [all integer buffers] int64
+  torch::Tensor weights;         // [memory_size] float32; every parameter is a view into it
+  torch::Tensor gradient;        // [memory_size] float32; every .grad is a view into it
+  torch::Tensor buffers;         // [all floating buffers] float32, file order
+  torch::Tensor counters;        // [all integer buffers] int64
+  layout::Layout frozen_layout;  // of what freeze() took out; no entries: nothing
+  torch::Tensor frozen;          // [its memory_size] float32; likewise viewed
 };
 
 /// Moves the objective's parameters and buffers into flat vectors on `device` and makes them views.

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "models/network.h"
@@ -36,20 +37,45 @@ class Classifier final : public Objective {
 
   torch::Tensor logits(const torch::Tensor& images, Mode mode) override {
     network_->train(mode == Mode::train);
+    for (auto& norm : frozen_norms_) norm->eval();
     const AutocastScope autocast(options_.precision, images.device().type());
     return network_->forward(images);
   }
 
   std::vector<NamedTensor> parameters() override {
-    std::vector<NamedTensor> list;
-    for (auto& item : network_->named_parameters()) list.push_back({item.key(), item.value()});
-    return list;
+    return listed(network_->named_parameters(),
+                  [](const auto& item) { return item.value().requires_grad(); });
   }
 
   std::vector<NamedTensor> buffers() override {
-    std::vector<NamedTensor> list;
-    for (auto& item : network_->named_buffers()) list.push_back({item.key(), item.value()});
+    return listed(network_->named_buffers(),
+                  [&](const auto& item) { return !frozen_buffers_.contains(item.key()); });
+  }
+
+  /// A count of batches has no part in a layer that no longer counts them.
+  std::vector<NamedTensor> frozen() override {
+    auto list = listed(network_->named_parameters(),
+                       [](const auto& item) { return !item.value().requires_grad(); });
+    const auto statistics = listed(network_->named_buffers(), [&](const auto& item) {
+      return frozen_buffers_.contains(item.key()) && item.value().is_floating_point();
+    });
+    list.insert(list.end(), statistics.begin(), statistics.end());
     return list;
+  }
+
+  void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
+    for (auto& item : network_->named_parameters())
+      if (is_frozen(item.key())) item.value().requires_grad_(false);
+    for (auto& item : network_->named_modules("", /*include_self=*/false)) {
+      const auto norm = std::dynamic_pointer_cast<torch::nn::BatchNorm2dImpl>(item.value());
+      if (!norm || !norm->weight.defined() || norm->weight.requires_grad() ||
+          norm->bias.requires_grad())
+        continue;
+      frozen_norms_.push_back(norm);
+      std::erase_if(norms_, [&](const auto& one) { return one.first == norm; });
+      for (const auto& buffer : norm->named_buffers(/*recurse=*/false))
+        frozen_buffers_.insert(item.key() + "." + buffer.key());
+    }
   }
 
   int batchnorm_layers() override { return static_cast<int>(norms_.size()); }
@@ -66,10 +92,20 @@ class Classifier final : public Objective {
   }
 
  private:
+  template <class Items, class Keep>
+  static std::vector<NamedTensor> listed(const Items& items, Keep keep) {
+    std::vector<NamedTensor> list;
+    for (const auto& item : items)
+      if (keep(item)) list.push_back({item.key(), item.value()});
+    return list;
+  }
+
   std::shared_ptr<Network> network_;
   ObjectiveOptions options_;
   AmpCasts casts_;
   std::vector<std::pair<std::shared_ptr<torch::nn::BatchNorm2dImpl>, std::optional<double>>> norms_;
+  std::vector<std::shared_ptr<torch::nn::BatchNorm2dImpl>> frozen_norms_;
+  std::set<std::string> frozen_buffers_;  // names of theirs
 };
 
 }  // namespace

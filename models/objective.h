@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,9 +42,18 @@ class Objective {
   virtual ~Objective() = default;
   virtual Evaluation evaluate(const Minibatch& batch, Mode mode) = 0;
   virtual torch::Tensor logits(const torch::Tensor& images, Mode mode) = 0;
-  /// In registration order, equal to Python's named_parameters() and named_buffers() of the twin.
+  /// What trains, in registration order; unless something is frozen, equal to Python's
+  /// named_parameters() and named_buffers() of the twin.
   virtual std::vector<NamedTensor> parameters() = 0;
   virtual std::vector<NamedTensor> buffers() = 0;
+  /// What freeze() took out of these: parameters, then running statistics.
+  virtual std::vector<NamedTensor> frozen() = 0;
+  /// From now on the parameters of these names get no gradient. A BatchNorm layer whose weight and
+  /// bias are both frozen normalises by its running statistics in train mode, too, and no longer
+  /// moves them: it stays the function that it was. Dropout stays as it is. Call once, before
+  /// flatten().
+  virtual void freeze(const std::function<bool(const std::string&)>& is_frozen) = 0;
+  /// Of those that are not frozen.
   virtual int batchnorm_layers() = 0;
   /// How running statistics move in train mode: by each layer's own momentum, or as the cumulative
   /// mean since they were reset.

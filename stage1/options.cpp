@@ -9,6 +9,11 @@ void validate(const Options& options) {
   schedules::validate(options.schedule);
   optimizers::validate(options.optimizer);
   validate(options.control);
+  training::validate(options.transfer);
+  require(
+      options.resume_from.empty() || options.transfer.initialize_from.empty(),
+      place,
+      "needs resume_from (go on with a run) or initialize_from (start a new one), received both");
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch >= 0,
           place,

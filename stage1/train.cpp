@@ -140,6 +140,8 @@ void start_or_resume(Run& run) {
       return std::optional(training::read_run_state(run.options.resume_from));
     });
   }
+  const auto from = own ? run.folder.path() : saved ? run.options.resume_from : "";
+  training::begin(run.setup, run.options.transfer, run.folder.path(), from, run.console);
   if (!saved) return;
   from_checkpoint(*saved, run.setup, run.state);
   if (!own) {

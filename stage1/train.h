@@ -10,6 +10,7 @@
 #include "training/epoch.h"
 #include "training/run_folder.h"
 #include "training/setup.h"
+#include "training/transfer.h"
 
 namespace dimred::stage1 {
 
@@ -30,15 +31,16 @@ struct Options {
   ControlOptions control;
   training::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
+  training::TransferOptions transfer;
 };
 
 /// Throws std::invalid_argument for options out of range or in contradiction.
 void validate(const Options& options);
 
 /// Trains to options.epochs, options.control.stop_at_step or the end of patience in the run folder:
-/// resumes from its newest valid state, else from options.resume_from, else starts fresh. One curve
-/// row an epoch. Bit-identical to a run that was never interrupted. Returns stopped when a signal
-/// ended it, with a state of the last step saved.
+/// resumes from its newest valid state, else from options.resume_from, else starts fresh, from
+/// options.transfer or as drawn. One curve row an epoch. Bit-identical to a run that was never
+/// interrupted. Returns stopped when a signal ended it, with a state of the last step saved.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          const Options& options,

@@ -161,6 +161,15 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
       {{"averaged", BatchNormPolicy::averaged},
        {"rank0", BatchNormPolicy::rank0},
        {"synchronized", BatchNormPolicy::synchronized}});
+  table.add(
+      "trainable_include_patterns",
+      &options.trainable_include_patterns,
+      "train only parameters whose names these match: regular expressions between commas, "
+      "matched anywhere, logits: the network's last layer; the others are frozen and leave M, "
+      "their BatchNorm layers normalise by their running statistics (default: all)");
+  table.add("trainable_exclude_patterns",
+            &options.trainable_exclude_patterns,
+            "and of these freeze those that these match");
 }
 
 void add_loss_options(OptionTable& table, models::LossOptions& options) {

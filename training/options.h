@@ -60,6 +60,8 @@ struct ModelOptions {
   layout::MemoryFormat memory_format =
       layout::MemoryFormat::channels_last;  // faster on CPU and GPU
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
+  std::string trainable_include_patterns;  // of parameters (models/name_patterns.h); empty: all
+  std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
 
 /// TensorBoard's event files in the run folder.

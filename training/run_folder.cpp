@@ -16,6 +16,8 @@
 #include "support/errors.h"
 #include "support/version.h"
 #include "training/data_report.h"
+#include "training/frozen.h"
+#include "training/transfer.h"
 
 namespace dimred::training {
 namespace {
@@ -202,7 +204,9 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto& file : {path_ / "config.toml", manifest(), path_ / kLockFile}) fs::remove(file);
+  for (const auto* name : {"config.toml", kLockFile, frozen_file_name, initialization_file_name})
+    fs::remove(path_ / name);
+  fs::remove(manifest());
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 
@@ -232,6 +236,8 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["mean"] = setup.preprocessing.mean;
   manifest["deviation"] = setup.preprocessing.deviation;
   manifest["parameters"] = setup.flat.layout.file_size;
+  if (const auto frozen = setup.flat.frozen_layout.file_size; frozen > 0)
+    manifest["frozen_values"] = frozen;
   manifest["layout_hash"] = setup.flat.layout.hash;
   manifest["details"] = details;
   checkpoints::write_file_atomically(

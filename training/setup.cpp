@@ -4,11 +4,15 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "distributed/agreement.h"
+#include "models/name_patterns.h"
 #include "models/network.h"
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/frozen.h"
 #include "training/load_data.h"
 #include "training/pinned_memory.h"
 
@@ -93,6 +97,22 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
           options.gradient_accumulation);
 }
 
+/// Leaves what the patterns do not select out of what trains.
+void freeze(models::Objective& objective, const ModelOptions& options, const std::string& logits) {
+  const models::NameSelection trains{
+      {"trainable_include_patterns", options.trainable_include_patterns, logits},
+      {"trainable_exclude_patterns", options.trainable_exclude_patterns, logits}};
+  if (trains.include.empty() && trains.exclude.empty()) return;
+  std::vector<std::string> names;
+  for (const auto& parameter : objective.parameters()) names.push_back(parameter.name);
+  trains.include.require_matches(names);
+  trains.exclude.require_matches(names);
+  require(std::ranges::any_of(names, trains),
+          "training::model",
+          "trainable_include_patterns and trainable_exclude_patterns leave no parameter to train");
+  objective.freeze([&](const std::string& name) { return !trains(name); });
+}
+
 void build_network(Setup& setup, const CommonOptions& options) {
   const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
@@ -102,8 +122,11 @@ void build_network(Setup& setup, const CommonOptions& options) {
   setup.objective = models::classifier(std::move(network),
                                        {options.loss, setup.precision, amp_lists(options.model)});
   setup.loss_scale = LossScale(options.loss_scale);
+  setup.logits = models::network_info(options.model.model).logits;
+  freeze(*setup.objective, options.model, setup.logits);
   setup.memory_format = options.model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
+  settle_frozen(setup);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
   setup.batchnorm_statistics = options.model.batchnorm_statistics;
   if (setup.batchnorm_statistics == BatchNormPolicy::synchronized &&
@@ -184,7 +207,8 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
                                  {{"the training data", setup.train->description()},
                                   {"the test data", setup.test->description()},
                                   {"the layout", setup.flat.layout.hash},
-                                  {"the weights drawn", models::digest_of(setup.flat.weights)}});
+                                  {"the weights drawn", models::digest_of(setup.flat.weights)},
+                                  {"the frozen weights drawn", setup.frozen_digest}});
   return setup;
 }
 

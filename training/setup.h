@@ -29,6 +29,9 @@ struct Setup {
   std::string sample_order = "global";                   // the same in words, for the manifest
   data::LoaderOptions loading;     // how batches are prepared; loader_options() fills in the rest
   data::LoaderReport data_report;  // of all training epochs
+  std::string logits;              // names of the network's last layers, as NetworkInfo has them
+  // Digest of what is frozen, which weights from elsewhere must share; empty: nothing is.
+  std::string frozen_digest;
   std::uint64_t seed = 0;
   int batchnorm_layers = 0;
 

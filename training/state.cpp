@@ -5,6 +5,7 @@
 #include "distributed/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "training/frozen.h"
 
 namespace dimred::training {
 namespace {
@@ -48,7 +49,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"step", position.step},
                    {"position", to_json(position)},
                    {"steps_per_epoch", setup.steps_per_epoch()},
-                   {"layout", nlohmann::json::parse(layout::to_json(setup.flat.layout))}};
+                   {"layout", nlohmann::json::parse(carried_layout(setup))}};
   if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
   state.vectors["weights"] = models::to_file(setup.flat.layout, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
@@ -82,6 +83,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   const auto difference = layout::first_difference(setup.flat.layout, scalars.at("layout").dump());
   require(
       difference.empty(), "training::state", "the state belongs to another model: ", difference);
+  require_same_frozen(setup, scalars.at("layout").dump(), "the state");
   require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
           "training::state",
           "the state has ",
@@ -103,7 +105,7 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) 
           .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
           .step = position.step,
           .train_loss = position.epoch_sums.mean_loss(),
-          .layout_json = layout::to_json(setup.flat.layout),
+          .layout_json = carried_layout(setup),
           .layout_hash = setup.flat.layout.hash};
 }
 

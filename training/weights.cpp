@@ -1,11 +1,10 @@
 #include "training/weights.h"
 
-#include <algorithm>
-
-#include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "support/errors.h"
+#include "training/frozen.h"
+#include "training/named_weights.h"
 #include "training/snapshot_mean.h"
 #include "training/state.h"
 
@@ -21,6 +20,7 @@ void require_layout(const Setup& setup, const Weights& weights) {
           weights.source,
           " belongs to another model: ",
           difference);
+  require_same_frozen(setup, weights.layout_json, weights.source);
 }
 
 Weights from_snapshot(const fs::path& path) {
@@ -45,52 +45,28 @@ Weights from_state(checkpoints::State state, const std::string& source) {
           .source = source};
 }
 
-/// Appends the tensor called `name` to `target`; its size must fit.
-void append_tensor(const fs::path& path,
-                   const std::vector<checkpoints::TensorInfo>& tensors,
-                   const models::NamedTensor& wanted,
-                   Weights& weights,
-                   bool parameter) {
-  const auto found = std::find_if(
-      tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == wanted.name; });
-  require(found != tensors.end(),
+/// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
+Weights from_weights_file(const Setup& setup, const fs::path& path) {
+  const auto file = checkpoints::read_weights(path);
+  auto matching = match(setup, file, [](const std::string&) { return true; });
+  require(matching.problems.empty(),
           "training::weights",
           path.string(),
-          " belongs to another model: it has no tensor ",
-          wanted.name);
-  require(found->shape == wanted.tensor.sizes().vec(),
-          "training::weights",
-          path.string(),
-          " belongs to another model: shape of ",
-          wanted.name,
-          " differs");
-  if (wanted.tensor.is_floating_point()) {
-    const auto values = checkpoints::read_float_tensor(path, *found);
-    auto& target = parameter ? weights.values : weights.buffers;
-    target.insert(target.end(), values.begin(), values.end());
-  } else {
-    const auto values = checkpoints::read_integer_tensor(path, *found);
-    weights.counters.insert(weights.counters.end(), values.begin(), values.end());
-  }
-}
-
-Weights from_safetensors(const Setup& setup, const fs::path& path) {
-  const auto tensors = checkpoints::read_safetensors_header(path);
-  Weights weights;
-  weights.layout_json = layout::to_json(setup.flat.layout);
-  weights.source = "safetensors " + path.string();
-  const auto parameters = setup.objective->parameters();
-  const auto buffers = setup.objective->buffers();
-  for (const auto& parameter : parameters) append_tensor(path, tensors, parameter, weights, true);
-  for (const auto& buffer : buffers) append_tensor(path, tensors, buffer, weights, false);
-  require(tensors.size() == parameters.size() + buffers.size(),
+          " belongs to another model: ",
+          first_problems(matching));
+  require(matching.unused.empty() || file.format == "MindSpore",
           "training::weights",
           path.string(),
           " belongs to another model: it has ",
-          tensors.size(),
-          " tensors, the network ",
-          parameters.size() + buffers.size());
-  return weights;
+          matching.unused.size(),
+          " tensors more than the network, the first one is ",
+          matching.unused.empty() ? "" : matching.unused.front());
+  auto& state = matching.state;
+  return {.values = std::move(state.vectors.at("weights")),
+          .buffers = std::move(state.vectors.at("buffers")),
+          .counters = std::move(state.counters.at("counters")),
+          .layout_json = carried_layout(setup),
+          .source = file.format + " " + path.string()};
 }
 
 Weights read_any(const Setup& setup, const fs::path& path) {
@@ -98,8 +74,7 @@ Weights read_any(const Setup& setup, const fs::path& path) {
   if (fs::is_directory(path)) {
     return from_state(read_run_state(path), "state of " + path.string());
   }
-  if (path.extension() == ".safetensors") return from_safetensors(setup, path);
-  return from_snapshot(path);
+  return checkpoints::is_snapshot(path) ? from_snapshot(path) : from_weights_file(setup, path);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ struct Weights {
   std::string source;  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
 };
 
-/// A snapshot .h5, a state folder, a run folder (its newest valid state), or a safetensors file
-/// whose names are the network's parameters and buffers. Throws std::invalid_argument when missing,
-/// of an unknown kind, or of another layout (names the first entry that differs);
-/// std::runtime_error when damaged.
+/// A snapshot .h5, a state folder, a run folder (its newest valid state), or a weight file of
+/// another program (checkpoints/weights_file.h) whose names are the network's parameters and
+/// buffers; needs the same frozen part, which load_frozen() has put into the setup. Throws
+/// std::invalid_argument when missing, of an unknown kind, or of another layout (names the first
+/// entry that differs); std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
 /// Mean of the `latest` snapshots of a folder (0: all), accumulated in float64; buffers are the

@@ -191,6 +191,26 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
     EXPECT_NE(refusal(fastnn(text)).find(said), std::string::npos) << refusal(fastnn(text));
 }
 
+TEST_F(Imports, FinetuneStartsFromAFileOrRunThatIsThere) {
+  const auto weights = file("weights.pt", "PK");
+  const auto folder = weights.parent_path();
+  const auto from = [&](const std::string& keys) {
+    return settings(fastnn("task_type=finetune\n" + keys))["initialize_from"];
+  };
+  const auto parent = "model_dir=" + folder.string() + "\n";
+  EXPECT_EQ(from(parent + "ckpt_file_name=weights.pt\n"), weights);
+  EXPECT_EQ(from("ckpt_file_name=" + weights.string() + "\n"), weights);
+  EXPECT_NE(refusal(fastnn("task_type=finetune\n" + parent)).find("--initialize_from"),
+            std::string::npos);
+  file("config.toml", "");
+  EXPECT_EQ(from(parent), folder);
+  // A TensorFlow checkpoint is several files of other names; and pretrain loads nothing.
+  EXPECT_NE(refusal(fastnn("task_type=finetune\nckpt_file_name=model.ckpt-12\n"))
+                .find("TensorFlow checkpoint"),
+            std::string::npos);
+  EXPECT_NE(refusal(fastnn(parent)).find("--initialize_from"), std::string::npos);
+}
+
 TEST_F(Imports, UnknownKeysAndValuesOfAnotherTypeNameTheirLine) {
   const std::map<std::string, std::string> cases = {
       {"batch_sise=3", ":1:1: batch_sise: not a flag of FastNN's; did you mean batch_size?"},

@@ -1,0 +1,169 @@
+#include "checkpoints/weights_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "checkpoints/atomic_file.h"
+#include "checkpoints/finite.h"
+#include "checkpoints/float_formats.h"
+#include "checkpoints/safetensors.h"
+#include "checkpoints/weights_readers.h"
+#include "support/errors.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class Stored, class Target, class Convert>
+void append_as(std::span<const std::byte> bytes, std::vector<Target>& target, Convert convert) {
+  for (std::size_t i = 0; i + sizeof(Stored) <= bytes.size(); i += sizeof(Stored)) {
+    Stored stored;
+    std::memcpy(&stored, bytes.data() + i, sizeof stored);
+    target.push_back(convert(stored));
+  }
+}
+
+WeightsFile read_safetensors_weights(const fs::path& path) {
+  WeightsFile file{.format = "safetensors", .tensors = {}};
+  for (const TensorInfo& info : read_safetensors_header(path)) {
+    WeightTensor tensor{.name = info.name, .shape = info.shape};
+    tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
+    if (tensor.floating) tensor.values = read_float_tensor(path, info);
+    if (!tensor.floating) tensor.integers = read_integer_tensor(path, info);
+    file.tensors.push_back(std::move(tensor));
+  }
+  return file;
+}
+
+using Head = std::array<unsigned char, 16>;
+
+bool starts_with(const Head& head, std::initializer_list<unsigned char> bytes, std::size_t at = 0) {
+  return std::equal(bytes.begin(), bytes.end(), head.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+Head head_of(const fs::path& path) {
+  const InputFile file(path);
+  Head head{};
+  const auto size = std::min<std::int64_t>(std::ssize(head), file.size());
+  file.read(0, std::as_writable_bytes(std::span(head)).first(static_cast<std::size_t>(size)));
+  return head;
+}
+
+[[noreturn]] void refuse(const fs::path& path, std::string_view why) {
+  throw std::invalid_argument(concat("[weights] '", path.string(), "': ", why));
+}
+
+WeightsFile read_by_content(const fs::path& path) {
+  const Head head = head_of(path);
+  // First, as a header's length may begin like anything.
+  if (starts_with(head, {0, 0, 0, 0, '{'}, 4)) return read_safetensors_weights(path);
+  if (starts_with(head, {'P', 'K'})) return read_pytorch_weights(path);
+  if (starts_with(head, {0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20})) {
+    refuse(path,
+           "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
+           "torch.load(FILE, weights_only=True), FILE)");
+  }
+  if (starts_with(head, {0x80}))
+    refuse(path, "is a plain pickle, which could run code; write it anew with torch.save");
+  if (starts_with(head, {0x0a})) return read_mindspore_weights(path);
+  refuse(
+      path,
+      "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
+      "checkpoint: save its weights as safetensors)");
+}
+
+void strip_module(std::vector<WeightTensor>& tensors) {
+  constexpr std::string_view prefix = "module.";
+  const bool all = std::ranges::all_of(
+      tensors, [&](const WeightTensor& tensor) { return tensor.name.starts_with(prefix); });
+  if (!all) return;
+  for (WeightTensor& tensor : tensors) tensor.name.erase(0, prefix.size());
+}
+
+/// A safetensors file of MindSpore has its names, too.
+void translate(std::vector<WeightTensor>& tensors) {
+  const bool theirs = std::ranges::any_of(tensors, [](const WeightTensor& tensor) {
+    return tensor.name.ends_with(".gamma") || tensor.name.ends_with(".moving_mean") ||
+           tensor.name.starts_with("end_point.");
+  });
+  if (!theirs) return;
+  for (WeightTensor& tensor : tensors) tensor.name = name_from_mindspore(tensor.name);
+}
+
+}  // namespace
+
+std::int64_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::f64:
+    case ElementType::i64:
+      return 8;
+    case ElementType::f32:
+    case ElementType::i32:
+      return 4;
+    case ElementType::f16:
+    case ElementType::bf16:
+    case ElementType::i16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+bool is_floating(ElementType type) { return type <= ElementType::f64; }
+
+void append_elements(ElementType type, std::span<const std::byte> bytes, WeightTensor& tensor) {
+  const auto same = [](float value) { return value; };
+  const auto widen = [](auto value) { return static_cast<std::int64_t>(value); };
+  switch (type) {
+    case ElementType::f16:
+      return append_as<std::uint16_t>(bytes, tensor.values, from_half);
+    case ElementType::bf16:
+      return append_as<std::uint16_t>(bytes, tensor.values, from_bfloat);
+    case ElementType::f32:
+      return append_as<float>(bytes, tensor.values, same);
+    case ElementType::f64:
+      return append_as<double>(bytes, tensor.values, from_double);
+    case ElementType::boolean:
+    case ElementType::u8:
+      return append_as<std::uint8_t>(bytes, tensor.integers, widen);
+    case ElementType::i8:
+      return append_as<std::int8_t>(bytes, tensor.integers, widen);
+    case ElementType::i16:
+      return append_as<std::int16_t>(bytes, tensor.integers, widen);
+    case ElementType::i32:
+      return append_as<std::int32_t>(bytes, tensor.integers, widen);
+    case ElementType::i64:
+      return append_as<std::int64_t>(bytes, tensor.integers, widen);
+  }
+}
+
+WeightsFile read_weights(const fs::path& path) {
+  WeightsFile file = read_by_content(path);
+  strip_module(file.tensors);
+  translate(file.tensors);
+  std::set<std::string_view> names;
+  for (const WeightTensor& tensor : file.tensors) {
+    require_environment(names.insert(tensor.name).second,
+                        file.format,
+                        "'",
+                        path.string(),
+                        "': needs different names, received '",
+                        tensor.name,
+                        "' twice");
+    const auto bad = first_not_finite(tensor.values);
+    require_environment(!bad,
+                        file.format,
+                        "'",
+                        path.string(),
+                        "': \"",
+                        tensor.name,
+                        "\" needs values that are finite as float32, received another at element ",
+                        bad.value_or(0));
+  }
+  return file;
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// Weight files that other programs wrote: safetensors, PyTorch's zip format (torch.save) and
+// MindSpore's .ckpt. Nothing of a file is ever run, and no size that it names is believed before
+// the bytes are seen.
+namespace dimred::checkpoints {
+
+struct WeightTensor {
+  std::string name;  // in PyTorch's convention
+  std::vector<std::int64_t> shape;
+  bool floating = true;
+  std::vector<float> values;           // of a floating one, as float32
+  std::vector<std::int64_t> integers;  // of any other
+};
+
+struct WeightsFile {
+  std::string format;                 // "safetensors", "PyTorch", "MindSpore"
+  std::vector<WeightTensor> tensors;  // different names, in the file's order
+};
+
+/// Reads a whole file; its content says which format it is. Float16, bfloat16 and float64 become
+/// float32. Names lose a leading "module." where all have it; MindSpore's become PyTorch's: gamma,
+/// beta, moving_mean, moving_variance -> weight, bias, running_mean, running_var, and of its ResNet
+/// down_sample_layer, end_point -> downsample, fc. Throws std::invalid_argument for a missing file
+/// or another format (with the remedy), std::runtime_error("[format] 'file': ...") for a damaged
+/// one, one that wants code to be run, an element type without a place here, or a value that is not
+/// finite.
+WeightsFile read_weights(const std::filesystem::path& path);
+
+}  // namespace dimred::checkpoints

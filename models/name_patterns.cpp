@@ -1,0 +1,83 @@
+#include "models/name_patterns.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "support/errors.h"
+#include "support/options.h"
+
+namespace dimred::models {
+namespace {
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts(list.empty() ? 0 : 1);
+  for (const char letter : list) {
+    if (letter == ',') parts.emplace_back();
+    if (letter != ',' && letter != ' ') parts.back() += letter;
+  }
+  return parts;
+}
+
+/// "fc,AuxLogits.fc" -> "^(fc|AuxLogits\.fc)\."
+std::string expression_of_layers(const std::string& layers) {
+  std::string names;
+  for (const auto& layer : split(layers)) {
+    if (!names.empty()) names += '|';
+    for (const char letter : layer) {
+      if (letter == '.') names += '\\';
+      names += letter;
+    }
+  }
+  return "^(" + names + ")\\.";
+}
+
+/// The nearest name, or the nearest of their layers.
+std::optional<std::string> suggestion(const std::string& text,
+                                      const std::vector<std::string>& names) {
+  std::vector<std::string> candidates{"logits"};
+  for (const auto& name : names) {
+    candidates.push_back(name);
+    for (auto end = name.rfind('.'); end != std::string::npos && end > 0;
+         end = name.rfind('.', end - 1))
+      candidates.push_back(name.substr(0, end));
+  }
+  return nearest(text, candidates);
+}
+
+}  // namespace
+
+NamePatterns::NamePatterns(std::string option, const std::string& list, const std::string& logits)
+    : option_(std::move(option)) {
+  for (const auto& text : split(list)) {
+    require(!text.empty(), option_, "needs patterns between commas, received ", list);
+    if (text == "global_step") continue;
+    const auto expression = text == "logits" ? expression_of_layers(logits) : text;
+    try {
+      patterns_.push_back({text, std::regex(expression)});
+    } catch (const std::regex_error& error) {
+      require(false, option_, "needs regular expressions, received ", text, ": ", error.what());
+    }
+  }
+}
+
+bool NamePatterns::matches(const std::string& name) const {
+  return std::ranges::any_of(patterns_, [&](const Pattern& pattern) {
+    return std::regex_search(name, pattern.expression);
+  });
+}
+
+void NamePatterns::require_matches(const std::vector<std::string>& names) const {
+  for (const auto& pattern : patterns_) {
+    const bool used = std::ranges::any_of(
+        names, [&](const auto& name) { return std::regex_search(name, pattern.expression); });
+    if (used) continue;
+    const auto near = suggestion(pattern.text, names);
+    require(false,
+            option_,
+            "needs patterns that match a name, received ",
+            pattern.text,
+            near ? "; did you mean " + *near + "?" : "");
+  }
+}
+
+}  // namespace dimred::models

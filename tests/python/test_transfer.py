@@ -1,0 +1,210 @@
+"""Training that starts from other weights, and of which a part is frozen, through both stages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from dimred_twins import build
+from ranks import run_ranks
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+DATA = ["--train_samples=640", "--test_samples=300"]
+SMALL = [*DATA, "--batch_size=64", "--threads=1", "--learning_rate=0.02", "--snapshots_per_epoch=4", "--quiet"]
+HEAD = ["--checkpoint_exclude_patterns=logits", "--trainable_include_patterns=logits"]
+TIMES = ("seconds", "data_wait_seconds")
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
+
+
+def state(run: Path) -> dict[str, bytes]:
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    return {file.name: file.read_bytes() for file in newest.iterdir() if file.suffix != ".json"}
+
+
+def tensors(snapshot: Path) -> dict[str, torch.Tensor]:
+    """What of the network a snapshot holds, by name."""
+    found = {}
+    with h5py.File(snapshot) as file:
+        table = json.loads(bytes(file["layout"][:]).decode() if file["layout"].shape else file["layout"][()])
+        for part, vector in (("parameters", "weights"), ("buffers", "buffers"), ("counters", "counters")):
+            values, offset = file[vector][:], 0
+            for row in table[part]:
+                size = int(np.prod(row["shape"]))
+                found[row["name"]] = torch.tensor(values[offset : offset + size]).reshape(row["shape"])
+                offset += size
+            assert offset == len(values)
+    return found
+
+
+def last_snapshot(run: Path) -> Path:
+    return sorted((run / "snapshots").glob("*.h5"))[-1]
+
+
+def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> bool:
+    return ours.keys() <= theirs.keys() and all(torch.equal(value, theirs[key]) for key, value in ours.items())
+
+
+def backbone(classes: int) -> dict[str, torch.Tensor]:
+    """A resnet20 with running statistics of its own."""
+    torch.manual_seed(classes)
+    twin = build("resnet20", 1, 28, 28, classes)
+    for module in twin.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.running_mean, std=0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+            module.num_batches_tracked.fill_(5)
+    return twin.state_dict()
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory) -> Path:
+    """Weights for five classes."""
+    file = tmp_path_factory.mktemp("other") / "five.pt"
+    torch.save(backbone(5), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def frozen(other: Path, execute) -> Path:
+    """A run of which only the last layer trains."""
+    run = other.parent / "frozen"
+    execute("dimred", "stage1", *SMALL, "--epochs=2", "--model=resnet20", f"--initialize_from={other}", *HEAD, "--output", run)
+    return run
+
+
+def test_only_what_trains_is_in_snapshots_and_the_rest_never_moves(frozen: Path, other: Path) -> None:
+    theirs = torch.load(other, weights_only=True)
+    kept = load_file(frozen / "frozen.safetensors")
+    assert same(kept, theirs)
+    assert kept.keys() == {k for k in theirs if not k.startswith("fc.") and not k.endswith("num_batches_tracked")}
+    with h5py.File(last_snapshot(frozen)) as file:
+        assert len(file["weights"]) == 64 * 10 + 10 and len(file["buffers"]) == 0
+    manifest = json.loads((frozen / "manifest.json").read_text())
+    assert manifest["parameters"] == 650 and manifest["frozen_values"] == sum(v.numel() for v in kept.values())
+    told = json.loads((frozen / "initialization.json").read_text())
+    assert told["excluded"] == ["fc.weight", "fc.bias"] and told["format"] == "PyTorch"
+    assert told["unused"] == [key for key in theirs if key.endswith("num_batches_tracked")]  # counts of frozen layers
+    assert set(told["loaded"]) == kept.keys()
+
+
+def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) -> None:
+    """Frozen and trained parts in one file, evaluated as a network of which nothing is frozen."""
+    parts = load_file(frozen / "frozen.safetensors") | tensors(last_snapshot(frozen))
+    save_file(parts, tmp_path / "whole.safetensors")
+    whole = execute("dimred", "evaluate", tmp_path / "whole.safetensors", "--model=resnet20", *DATA)
+    part = execute("dimred", "evaluate", frozen)
+    assert whole.splitlines()[-1] == part.splitlines()[-1]
+    assert f"{100 * float(rows(frozen)[-1]['test_accuracy']):.2f} %" in part
+    foreign = execute("dimred", "evaluate", tmp_path / "whole.safetensors", "--model=resnet20", *DATA,
+                      "--trainable_include_patterns=logits")  # fmt: skip
+    assert foreign.splitlines()[-1] == part.splitlines()[-1]
+
+
+def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: Path, tmp_path: Path, execute) -> None:
+    file, run = tmp_path / "five.pt", tmp_path / "run"
+    file.write_bytes(other.read_bytes())
+    command = ["stage1", *SMALL, "--model=resnet20", f"--initialize_from={file}", *HEAD, "--output", run, "--schedule=cosine",
+               "--total_epochs=2"]  # fmt: skip
+    once = [word if word != run else tmp_path / "once" for word in command]
+    execute("dimred", *once, "--epochs=2")
+    execute("dimred", *command, "--epochs=1")
+    file.write_bytes(b"gone")
+    execute("dimred", *command, "--epochs=2")
+    assert state(run) == state(tmp_path / "once") and rows(run) == rows(tmp_path / "once")
+    assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
+
+
+def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, fails) -> None:
+    run = tmp_path / "two"
+    words = ["stage2", "--checkpoint", frozen, "--epochs=1", "--n_component=5", "--batch_size=64", "--threads=1", "--quiet"]
+    execute("dimred", *words, "--output", run)
+    assert np.load(run / "pca_mat.npy").shape == (5, 650)
+    assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
+    assert f"{100 * float(rows(run)[-1]['test_accuracy']):.2f} %" in execute("dimred", "evaluate", run)
+    assert rows(run)[0]["test_loss"] == rows(frozen)[-1]["test_loss"]
+    assert float(rows(run)[-1]["train_loss"]) < float(rows(frozen)[-1]["train_loss"])
+    line = fails(2, *words, "--trainable_include_patterns=fc.bias", "--output", tmp_path / "three")
+    assert "fc.weight" in line
+    # Other frozen values than those that the weights were trained with.
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("config.toml", "manifest.json", "checkpoints", "snapshots"):
+        (moved / name).symlink_to(frozen / name)
+    values = load_file(frozen / "frozen.safetensors")
+    values["conv1.weight"][0, 0, 0, 0] += 1e-6
+    save_file(values, moved / "frozen.safetensors")
+    words[2] = moved
+    assert "another frozen part" in fails(2, *words, "--output", tmp_path / "three")
+    (moved / "frozen.safetensors").unlink()
+    assert "frozen.safetensors" in fails(2, *words, "--output", tmp_path / "three")
+    assert not (tmp_path / "three").exists()
+
+
+@pytest.mark.parametrize("origin", ["run", "state", "snapshot", "snapshots", "frozen run"])
+def test_our_own_weights_are_a_start(origin: str, frozen: Path, tmp_path: Path, execute) -> None:
+    """The first snapshot of a run without steps to speak of has the weights it started from."""
+    first = tmp_path / "first"
+    if origin == "frozen run":
+        first = frozen
+    else:
+        execute("dimred", "stage1", *SMALL, "--epochs=1", "--model=resnet20", "--output", first)
+    path = {"state": next((first / "checkpoints").iterdir()), "snapshot": last_snapshot(first), "snapshots": first / "snapshots"}.get(origin, first)
+    expected = tensors(last_snapshot(first)) | (load_file(first / "frozen.safetensors") if origin == "frozen run" else {})
+    second = tmp_path / "second"
+    execute("dimred", "stage1", *SMALL, "--epochs=1", "--model=resnet20", f"--initialize_from={path}",
+            "--trainable_exclude_patterns=^layer,^conv1,bn1", "--stop_at_step=1", "--output", second)  # fmt: skip
+    kept = load_file(second / "frozen.safetensors")
+    assert same(kept, expected) and "layer3.2.bn2.running_var" in kept and "conv1.weight" in kept
+    told = json.loads((second / "initialization.json").read_text())
+    assert set(told["loaded"]) >= expected.keys() - {k for k in expected if k.endswith("num_batches_tracked")}
+    assert told["excluded"] == [] and told["format"] == "dimred"
+
+
+def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path, dimred: Path) -> None:
+    run = tmp_path / "ranks"
+    words = [word for word in SMALL if "batch_size" not in word]
+    done = run_ranks(dimred, ["stage1", *words, "--batch_size=32", "--epochs=2", "--model=resnet20", f"--initialize_from={other}",
+                              *HEAD, "--output", run], 2)  # fmt: skip
+    assert done.codes == [0, 0], done.errors
+    assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
+    one, two = (tensors(last_snapshot(folder))["fc.weight"].numpy() for folder in (frozen, run))
+    assert np.abs(one - two).max() < 1e-5 * np.abs(one).max() + 1e-6  # another order of sums
+
+
+def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fails) -> None:
+    def told(*words: str, model: str = "resnet20") -> str:
+        line = fails(2, "stage1", *SMALL, "--epochs=1", f"--model={model}", *words, f"--output={tmp_path / 'run'}")
+        assert not (tmp_path / "run").exists()
+        return line
+
+    line = told(f"--initialize_from={other}")
+    assert "fc.weight: expected [10,64], received [5,64]" in line and "fc.bias: expected [10], received [5]" in line
+    assert "2 tensors differ" in line and "--checkpoint_exclude_patterns" in line
+    assert "received none" in told(f"--initialize_from={other}", model="convnet")
+    assert "did you mean layer1.0.conv1.weight?" in told(f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght")
+    assert "did you mean logits?" in told("--trainable_include_patterns=logts")
+    assert "no parameter to train" in told("--trainable_exclude_patterns=.")
+    assert "need initialize_from" in told("--checkpoint_exclude_patterns=logits")
+    assert "received both" in told(f"--initialize_from={other}", f"--resume_from={frozen}")
+    assert "/nowhere" in told("--initialize_from=/nowhere")
+    line = fails(2, "stage1", *SMALL, "--epochs=3", "--model=resnet20", f"--initialize_from={other}.other", *HEAD, f"--output={frozen}")
+    assert "another configuration" in line and "initialize_from" in line
+
+
+def test_frozen_without_weights_says_so(tmp_path: Path, execute, binaries) -> None:
+    command = [binaries / "dimred", "stage1", *SMALL, "--epochs=1", "--trainable_include_patterns=logits", f"--output={tmp_path / 'run'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "as drawn from the seed" in done.stderr
+    # Random features are the seed's, of which another run keeps the same.
+    assert load_file(tmp_path / "run" / "frozen.safetensors")["conv1.weight"].abs().max() > 0

@@ -1,0 +1,252 @@
+"""Weight files of PyTorch, safetensors and MindSpore: the network with them says what PyTorch's twin says."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from dimred_twins import build
+from reference import mindspore_checkpoint
+from safetensors.torch import save_file
+from torch import nn
+
+Logits = Callable[[Path], np.ndarray]
+Refused = Callable[[Path], str]
+IMAGES = torch.randn(8, 1, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def twin_of(name: str = "resnet20") -> nn.Module:
+    """With every tensor away from its initial value."""
+    torch.manual_seed(2)
+    model = build(name, 1, 32, 32, 10).eval()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias, std=0.3)
+            nn.init.normal_(module.running_mean, std=0.3)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+    return model
+
+
+def said_by(model: nn.Module) -> np.ndarray:
+    with torch.no_grad():
+        return model(IMAGES).numpy()
+
+
+@pytest.fixture(scope="module")
+def twin() -> nn.Module:
+    return twin_of()
+
+
+@pytest.fixture()
+def logits(tmp_path: Path, execute) -> Logits:
+    """What our network says with the weights of a file."""
+
+    def call(file: Path, name: str = "resnet20") -> np.ndarray:
+        np.save(tmp_path / "input.npy", IMAGES.numpy())
+        execute("model_logits", name, 1, 32, 10, file, tmp_path / "input.npy", tmp_path / "output.npy", "eval")
+        return np.load(tmp_path / "output.npy")
+
+    return call
+
+
+@pytest.fixture()
+def unfit(logits) -> Refused:
+    """The one line that refuses a file which is whole, but not of the network."""
+
+    def call(file: Path) -> str:
+        with pytest.raises(AssertionError) as caught:
+            logits(file)
+        return str(caught.value).splitlines()[1]
+
+    return call
+
+
+@pytest.fixture()
+def refused(dimred: Path) -> Refused:
+    """The one line that refuses a file."""
+
+    def call(file: Path) -> str:
+        done = subprocess.run([dimred, "inspect", file], capture_output=True, text=True, check=False)
+        assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done.stderr
+        return done.stderr
+
+    return call
+
+
+def close(received: np.ndarray, model: nn.Module) -> bool:
+    return bool(np.abs(received - said_by(model)).max() < 2e-5)  # float32, another order of sums
+
+
+def shaped_otherwise(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same values as views: of one vector with offsets, and with other strides."""
+    floats = {key: value for key, value in state.items() if value.is_floating_point()}
+    flat = torch.cat([torch.zeros(3), *(value.reshape(-1) for value in floats.values())])
+    views, offset = dict(state), 3
+    for key, value in floats.items():
+        views[key] = flat[offset : offset + value.numel()].view(value.shape)
+        offset += value.numel()
+    views["fc.weight"] = state["fc.weight"].t().contiguous().t()
+    views["conv1.weight"] = torch.stack([state["conv1.weight"]] * 2, dim=-1)[..., 1]
+    assert not views["fc.weight"].is_contiguous() and not views["conv1.weight"].is_contiguous()
+    return views
+
+
+SAVED = {
+    "state_dict": lambda state: state,
+    "wrapped": lambda state: {"epoch": 3, "best": 0.5, "state_dict": {f"module.{k}": v for k, v in state.items()}},
+    "model": lambda state: {"model": state, "optimizer": {"state": {0: {"step": torch.ones(1)}}, "groups": [{"lr": 0.1}]}},
+    "parameters": lambda state: {k: nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()},
+    "views": shaped_otherwise,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SAVED)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_pytorch_files(form: str, protocol: int, tmp_path: Path, twin, logits) -> None:
+    torch.save(SAVED[form](twin.state_dict()), tmp_path / "twin.pt", pickle_protocol=protocol)
+    assert close(logits(tmp_path / "twin.pt"), twin)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_element_types(dtype: torch.dtype, tmp_path: Path, logits) -> None:
+    model = twin_of().to(dtype)
+    torch.save(model.state_dict(), tmp_path / "twin.pt")
+    save_file(model.state_dict(), tmp_path / "twin.safetensors")
+    model.float()  # what the narrow values mean
+    assert close(logits(tmp_path / "twin.pt"), model)
+    assert close(logits(tmp_path / "twin.safetensors"), model)
+
+
+@pytest.mark.parametrize("name", ["resnet20", "resnet18"])
+@pytest.mark.parametrize(("slices", "crc"), [(1, False), (3, True)])
+def test_mindspore_files(name: str, slices: int, crc: bool, tmp_path: Path, logits) -> None:
+    model = twin_of(name)
+    arrays = mindspore_checkpoint.arrays_of(model)
+    assert any("gamma" in key for key in arrays) and (name == "resnet20" or any("down_sample" in key for key in arrays))
+    more = {"moments.conv1.weight": np.zeros(5, np.float32), "learning_rate": np.float32(0.1).reshape(()), "global_step": np.array([7], np.int32)}  # fmt: skip
+    mindspore_checkpoint.write(tmp_path / "twin.ckpt", arrays | more, slices, crc)
+    assert close(logits(tmp_path / "twin.ckpt", name), model)
+
+
+class Attack:
+    """Its pickle runs a command wherever pickle.load reads it."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self):
+        return (os.system, (self.command,))
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path, twin, refused) -> None:
+    marker = tmp_path / "was_run"
+    torch.save({"conv1.weight": torch.ones(1), "x": Attack(f"touch {marker}")}, tmp_path / "attack.pt", pickle_protocol=protocol)  # fmt: skip
+    line = refused(tmp_path / "attack.pt")
+    assert "system" in line and "attack.pt" in line and "nothing of it was run" in line and "at byte " in line
+    assert not marker.exists()
+    torch.load(tmp_path / "attack.pt", weights_only=False)  # the attack is a real one
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("value", [torch.nn.Linear(1, 1), np.float64(0.5), {1, 2}, torch.ones(2).to_sparse()])
+def test_other_objects_are_refused_by_name(value: object, tmp_path: Path, refused) -> None:
+    torch.save({"conv1.weight": torch.ones(1), "x": value}, tmp_path / "more.pt")
+    line = refused(tmp_path / "more.pt")
+    assert "torch.save(model.state_dict(), FILE)" in line or "opcode" in line
+
+
+def rewritten(file: Path, change: Callable[[str, bytes], bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    """The same archive with other bytes in its records."""
+    other = file.with_name("other.pt")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(other, "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return other
+
+
+def test_damaged_pytorch_files_are_named(tmp_path: Path, twin, refused, logits) -> None:
+    file = tmp_path / "twin.pt"
+    torch.save(twin.state_dict(), file)
+    assert close(logits(rewritten(file, lambda _, data: data)), twin)
+    whole = file.read_bytes()
+    cut = rewritten(file, lambda name, data: data[:700] if name.endswith("data.pkl") else data)
+    line = refused(cut)
+    assert "other.pt" in line and "data.pkl" in line and "is cut off" in line and "at byte 6" in line
+    short = rewritten(file, lambda name, data: data[:-4] if name.endswith("data/0") else data)
+    assert "other.pt" in refused(short) and "storage" in refused(short)
+    assert "compressed" in refused(rewritten(file, lambda _, data: data, zipfile.ZIP_DEFLATED))
+    big = rewritten(file, lambda name, data: b"big" if name.endswith("byteorder") else data)
+    assert "byteorder" in refused(big)
+    file.write_bytes(whole[: len(whole) // 2])
+    assert f"at byte {len(whole) // 2}" in refused(file)
+    at = whole.index(twin.state_dict()["conv1.weight"].numpy().tobytes()) + 5
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert "CRC" in refused(file)
+
+
+def with_size(pickled: bytes, old: bytes, new: bytes) -> bytes:
+    assert old in pickled
+    return pickled.replace(old, new)
+
+
+def test_shapes_beyond_a_storage_are_refused(tmp_path: Path, refused) -> None:
+    torch.save({"conv1.weight": torch.ones(300, 3)}, tmp_path / "one.pt")
+    size = b"M\x2c\x01K\x03\x86"  # (300, 3)
+    for huge in (b"M\x2c\x02K\x03\x86", b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x03\x86", b"J\xff\xff\xff\xffK\x03\x86"):
+        file = rewritten(tmp_path / "one.pt", lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data)  # fmt: skip
+        assert "within its storage" in refused(file)
+
+
+def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused) -> None:
+    torch.save(twin.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert "before 1.6" in refused(tmp_path / "old.pt") and "torch.load(FILE, weights_only=True)" in refused(tmp_path / "old.pt")
+    torch.jit.save(torch.jit.script(nn.Linear(2, 2)), tmp_path / "script.pt")
+    assert "TorchScript" in refused(tmp_path / "script.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps({"a": 1}))
+    assert "plain pickle" in refused(tmp_path / "plain.pt")
+    (tmp_path / "other.bin").write_bytes(b"something else")
+    assert "TensorFlow" in refused(tmp_path / "other.bin")
+    torch.save({"epoch": 1, "weights": [torch.ones(1)]}, tmp_path / "strange.pt")
+    assert "epoch, weights" in refused(tmp_path / "strange.pt")
+    torch.save({**twin.state_dict(), "fc.bias": torch.full((10,), torch.nan)}, tmp_path / "nan.pt")
+    assert '"fc.bias"' in refused(tmp_path / "nan.pt") and "finite" in refused(tmp_path / "nan.pt")
+
+
+def test_damaged_mindspore_files_are_named(tmp_path: Path, twin, refused) -> None:
+    file = tmp_path / "twin.ckpt"
+    mindspore_checkpoint.write(file, mindspore_checkpoint.arrays_of(twin), crc=True)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+    assert "twin.ckpt" in refused(file) and "CRC" in refused(file)
+    file.write_bytes(whole[: len(whole) // 2])
+    assert "twin.ckpt" in refused(file) and "at byte " in refused(file)
+    other = {"conv1.weight": np.ones((2, 3), np.float32)}
+    mindspore_checkpoint.write(file, other)
+    file.write_bytes(file.read_bytes().replace(b"Float32", b"Qint4x2"))
+    assert "Qint4x2" in refused(file) and "conv1.weight" in refused(file)
+
+
+def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, unfit) -> None:
+    state = twin.state_dict()
+    state["fc.weight"] = torch.ones(5, 64)
+    del state["bn1.running_mean"]
+    torch.save(state, tmp_path / "twin.pt")
+    line = unfit(tmp_path / "twin.pt")
+    assert "2 tensors differ" in line
+    assert "fc.weight: expected [10,64], received [5,64]" in line and "bn1.running_mean: expected [16], received none" in line
+    torch.save({**twin.state_dict(), "fc2.weight": torch.ones(1)}, tmp_path / "twin.pt")
+    assert "1 tensors more" in unfit(tmp_path / "twin.pt") and "fc2.weight" in unfit(tmp_path / "twin.pt")
+    buffer = io.BytesIO()
+    torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
+    (tmp_path / "twin.pt").write_bytes(buffer.getvalue())
+    assert unfit(tmp_path / "twin.pt").count("received") == 5 and " more" in unfit(tmp_path / "twin.pt")

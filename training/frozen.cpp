@@ -1,0 +1,130 @@
+#include "training/frozen.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "training/named_weights.h"
+#include "training/state.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "training::frozen";
+
+bool is_any_frozen(const Setup& setup) { return !setup.flat.frozen_layout.entries.empty(); }
+
+std::vector<float> frozen_values(const Setup& setup) {
+  return models::to_file(setup.flat.frozen_layout, setup.flat.frozen);
+}
+
+nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool floating) {
+  auto rows = nlohmann::json::array();
+  for (const auto& [name, tensor] : buffers) {
+    if (tensor.is_floating_point() == floating)
+      rows.push_back({{"name", name}, {"shape", tensor.sizes().vec()}});
+  }
+  return rows;
+}
+
+fs::path source_of(const Setup& setup, const fs::path& near) {
+  const auto file = frozen_file_of(near);
+  if (!file.empty()) return file;
+  const bool foreign = fs::is_regular_file(near) && !checkpoints::is_snapshot(near);
+  require(foreign,
+          place,
+          "trainable_include_patterns and trainable_exclude_patterns freeze ",
+          setup.flat.frozen_layout.entries.size(),
+          " tensors, but ",
+          near.string(),
+          " is of no run that has a ",
+          frozen_file_name);
+  return near;
+}
+
+/// Every frozen tensor by its name.
+std::vector<float> picked(const Setup& setup, const checkpoints::WeightsFile& file) {
+  std::vector<float> values;
+  for (const auto& entry : setup.flat.frozen_layout.entries) {
+    const auto found =
+        std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
+    require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
+            place,
+            "belongs to another model, or to one of which other parameters are frozen: it has no ",
+            entry.name,
+            " of the network's shape");
+    values.insert(values.end(), found->values.begin(), found->values.end());
+  }
+  return values;
+}
+
+}  // namespace
+
+void settle_frozen(Setup& setup) {
+  if (!is_any_frozen(setup)) return;
+  setup.frozen_digest = frozen_digest(setup.flat.frozen_layout, frozen_values(setup));
+}
+
+std::string carried_layout(const Setup& setup) {
+  auto table = nlohmann::ordered_json::parse(layout::to_json(setup.flat.layout));
+  const auto buffers = setup.objective->buffers();
+  table["buffers"] = table_of(buffers, true);
+  table["counters"] = table_of(buffers, false);
+  if (is_any_frozen(setup)) table["frozen"] = setup.frozen_digest;
+  return table.dump();
+}
+
+void require_same_frozen(const Setup& setup,
+                         const std::string& layout_json,
+                         const std::string& source) {
+  const auto theirs = nlohmann::json::parse(layout_json).value("frozen", std::string());
+  require(theirs == setup.frozen_digest,
+          place,
+          source,
+          " was trained with another frozen part: its digest is ",
+          theirs.empty() ? "none" : theirs,
+          ", here it is ",
+          setup.frozen_digest.empty() ? "none" : setup.frozen_digest);
+}
+
+void keep_frozen(const Setup& setup, const fs::path& folder) {
+  if (!is_any_frozen(setup) || setup.communicator->rank() != 0) return;
+  const auto values = frozen_values(setup);
+  std::vector<checkpoints::FloatTensor> tensors;
+  for (const auto& entry : setup.flat.frozen_layout.entries) {
+    const auto begin = values.begin() + entry.file_offset;
+    tensors.push_back({entry.name, entry.shape, {begin, begin + entry.size}});
+  }
+  checkpoints::write_safetensors(folder / frozen_file_name, tensors);
+}
+
+void load_frozen(Setup& setup, const fs::path& near) {
+  if (!is_any_frozen(setup)) return;
+  const auto state = shared_state(*setup.communicator, [&] {
+    const auto file = source_of(setup, near);
+    checkpoints::State read;
+    try {
+      read.vectors["frozen"] = picked(setup, checkpoints::read_weights(file));
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(concat(error.what(), " (", file.string(), ')'));
+    }
+    return std::optional(std::move(read));
+  });
+  models::from_file(setup.flat.frozen_layout, state->vectors.at("frozen"), setup.flat.frozen);
+  settle_frozen(setup);
+}
+
+fs::path frozen_file_of(const fs::path& path) {
+  auto folder = fs::absolute(path).lexically_normal();
+  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
+    if (fs::exists(folder / frozen_file_name)) return folder / frozen_file_name;
+  }
+  return {};
+}
+
+}  // namespace dimred::training

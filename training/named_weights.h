@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoints/state.h"
+#include "checkpoints/weights_file.h"
+#include "training/setup.h"
+
+// Weights of any origin as tensors with names, and the network's tensors found among them.
+namespace dimred::training {
+
+/// A weight file of another program (checkpoints/weights_file.h), or of ours: a snapshot, a folder
+/// of them (the newest), a state, a run folder (its newest valid state), each with the run's frozen
+/// part. Throws std::invalid_argument when there is none, std::runtime_error when it is damaged.
+checkpoints::WeightsFile named_weights(const std::filesystem::path& path);
+
+/// Of the frozen part with this layout and values in file order.
+std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values);
+
+/// What became of each of the network's tensors.
+struct Matching {
+  /// vectors weights, buffers and frozen, counters: the setup's own values where nothing else is.
+  checkpoints::State state;
+  std::vector<std::string> loaded, excluded;
+  std::vector<std::string> unused;    // names of the file
+  std::vector<std::string> problems;  // "fc.weight: expected [10,64], received [5,64]"
+};
+
+/// The network's tensors that `selected` takes, from the file. A count of batches that the file
+/// lacks is 0.
+Matching match(const Setup& setup,
+               const checkpoints::WeightsFile& file,
+               const std::function<bool(const std::string&)>& selected);
+
+/// "3 tensors differ: ...; ...", the first five of them.
+std::string first_problems(const Matching& matching);
+
+/// Puts the state of a matching into the setup's network, the frozen part with it.
+void put(Setup& setup, const checkpoints::State& state);
+
+}  // namespace dimred::training

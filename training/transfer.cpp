@@ -1,0 +1,163 @@
+#include "training/transfer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/atomic_file.h"
+#include "models/name_patterns.h"
+#include "support/errors.h"
+#include "training/frozen.h"
+#include "training/named_weights.h"
+#include "training/state.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+models::NameSelection selection_of(const Setup& setup, const TransferOptions& options) {
+  return {{"checkpoint_include_patterns", options.checkpoint_include_patterns, setup.logits},
+          {"checkpoint_exclude_patterns", options.checkpoint_exclude_patterns, setup.logits}};
+}
+
+/// Of the network, and of the file, whose own tensors a list may name, too.
+std::vector<std::string> names_of(const Setup& setup, const checkpoints::WeightsFile& file) {
+  std::vector<std::string> names;
+  for (const auto& list :
+       {setup.objective->parameters(), setup.objective->buffers(), setup.objective->frozen()}) {
+    for (const auto& tensor : list) names.push_back(tensor.name);
+  }
+  for (const auto& tensor : file.tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// Frozen, and still as drawn.
+std::vector<std::string> frozen_as_drawn(const Setup& setup, const Matching& matching) {
+  std::vector<std::string> names;
+  for (const auto& entry : setup.flat.frozen_layout.entries) {
+    const auto& excluded = matching.excluded;
+    if (std::ranges::find(excluded, entry.name) != excluded.end()) names.push_back(entry.name);
+  }
+  return names;
+}
+
+/// The setup's vectors as they are to be; what happened, in its scalars.
+checkpoints::State initial_state(const Setup& setup, const TransferOptions& options) {
+  const auto file = named_weights(options.initialize_from);
+  const auto selected = selection_of(setup, options);
+  const auto names = names_of(setup, file);
+  selected.include.require_matches(names);
+  selected.exclude.require_matches(names);
+  auto matching = match(setup, file, selected);
+  require(matching.problems.empty(),
+          "training::transfer",
+          options.initialize_from.string(),
+          " is of another model: ",
+          first_problems(matching),
+          " (what --checkpoint_exclude_patterns names stays as drawn, logits is the last layer)");
+  require(!matching.loaded.empty(),
+          "training::transfer",
+          "checkpoint_include_patterns and checkpoint_exclude_patterns leave nothing of ",
+          options.initialize_from.string(),
+          " to load");
+  auto state = std::move(matching.state);
+  state.scalars = {{"source", options.initialize_from.string()},
+                   {"format", file.format},
+                   {"loaded", matching.loaded},
+                   {"excluded", matching.excluded},
+                   {"unused", matching.unused},
+                   {"frozen_as_drawn", frozen_as_drawn(setup, matching)}};
+  return state;
+}
+
+/// The first few names of a list.
+std::string some_of(const nlohmann::json& names) {
+  constexpr std::size_t shown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i)
+    text += (i == 0 ? ": " : ", ") + names[i].get<std::string>();
+  return text + (names.size() > shown ? ", ..." : "");
+}
+
+void report(const nlohmann::json& told, Console& console) {
+  console.line(concat("initialized from ",
+                      told.at("source").get<std::string>(),
+                      " (",
+                      told.at("format").get<std::string>(),
+                      "): ",
+                      told.at("loaded").size(),
+                      " tensors loaded, ",
+                      told.at("excluded").size(),
+                      " left as drawn",
+                      some_of(told.at("excluded"))));
+  if (const auto& unused = told.at("unused"); !unused.empty())
+    console.line(concat("unused: ", unused.size(), " tensors of the file", some_of(unused)));
+  if (const auto& drawn = told.at("frozen_as_drawn"); !drawn.empty())
+    console.warn(concat("frozen as drawn, neither loaded nor trained", some_of(drawn)));
+}
+
+}  // namespace
+
+void add_transfer_options(OptionTable& table, TransferOptions& options) {
+  table.group("Transfer");
+  table.add("initialize_from",
+            &options.initialize_from,
+            "start a new run from these weights: a run folder, state or snapshot, a folder of "
+            "snapshots (the newest), safetensors, PyTorch's .pt, MindSpore's .ckpt");
+  table.add(
+      "checkpoint_include_patterns",
+      &options.checkpoint_include_patterns,
+      "load only tensors whose names these match (as trainable_include_patterns; default: all)");
+  table.add("checkpoint_exclude_patterns",
+            &options.checkpoint_exclude_patterns,
+            "and of these not those that these match, which stay as drawn from the seed");
+}
+
+void validate(const TransferOptions& options) {
+  const bool patterns =
+      !options.checkpoint_include_patterns.empty() || !options.checkpoint_exclude_patterns.empty();
+  require(!patterns || !options.initialize_from.empty(),
+          "training::transfer",
+          "checkpoint_include_patterns and checkpoint_exclude_patterns need initialize_from");
+}
+
+void initialize(Setup& setup,
+                const TransferOptions& options,
+                const fs::path& folder,
+                Console& console) {
+  const auto state = shared_state(*setup.communicator,
+                                  [&] { return std::optional(initial_state(setup, options)); });
+  put(setup, *state);
+  report(state->scalars, console);
+  if (setup.communicator->rank() == 0)
+    checkpoints::write_file_atomically(folder / initialization_file_name,
+                                       state->scalars.dump(2) + "\n");
+}
+
+void begin(Setup& setup,
+           const TransferOptions& options,
+           const fs::path& folder,
+           const fs::path& resumed_from,
+           Console& console) {
+  const auto& frozen = setup.flat.frozen_layout;
+  const bool fresh = resumed_from.empty();
+  if (!fresh) load_frozen(setup, resumed_from);
+  if (fresh && !options.initialize_from.empty()) {
+    initialize(setup, options, folder, console);
+  } else if (fresh && !frozen.entries.empty()) {
+    console.warn("what is frozen stays as drawn from the seed: no initialize_from");
+  }
+  if (resumed_from != folder) keep_frozen(setup, folder);
+  if (frozen.entries.empty()) return;
+  console.line(concat("trainable: ",
+                      setup.flat.layout.file_size,
+                      " parameters in ",
+                      setup.flat.layout.entries.size(),
+                      " tensors; frozen: ",
+                      frozen.file_size,
+                      " values in ",
+                      frozen.entries.size(),
+                      " tensors, with their BatchNorm layers' running statistics"));
+}
+
+}  // namespace dimred::training
