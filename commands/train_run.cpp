@@ -26,6 +26,9 @@ std::vector<std::string> adopt_run(OptionTable& table,
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
   training::read_config(run);  // throws when it is damaged
   auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+  // The run's own copy of a module: the file that it was made from may be gone or another one.
+  if (fs::exists(run / training::module_file) && table.origin("model") != OptionOrigin::flag)
+    common.model.model = (run / training::module_file).string();
   const bool demanded = table.origin("precision") == OptionOrigin::flag;
   if (precision == PrecisionChoice::bfloat16 && !native && !demanded) {
     precision = PrecisionChoice::float32;

@@ -74,17 +74,34 @@ class Classifier final : public Objective {
     return list;
   }
 
-  int batchnorm_layers() override { return static_cast<int>(norms_.size()); }
+  int batchnorm_layers() override {
+    const auto& operators = network_->operator_norms;
+    return static_cast<int>(norms_.size() + (operators ? operators->layers.size() : 0));
+  }
 
   void set_cumulative_batchnorm(bool cumulative) override {
     for (auto& [norm, momentum] : norms_)
       norm->options.momentum(cumulative ? std::nullopt : momentum);
+    if (network_->operator_norms) network_->operator_norms->set_cumulative(cumulative);
+  }
+
+  void reset_running_statistics() override {
+    const torch::NoGradGuard no_grad;
+    for (auto& [norm, momentum] : norms_) {
+      for (auto& buffer : norm->buffers()) buffer.zero_();
+    }
+    if (network_->operator_norms) network_->operator_norms->reset_running_statistics();
+  }
+
+  void restore_constants() override {
+    if (network_->operator_norms) network_->operator_norms->restore_constants();
   }
 
   void synchronize_batchnorm(const SumOverRanks& sum) override {
     for (auto& module : network_->modules(/*include_self=*/false)) {
       if (auto* norm = module->as<BatchNorm2d>()) norm->sum_over_ranks = sum;
     }
+    if (network_->operator_norms) network_->operator_norms->sum_over_ranks = sum;
   }
 
  private:

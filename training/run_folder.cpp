@@ -12,6 +12,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
+#include "models/script.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
@@ -168,6 +169,12 @@ void RunFolder::take(const RunConfig& wanted) {
   }
   earlier_work_ = work();
   dimred::checkpoints::write_file_atomically(config, with_digest(wanted.toml));
+  if (!wanted.module.empty() && !fs::exists(path_ / module_file))
+    dimred::checkpoints::write_file_atomically(path_ / module_file, read_text(wanted.module));
+}
+
+fs::path module_of(const ModelOptions& options) {
+  return models::is_script(options.model) ? fs::path(options.model) : fs::path();
 }
 
 LineFile RunFolder::curve() const {
@@ -202,7 +209,9 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto& file : {path_ / "config.toml", manifest(), path_ / kLockFile}) fs::remove(file);
+  for (const auto& file :
+       {path_ / "config.toml", manifest(), path_ / module_file, path_ / kLockFile})
+    fs::remove(file);
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 
