@@ -28,12 +28,12 @@ DROPPED = ["--train_samples=500", "--test_samples=100", "--batch_size=50", "--th
 
 
 class Net(nn.Module):
-    """Both kinds of layer that differ between the modes."""
+    """Both kinds of layer that differ between the modes; smooth, so that rounding makes no jumps."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, 6, 3, 2), nn.BatchNorm2d(6, momentum=0.2), nn.ReLU(),
-                                      nn.Conv2d(6, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU())  # fmt: skip
+        self.features = nn.Sequential(nn.Conv2d(1, 6, 3, 2), nn.BatchNorm2d(6, momentum=0.2), nn.Tanh(),
+                                      nn.Conv2d(6, 8, 3, 2), nn.BatchNorm2d(8), nn.Tanh())  # fmt: skip
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(8 * 6 * 6, 10)
 
@@ -106,7 +106,7 @@ def test_steps_are_pytorchs(how: str, tmp_path: Path, execute) -> None:
     losses, weights, buffers = trained_by_pytorch(net, run, train=how == "scripted")
     ours = newest(run)
     np.testing.assert_allclose([float(row["train_loss"]) for row in curve(run)], losses, rtol=1e-5)
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.98 * losses[0]
     assert np.abs(ours["weights"] - weights).max() < 1e-5
     assert np.abs(ours["buffers"] - buffers).max() < 1e-5
     assert ours["counters"].tolist() == ([STEPS, STEPS] if how == "scripted" else [0, 0])
