@@ -58,42 +58,49 @@ std::vector<float> read_floats(const InputFile& file, const TensorInfo& tensor) 
   refuse(file, tensor, "one of F32, F64, F16, BF16");
 }
 
+/// Adds one tensor's entry behind `offset`, which moves to its end.
+template <class Tensor>
+void add_entry(nlohmann::ordered_json& header,
+               const Tensor& tensor,
+               const char* dtype,
+               std::int64_t& offset) {
+  constexpr std::int64_t value_bytes = sizeof(tensor.values[0]);
+  const std::int64_t end = offset + std::ssize(tensor.values) * value_bytes;
+  header[tensor.name] = {
+      {"dtype", dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+  offset = end;
+}
+
 /// Header text padded with spaces, so that the data starts at a multiple of 8 bytes.
-std::string header_of(const std::vector<FloatTensor>& tensors) {
+std::string header_of(const std::vector<FloatTensor>& tensors,
+                      const std::vector<IntegerTensor>& integers) {
   nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
   std::int64_t offset = 0;
-  for (const FloatTensor& tensor : tensors) {
-    const std::int64_t end = offset + std::ssize(tensor.values) * 4;
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
+  for (const IntegerTensor& tensor : integers) add_entry(header, tensor, "I64", offset);
+  for (const FloatTensor& tensor : tensors) add_entry(header, tensor, "F32", offset);
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
 
-void check_tensors(const std::vector<FloatTensor>& tensors) {
-  std::set<std::string> names{"__metadata__"};
-  for (const FloatTensor& tensor : tensors) {
-    require(names.insert(tensor.name).second,
-            "safetensors",
-            "needs different names, received '",
-            tensor.name,
-            "' twice");
-    std::int64_t elements = 1;
-    bool fits = true;
-    for (std::int64_t extent : tensor.shape) {
-      fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
-    }
-    require(fits && elements == std::ssize(tensor.values),
-            "safetensors",
-            "'",
-            tensor.name,
-            "' needs as many values as its shape has, received ",
-            tensor.values.size());
-    require_finite(tensor.values, "safetensors", tensor.name);
+template <class Tensor>
+void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
+  require(names.insert(tensor.name).second,
+          "safetensors",
+          "needs different names, received '",
+          tensor.name,
+          "' twice");
+  std::int64_t elements = 1;
+  bool fits = true;
+  for (std::int64_t extent : tensor.shape) {
+    fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
   }
+  require(fits && elements == std::ssize(tensor.values),
+          "safetensors",
+          "'",
+          tensor.name,
+          "' needs as many values as its shape has, received ",
+          tensor.values.size());
 }
 
 }  // namespace
@@ -155,13 +162,21 @@ std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
   refuse(file, tensor, "one of I64, I32, U8");
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<FloatTensor>& tensors) {
-  check_tensors(tensors);
-  const std::string header = header_of(tensors);
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<FloatTensor>& tensors,
+                       const std::vector<IntegerTensor>& integers) {
+  std::set<std::string> names{"__metadata__"};
+  for (const FloatTensor& tensor : tensors) {
+    check_tensor(tensor, names);
+    require_finite(tensor.values, "safetensors", tensor.name);
+  }
+  for (const IntegerTensor& tensor : integers) check_tensor(tensor, names);
+  const std::string header = header_of(tensors, integers);
   const std::uint64_t length = header.size();
   AtomicFile file(path);
   file.append(std::as_bytes(std::span(&length, 1)));
   file.append(std::as_bytes(std::span(header)));
+  for (const IntegerTensor& tensor : integers) file.append(std::as_bytes(std::span(tensor.values)));
   for (const FloatTensor& tensor : tensors) file.append(std::as_bytes(std::span(tensor.values)));
   file.commit();
 }

@@ -43,8 +43,17 @@ struct FloatTensor {
   std::vector<float> values;
 };
 
-/// Writes F32 tensors, sorted as given, atomically. Throws std::invalid_argument when a name
-/// repeats, a shape does not have as many elements as there are values, or a value is not finite.
-void write_safetensors(const std::filesystem::path& path, const std::vector<FloatTensor>& tensors);
+struct IntegerTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> values;
+};
+
+/// Writes I64 tensors, then F32 ones (so that all are aligned), as given, atomically. Throws
+/// std::invalid_argument when a name repeats, a shape does not have as many elements as there are
+/// values, or a value is not finite.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<FloatTensor>& tensors,
+                       const std::vector<IntegerTensor>& integers = {});
 
 }  // namespace dimred::checkpoints

@@ -27,6 +27,8 @@ constexpr std::array subcommands = {
     Subcommand{"pca", "snapshots -> k x M projection matrix (pca_mat.npy)"},
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix"},
     Subcommand{"evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots"},
+    Subcommand{"export", "weights and a signature in a new version folder, for other programs"},
+    Subcommand{"predict", "classes of images, by a run's or an export's network"},
     Subcommand{"data", "data sets from one form to another, and what they hold"},
     Subcommand{"import", "say what FastNN's or MindSpore's configuration file means here"},
     Subcommand{"inspect", "say what a file or folder of ours holds, and whether it is whole"},

@@ -6,6 +6,7 @@
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "models/network.h"
+#include "models/script.h"
 #include "models/summary.h"
 #include "support/errors.h"
 #include "support/human.h"
@@ -54,23 +55,32 @@ int model_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred inspect",
                     "what a network is made of: layers, shapes, parameters and compute");
   table.group("What");
-  table.add("model", &options.model, "network by name");
+  table.add("model", &options.model, "network by name, or a TorchScript module's file (*.pt)");
   table.add(
       "channels", &options.channels, "of the images; 0: 3, or 1 for images of 28", at_least(0));
   table.add("image_size",
             &options.image_size,
             "height and width of the images; 0: what the network was made for",
             at_least(0));
-  table.add("classes", &options.classes, "number of classes", at_least(2));
+  table.add("classes",
+            &options.classes,
+            "number of classes; of a TorchScript module, what it has to have",
+            at_least(2));
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
   }
   const auto info = models::network_info(options.model);
+  const bool script = models::is_script(options.model);
+  require(!script || options.image_size > 0,
+          "inspect",
+          "needs --image_size for a TorchScript module, whose file does not say it");
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
   const models::InputShape input{options.channels, options.image_size, options.image_size};
-  const auto network = models::make_network(options.model, input, options.classes);
+  const bool any_classes = script && !table.was_set("classes");
+  const auto network = any_classes ? models::load_script(options.model, input, /*classes=*/0)
+                                   : models::make_network(options.model, input, options.classes);
   const auto summary = models::summarise(*network, input);
   print(table_of(summary) + "\n" + text_row("network", options.model) +
         text_row("image", shape_text({input.channels, input.height, input.width})) +
@@ -78,7 +88,7 @@ int model_command(const std::vector<std::string>& arguments) {
         text_row("multiply-adds", count_text(summary.multiply_adds) + " an image, forward") +
         text_row("snapshot", bytes_text(4 * (summary.parameters + summary.buffers))) +
         text_row("32 x M matrix", bytes_text(4 * 32 * summary.parameters)) +
-        text_row("last layer", info.logits));
+        (script ? "" : text_row("last layer", info.logits)));
   return exit_success;
 }
 

@@ -80,7 +80,9 @@ training::RunConfig resolve(const training::CommonOptions& common,
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
-  training::RunConfig config{.toml = table.to_toml(), .defaults = table.defaults()};
+  training::RunConfig config{.toml = table.to_toml(),
+                             .defaults = table.defaults(),
+                             .module = training::module_of(common.model)};
   schedule = resolved;
   return config;
 }

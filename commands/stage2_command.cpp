@@ -244,7 +244,9 @@ int stage2_command(const std::vector<std::string>& arguments) {
   plan.resolved = stage2::resolve(plan.options);
   const auto place = launch::discover();
   training::resolve(plan.common, place.size);
-  const training::RunConfig config{.toml = table.to_toml(), .defaults = table.defaults()};
+  const training::RunConfig config{.toml = table.to_toml(),
+                                   .defaults = table.defaults(),
+                                   .module = training::module_of(plan.common.model)};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);

@@ -27,6 +27,9 @@ std::vector<std::string> adopt_run(OptionTable& table,
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
   training::read_config(run);  // throws when it is damaged
   auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+  // The run's own copy of a module: the file that it was made from may be gone or another one.
+  if (fs::exists(run / training::module_file) && table.origin("model") != OptionOrigin::flag)
+    common.model.model = (run / training::module_file).string();
   const bool cuda = training::parse_device(common.run.device).is_cuda();
   const auto instead = [&](bool unfit, PrecisionChoice choice, const char* line) {
     if (!unfit || table.origin("precision") == OptionOrigin::flag) return;

@@ -16,6 +16,12 @@ int stage2_command(const std::vector<std::string>& arguments);
 /// snapshots.
 int evaluate_command(const std::vector<std::string>& arguments);
 
+/// Weights and a signature in a new version folder.
+int export_command(const std::vector<std::string>& arguments);
+
+/// Classes of image files, by a run's or an export's network.
+int predict_command(const std::vector<std::string>& arguments);
+
 /// `dimred inspect --landscape RUN --pca_mat FILE`: the loss in the plane of two components, as
 /// CSV.
 int landscape_command(const std::vector<std::string>& arguments);

@@ -30,11 +30,14 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (name == "stage1") return stage1_command(rest);
   if (name == "stage2") return stage2_command(rest);
   if (name == "evaluate") return evaluate_command(rest);
+  if (name == "export") return export_command(rest);
+  if (name == "predict") return predict_command(rest);
   if (name == "inspect")
     return asks_for(rest, "landscape") ? landscape_command(rest) : model_command(rest);
   if (name == "pca") return pca_command(rest, among_ranks);
   throw std::invalid_argument(
-      "[dimred-train] needs stage1, stage2, evaluate or inspect, received " + name);
+      "[dimred-train] needs stage1, stage2, evaluate, export, predict or inspect, received " +
+      name);
 }
 
 void tell_the_ranks(const std::string& text) {

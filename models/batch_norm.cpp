@@ -87,19 +87,40 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
 
 }  // namespace
 
+torch::Tensor global_batch_norm(const torch::Tensor& input,
+                                const BatchNormTensors& layer,
+                                std::optional<double> momentum,
+                                double eps,
+                                const SumOverRanks& sum_over_ranks) {
+  const auto channels = input.size(1);
+  const auto pixels = input.numel() / std::max<std::int64_t>(1, input.size(0) * channels);
+  const auto x = input.dim() == 4 ? input : input.reshape({input.size(0), channels, pixels, 1});
+  const auto statistics = global_statistics(x.detach(), sum_over_ranks);
+  if (statistics.count == 0) return input;  // no rank has a sample in this pass
+  if (layer.running_mean.defined()) {
+    const torch::NoGradGuard no_grad;
+    if (layer.counter.defined()) layer.counter.add_(1);
+    const double part = momentum ? *momentum : 1.0 / layer.counter.item<double>();
+    const double unbiased = statistics.count / std::max(1.0, statistics.count - 1);
+    layer.running_mean.lerp_(statistics.mean.to(torch::kFloat32), part);
+    layer.running_var.lerp_((statistics.variance * unbiased).to(torch::kFloat32), part);
+  }
+  const auto options = torch::device(input.device()).dtype(torch::kFloat32);
+  const auto or_fill = [&](const torch::Tensor& values, double fill) {
+    return values.defined() ? values : torch::full({channels}, fill, options);
+  };
+  const auto output = GlobalNorm::apply(
+      x, or_fill(layer.weight, 1), or_fill(layer.bias, 0), statistics, eps, sum_over_ranks);
+  return input.dim() == 4 ? output : output.view_as(input);
+}
+
 torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& input) {
   if (!is_training() || !sum_over_ranks) return torch::nn::BatchNorm2dImpl::forward(input);
-  const auto statistics = global_statistics(input.detach(), sum_over_ranks);
-  if (statistics.count == 0) return input;  // no rank has a sample in this pass
-  {
-    const torch::NoGradGuard no_grad;
-    num_batches_tracked.add_(1);
-    const auto momentum = options.momentum().value_or(1.0 / num_batches_tracked.item<double>());
-    const double unbiased = statistics.count / std::max(1.0, statistics.count - 1);
-    running_mean.lerp_(statistics.mean.to(torch::kFloat32), momentum);
-    running_var.lerp_((statistics.variance * unbiased).to(torch::kFloat32), momentum);
-  }
-  return GlobalNorm::apply(input, weight, bias, statistics, options.eps(), sum_over_ranks);
+  return global_batch_norm(input,
+                           {weight, bias, running_mean, running_var, num_batches_tracked},
+                           options.momentum(),
+                           options.eps(),
+                           sum_over_ranks);
 }
 
 }  // namespace dimred::models

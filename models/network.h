@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/operator_norms.h"
+
 namespace dimred::models {
 
 /// Images [batch, channels, height, width] in, logits [batch, classes] out.
@@ -17,6 +19,8 @@ struct Network : torch::nn::Module {
   /// A second classifier's logits of the last forward pass in train mode; undefined where the
   /// network has none. Their loss counts auxiliary_weight in training.
   torch::Tensor auxiliary_logits;
+  /// BatchNorm layers that are operators of a graph, not modules (TorchScript's); else null.
+  std::shared_ptr<OperatorNorms> operator_norms;
 };
 inline constexpr double auxiliary_weight = 0.4;
 
@@ -30,7 +34,7 @@ struct NetworkInfo {
   std::string name;
   std::int64_t image_size = 0;  // height and width of the images that it was made for
   std::string logits;  // the last layer's name: what a transfer to other classes leaves out
-};
+};                     // of a TorchScript module: its file, 0 and no name
 
 /// Of the network of that name. Throws as make_network does.
 NetworkInfo network_info(const std::string& name);
@@ -39,8 +43,9 @@ NetworkInfo network_info(const std::string& name);
 std::vector<std::string> network_names();
 
 /// A network with freshly initialised weights (torch's default initialisation from the current
-/// generator). Throws std::invalid_argument for an unknown name (with the nearest), an input too
-/// small for the network, or classes < 2.
+/// generator), or the TorchScript module of a file with the weights that it holds (models/script.h
+/// says which names are files, and what is refused). Throws std::invalid_argument for an unknown
+/// name (with the nearest), an input too small for the network, or classes < 2.
 std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes);

@@ -64,6 +64,11 @@ class Classifier final : public Objective {
   }
 
   void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
+    require(
+        !network_->operator_norms || network_->operator_norms->layers.empty(),
+        "models",
+        "a TorchScript module whose BatchNorm trains cannot be frozen in part, since a graph does "
+        "not tell which layer a statistic belongs to; script it with those layers in eval mode");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {
@@ -78,17 +83,34 @@ class Classifier final : public Objective {
     }
   }
 
-  int batchnorm_layers() override { return static_cast<int>(norms_.size()); }
+  int batchnorm_layers() override {
+    const auto& operators = network_->operator_norms;
+    return static_cast<int>(norms_.size() + (operators ? operators->layers.size() : 0));
+  }
 
   void set_cumulative_batchnorm(bool cumulative) override {
     for (auto& [norm, momentum] : norms_)
       norm->options.momentum(cumulative ? std::nullopt : momentum);
+    if (network_->operator_norms) network_->operator_norms->set_cumulative(cumulative);
+  }
+
+  void reset_running_statistics() override {
+    const torch::NoGradGuard no_grad;
+    for (auto& [norm, momentum] : norms_) {
+      for (auto& buffer : norm->buffers()) buffer.zero_();
+    }
+    if (network_->operator_norms) network_->operator_norms->reset_running_statistics();
+  }
+
+  void restore_constants() override {
+    if (network_->operator_norms) network_->operator_norms->restore_constants();
   }
 
   void synchronize_batchnorm(const SumOverRanks& sum) override {
     for (auto& module : network_->modules(/*include_self=*/false)) {
       if (auto* norm = module->as<BatchNorm2d>()) norm->sum_over_ranks = sum;
     }
+    if (network_->operator_norms) network_->operator_norms->sum_over_ranks = sum;
   }
 
  private:

@@ -58,6 +58,10 @@ class Objective {
   /// How running statistics move in train mode: by each layer's own momentum, or as the cumulative
   /// mean since they were reset.
   virtual void set_cumulative_batchnorm(bool cumulative) = 0;
+  /// Running statistics and their counters to zero; a network's other buffers stay.
+  virtual void reset_running_statistics() = 0;
+  /// Gives buffers that training never changes their exact values back, after a sum over ranks.
+  virtual void restore_constants() = 0;
   /// From now on BatchNorm normalises by the statistics of the global batch.
   virtual void synchronize_batchnorm(const SumOverRanks& sum) = 0;
 };

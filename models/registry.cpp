@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "models/network.h"
+#include "models/script.h"
 #include "support/errors.h"
 #include "support/options.h"
 
@@ -60,16 +61,19 @@ const Entry& find(const std::string& name) {
   std::string known;
   for (const auto& candidate : network_names()) known += (known.empty() ? "" : ", ") + candidate;
   const auto near = nearest(name, network_names());
-  throw std::invalid_argument(concat("[models] needs one of ",
-                                     known,
-                                     ", received ",
-                                     name,
-                                     near ? "; did you mean " + *near + "?" : ""));
+  throw std::invalid_argument(
+      concat("[models] needs one of ",
+             known,
+             ", received ",
+             name,
+             near ? "; did you mean " + *near + "?" : "; a TorchScript module is a file *.pt"));
 }
 
 }  // namespace
 
-NetworkInfo network_info(const std::string& name) { return find(name).info; }
+NetworkInfo network_info(const std::string& name) {
+  return is_script(name) ? NetworkInfo{.name = name} : find(name).info;
+}
 
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
@@ -93,9 +97,9 @@ void require_size(const InputShape& input, std::int64_t size, std::string_view p
 std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes) {
-  const auto& entry = find(name);
+  const auto build = is_script(name) ? with(load_script, name) : find(name).build;
   require(classes >= 2, "models", "needs at least 2 classes, received ", classes);
-  return entry.build(input, classes);
+  return build(input, classes);
 }
 
 }  // namespace dimred::models

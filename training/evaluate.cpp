@@ -41,8 +41,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   if (setup.batchnorm_layers == 0) return;
   const torch::NoGradGuard no_grad;
-  setup.flat.buffers.zero_();
-  setup.flat.counters.zero_();
+  setup.objective->reset_running_statistics();
   setup.objective->set_cumulative_batchnorm(true);
   const auto order = training_order(setup);
   data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
@@ -62,6 +61,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.communicator->all_reduce(setup.flat.buffers);
   setup.communicator->all_reduce(batches);
   setup.flat.buffers.div_(batches[0]);
+  setup.objective->restore_constants();
 }
 
 void add_scores(Setup& setup, CurveRow& row) {

@@ -59,6 +59,7 @@ void share_running_statistics(Setup& setup) {
     case BatchNormPolicy::averaged:
       communicator.all_reduce(setup.flat.buffers);
       setup.flat.buffers.div_(communicator.size());
+      setup.objective->restore_constants();
       break;
     case BatchNormPolicy::rank0:
       communicator.broadcast(setup.flat.buffers, 0);

@@ -130,7 +130,15 @@ void add_data_options(OptionTable& table, DataOptions& options) {
 
 void add_model_options(OptionTable& table, ModelOptions& options) {
   table.group("Model");
-  table.add("model", &options.model, "network by name: " + joined(models::network_names()));
+  table.add("model",
+            &options.model,
+            "network by name: " + joined(models::network_names()) +
+                "; or a TorchScript module's file, *.pt, which is trained from the weights in it");
+  table.add(
+      "model_digest",
+      &options.model_digest,
+      "of a TorchScript module's file (XXH3-128), as a run's config.toml has it: another file "
+      "is refused");
   table.add_choice(
       "precision",
       &options.precision,

@@ -12,6 +12,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
+#include "models/script.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
@@ -170,6 +171,12 @@ void RunFolder::take(const RunConfig& wanted) {
   }
   earlier_work_ = work();
   dimred::checkpoints::write_file_atomically(config, with_digest(wanted.toml));
+  if (!wanted.module.empty() && !fs::exists(path_ / module_file))
+    dimred::checkpoints::write_file_atomically(path_ / module_file, read_text(wanted.module));
+}
+
+fs::path module_of(const ModelOptions& options) {
+  return models::is_script(options.model) ? fs::path(options.model) : fs::path();
 }
 
 LineFile RunFolder::curve() const {
@@ -204,7 +211,8 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto* name : {"config.toml", kLockFile, frozen_file_name, initialization_file_name})
+  for (const auto* name :
+       {"config.toml", module_file, kLockFile, frozen_file_name, initialization_file_name})
     fs::remove(path_ / name);
   fs::remove(manifest());
   if (created_ && fs::is_empty(path_)) fs::remove(path_);

@@ -17,9 +17,17 @@ namespace dimred::training {
 struct RunConfig {
   std::string toml;
   std::map<std::string, std::string> defaults;
+  std::filesystem::path module;  // a TorchScript module's file, which the folder keeps a copy of
 };
 
-/// config.toml, manifest.json, curve.csv, checkpoints/, snapshots/ of one run.
+/// The copy's name in a run folder.
+inline constexpr auto module_file = "model.pt";
+
+/// The TorchScript module of resolved options; empty for a network by name.
+std::filesystem::path module_of(const ModelOptions& options);
+
+/// config.toml, manifest.json, curve.csv, checkpoints/, snapshots/ of one run, and model.pt of a
+/// TorchScript module.
 class RunFolder {
  public:
   /// Creates the folder, or takes it up again when its config.toml says the same (how far the run

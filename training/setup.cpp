@@ -5,10 +5,13 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "checkpoints/digest.h"
 #include "distributed/agreement.h"
 #include "models/name_patterns.h"
 #include "models/network.h"
+#include "models/script.h"
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
@@ -113,22 +116,70 @@ void freeze(models::Objective& objective, const ModelOptions& options, const std
   objective.freeze([&](const std::string& name) { return !trains(name); });
 }
 
-void build_network(Setup& setup, const CommonOptions& options) {
+/// A module's forward may want memory that channels_last does not have: view() of a convolution's
+/// output, as a rule.
+void require_memory_format(const Setup& setup, const std::string& model) {
+  if (setup.memory_format != layout::MemoryFormat::channels_last || !models::is_script(model))
+    return;
+  const torch::NoGradGuard no_grad;
+  const auto& shape = setup.image_shape;
+  const auto images =
+      torch::zeros({2, shape.channels, shape.height, shape.width}, torch::device(setup.device));
+  try {
+    setup.objective->logits(images.contiguous(torch::MemoryFormat::ChannelsLast),
+                            models::Mode::evaluate);
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(
+        concat(error.what(), " (with --memory_format channels_last; use contiguous)"));
+  }
+}
+
+/// Settles where a TorchScript module lies and which one it is.
+void resolve_script(ModelOptions& options) {
+  constexpr auto place = "training::model";
+  if (!models::is_script(options.model)) {
+    require(options.model_digest.empty(),
+            place,
+            "model_digest belongs to a TorchScript module, received --model ",
+            options.model);
+    return;
+  }
+  const auto file = std::filesystem::absolute(options.model).lexically_normal();
+  require(std::filesystem::is_regular_file(file), place, "no such file: ", file.string());
+  options.model = file.string();
+  const auto digest = checkpoints::file_digest(file);
+  require(options.model_digest.empty() || options.model_digest == digest,
+          place,
+          "needs the module with the digest ",
+          options.model_digest,
+          " (model_digest of the run), received ",
+          options.model,
+          " with ",
+          digest);
+  options.model_digest = digest;
+}
+
+}  // namespace
+
+void attach_network(Setup& setup,
+                    const ModelOptions& model,
+                    const models::LossOptions& loss,
+                    std::int64_t classes) {
   const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
-  auto network = models::make_network(
-      options.model.model, {shape.channels, shape.height, shape.width}, setup.train->classes());
-  setup.precision = choose(options.model.precision, setup.device);
-  setup.objective = models::classifier(std::move(network),
-                                       {options.loss, setup.precision, amp_lists(options.model)});
-  setup.loss_scale = LossScale(options.loss_scale);
-  setup.logits = models::network_info(options.model.model).logits;
-  freeze(*setup.objective, options.model, setup.logits);
-  setup.memory_format = options.model.memory_format;
+  auto network =
+      models::make_network(model.model, {shape.channels, shape.height, shape.width}, classes);
+  setup.precision = choose(model.precision, setup.device);
+  setup.objective =
+      models::classifier(std::move(network), {loss, setup.precision, amp_lists(model)});
+  setup.logits = models::network_info(model.model).logits;
+  freeze(*setup.objective, model, setup.logits);
+  setup.memory_format = model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
   settle_frozen(setup);
+  require_memory_format(setup, model.model);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
-  setup.batchnorm_statistics = options.model.batchnorm_statistics;
+  setup.batchnorm_statistics = model.batchnorm_statistics;
   if (setup.batchnorm_statistics == BatchNormPolicy::synchronized &&
       setup.communicator->size() > 1) {
     setup.objective->synchronize_batchnorm(
@@ -137,8 +188,6 @@ void build_network(Setup& setup, const CommonOptions& options) {
         });
   }
 }
-
-}  // namespace
 
 std::int64_t Setup::steps_per_epoch() const {
   return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
@@ -167,6 +216,7 @@ torch::Device parse_device(const std::string& text, int local_rank) {
 
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
+  resolve_script(options.model);
   require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
           "training::events",
           "tensorboard_steps needs tensorboard = true, received ",
@@ -199,7 +249,8 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   load_data(setup, options.data, options.run, share);
   setup.loading.pool =
       std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
-  build_network(setup, options);
+  setup.loss_scale = LossScale(options.loss_scale);
+  attach_network(setup, options.model, options.loss, setup.train->classes());
   for (int rank = 0; rank < setup.communicator->size(); ++rank) {
     setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
   }

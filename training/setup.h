@@ -53,6 +53,15 @@ torch::Device parse_device(const std::string& text, int local_rank = 0);
 /// data or layout.
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 
+/// Gives a setup that has its images' shape, device, seed and communicator a network with weights
+/// drawn from the seed, or a TorchScript module with its own, and the flat vectors behind it.
+/// Throws std::invalid_argument as make_network does, and for a module that cannot take images in
+/// the options' memory format.
+void attach_network(Setup& setup,
+                    const ModelOptions& model,
+                    const models::LossOptions& loss,
+                    std::int64_t classes);
+
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
 /// view into `batch`, which must outlive them.
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch);

@@ -11,6 +11,8 @@ NAMES = ("alexnet", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn
 class MainLogits(models.Inception3):
     """Inception v3 whose forward pass gives the main logits in train mode, too, and keeps the auxiliary ones."""
 
+    auxiliary_logits: torch.Tensor | None = None
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits [batch, classes]."""
         logits, self.auxiliary_logits = self._forward(images)

@@ -36,15 +36,24 @@ class Parallel(nn.Module):
 
     def __init__(self, *branches: list[Layer | nn.Module], pool: bool = False) -> None:
         super().__init__()
-        self.count, self.pool = len(branches), pool
+        self.pool = pool
         for i, layers in enumerate(branches):
             made = [layer if isinstance(layer, nn.Module) else ConvBlock(*layer) for layer in layers]
             setattr(self, f"branch{i}", made[0] if len(made) == 1 else nn.Sequential(*made))
 
+    def joined(self, images: torch.Tensor) -> torch.Tensor:
+        """All branches."""
+        parts: list[torch.Tensor] = []
+        for name, branch in self.named_children():  # torch.jit.script can read this
+            if name.startswith("branch"):
+                parts.append(branch(images))
+        if self.pool:
+            parts.append(functional.max_pool2d(images, 3, 2))
+        return torch.cat(parts, 1)
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """All branches."""
-        parts = [getattr(self, f"branch{i}")(images) for i in range(self.count)]
-        return torch.cat([*parts, functional.max_pool2d(images, 3, 2)] if self.pool else parts, 1)
+        return self.joined(images)
 
 
 class Residual(Parallel):
@@ -57,7 +66,7 @@ class Residual(Parallel):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """The same shape."""
-        hidden = images + self.scale * self.conv2d(super().forward(images))
+        hidden = images + self.scale * self.conv2d(self.joined(images))
         return functional.relu(hidden) if self.relu else hidden
 
 

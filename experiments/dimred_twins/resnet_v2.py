@@ -46,7 +46,7 @@ class ResNetV2(nn.Module):
         width = 64 if photographs else 16
         self.conv1 = (nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False) if photographs
                       else nn.Conv2d(channels, width, 3, padding=1, bias=False))  # fmt: skip
-        in_channels, self.stages = width, len(blocks)
+        in_channels = width
         for i, count in enumerate(blocks):
             layer = []
             for block in range(count):
@@ -65,6 +65,7 @@ class ResNetV2(nn.Module):
         hidden = self.conv1(images)
         if self.photographs:
             hidden = functional.max_pool2d(hidden, 3, 2, 1)
-        for i in range(self.stages):
-            hidden = getattr(self, f"layer{i + 1}")(hidden)
+        for name, stage in self.named_children():  # torch.jit.script can read this
+            if name.startswith("layer"):
+                hidden = stage(hidden)
         return self.fc(functional.relu(self.bn(hidden)).mean(dim=(2, 3)))

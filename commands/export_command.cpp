@@ -1,0 +1,103 @@
+#include <span>
+
+#include "commands/ranks.h"
+#include "commands/run.h"
+#include "commands/saved_weights.h"
+#include "commands/train_run.h"
+#include "commands/trainer_commands.h"
+#include "serving/export.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "training/evaluate.h"
+#include "training/run_folder.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  training::CommonOptions common;
+  fs::path weights, output;
+  bool recalibrate_batchnorm = true;
+  bool score = true;
+};
+
+nlohmann::ordered_json source_of(const Options& options,
+                                 const training::Setup& setup,
+                                 const training::Weights& weights) {
+  nlohmann::ordered_json source;
+  source["run"] = run_of(options.weights).string();
+  source["weights"] = weights.source;
+  source["weights_digest"] = digest(std::as_bytes(std::span(weights.values)));  // file order
+  source["epoch"] = weights.epoch;
+  source["step"] = weights.step;
+  source["parameters"] = setup.flat.layout.file_size;
+  source["layout_hash"] = setup.flat.layout.hash;
+  source["training_data"] = setup.train->description();
+  return source;
+}
+
+/// In float32, as those who read the export will compute.
+int write(Options& options, const distributed::Ranks& ranks) {
+  options.common.model.precision = training::PrecisionChoice::float32;
+  auto setup = training::make_setup(options.common, ranks);
+  const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
+  auto source = source_of(options, setup, weights);
+  if (options.score) {
+    const auto score = training::evaluate(setup, *setup.test);
+    source["test_accuracy"] = score.accuracy;
+    source["test_loss"] = score.loss;
+    source["test_samples"] = score.samples;
+  }
+  const auto& model = options.common.model;
+  const auto folder = serving::export_network(setup,
+                                              serving::signature_of(setup, model.model, source),
+                                              options.output,
+                                              training::module_of(model));
+  print(concat(weights.source, " -> ", folder.string(), '\n'));
+  return exit_success;
+}
+
+fs::path default_output(const fs::path& weights) {
+  const auto run = run_of(weights);
+  require(!run.empty(),
+          "export",
+          "needs --output FOLDER for weights that belong to no run folder, received ",
+          weights.string());
+  return run / "export";
+}
+
+}  // namespace
+
+int export_command(const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table("dimred export",
+                    "Weights with a signature in a new version folder, for other programs.");
+  table.group("Export");
+  add_saved_options(table, options.weights, options.recalibrate_batchnorm);
+  table.add("output",
+            &options.output,
+            "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
+            "weights' run)");
+  table.add("score", &options.score, "also measure the test accuracy, for signature.json");
+  training::add_compute_options(table, options.common.run);
+  training::add_data_options(table, options.common.data);
+  training::add_model_options(table, options.common.model);
+  training::add_loss_options(table, options.common.loss);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  adopt_run_of(table, options.weights, options.common, "export");
+  if (options.output.empty()) options.output = default_output(options.weights);
+  const auto place = launch::discover();
+  require(place.size == 1, "export", "runs alone, received ", place.size, " ranks");
+  training::resolve(options.common, place.size);
+  return with_ranks(
+      "dimred export", place, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {
+        return write(options, ranks);
+      });
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,69 @@
+#include "commands/saved_weights.h"
+
+#include <span>
+
+#include "checkpoints/state.h"
+#include "commands/run.h"
+#include "commands/train_run.h"
+#include "distributed/agreement.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "training/evaluate.h"
+#include "training/frozen.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of snapshots is averaged; everything else is loaded as it is.
+training::Weights load(const training::Setup& setup, const fs::path& path) {
+  const bool one =
+      !fs::is_directory(path) || checkpoints::is_state(path) || fs::exists(path / "checkpoints");
+  return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
+}
+
+std::string digest_of(const std::vector<float>& values) {
+  return digest(std::as_bytes(std::span(values)));
+}
+
+}  // namespace
+
+void add_saved_options(OptionTable& table, fs::path& weights, bool& recalibrate) {
+  table.add("weights",
+            &weights,
+            "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
+            "MindSpore's .ckpt), or a folder of snapshots (their mean)");
+  table.positional("weights");
+  table.add("recalibrate_batchnorm",
+            &recalibrate,
+            "estimate BatchNorm's running statistics anew for a mean");
+}
+
+void adopt_run_of(OptionTable& table,
+                  const fs::path& weights,
+                  training::CommonOptions& common,
+                  const std::string& command) {
+  require(!weights.empty(), command, "needs --weights FILE or FOLDER");
+  require(fs::exists(weights), command, "no such file or folder: ", weights.string());
+  const auto run = run_of(weights);
+  if (run.empty()) return;
+  for (const auto& line : adopt_run(table, run, common))
+    print("not as the weights' run: " + line + "\n");
+}
+
+training::Weights load_saved(training::Setup& setup, const fs::path& path, bool recalibrate) {
+  training::load_frozen(setup, path);
+  auto weights = load(setup, path);
+  distributed::require_agreement(
+      *setup.communicator,
+      {{"the weights", concat(digest_of(weights.values), ' ', digest_of(weights.buffers))}});
+  training::apply(setup, weights);
+  if (weights.needs_recalibration && recalibrate && setup.batchnorm_layers > 0) {
+    training::recalibrate_batchnorm(setup);
+    weights.source += ", BatchNorm recalibrated";
+  }
+  return weights;
+}
+
+}  // namespace dimred::commands

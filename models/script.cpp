@@ -1,0 +1,213 @@
+#include "models/script.h"
+
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+
+#include "models/script_forward.h"
+#include "support/errors.h"
+
+namespace dimred::models {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr auto place = "models::script";
+
+/// Child modules of the same names, whose parameters and buffers are handles on the script's own.
+void mirror(torch::nn::Module& target, const jit::Module& source) {
+  for (const auto& parameter : source.named_parameters(/*recurse=*/false))
+    target.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
+  for (const auto& buffer : source.named_buffers(/*recurse=*/false))
+    target.register_buffer(buffer.name, buffer.value);
+  for (const auto& child : source.named_children()) {
+    const auto kind = child.value.type()->name();
+    auto module = std::make_shared<torch::nn::Module>(kind ? kind->name() : "Module");
+    mirror(*module, child.value);
+    target.register_module(child.name, std::move(module));
+  }
+}
+
+struct ScriptNetwork final : Network {
+  explicit ScriptNetwork(const jit::Module& source) : module(source), run(source) {
+    mirror(*this, source);
+    operator_norms = std::make_shared<OperatorNorms>();
+  }
+
+  torch::Tensor forward(torch::Tensor images) override {
+    const auto output = run(images, *operator_norms);
+    require(output.isTensor(),
+            place,
+            "needs a forward that gives logits [batch, classes] alone, received a ",
+            output.tagKind(),
+            "; wrap the module in one that returns the logits");
+    return output.toTensor();
+  }
+
+  void train(bool on) override {
+    Network::train(on);
+    module.train(on);
+  }
+
+  jit::Module module;
+  ScriptForward run;
+};
+
+jit::Module read_module(const std::string& file) {
+  require(std::filesystem::is_regular_file(file), place, "no such file: ", file);
+  try {
+    return jit::load(file, torch::kCPU);
+  } catch (const std::exception&) {  // torch's own text is about its archive's parts
+    throw std::invalid_argument(
+        concat('[',
+               place,
+               "] ",
+               file,
+               " is no TorchScript module (a state dict or a pickled module?); save one with "
+               "torch.jit.script(model).save(\"model.pt\")"));
+  }
+}
+
+void check_parameters(const Network& network, const std::string& file) {
+  std::map<const void*, std::string> owners;
+  const auto parameters = network.named_parameters();
+  require(!parameters.is_empty(),
+          place,
+          file,
+          " has no parameters; script the model itself, without torch.jit.freeze or "
+          "optimize_for_inference");
+  for (const auto& item : parameters) {
+    const auto& tensor = item.value();
+    require(tensor.scalar_type() == torch::kFloat32,
+            place,
+            file,
+            ": needs float32 parameters, received ",
+            item.key(),
+            " of ",
+            tensor.scalar_type(),
+            "; call model.float() before scripting");
+    require(tensor.requires_grad(),
+            place,
+            file,
+            ": needs parameters that are trained, received ",
+            item.key(),
+            " with requires_grad = False; make it a buffer, or requires_grad_(True)");
+    const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
+    require(is_new || tensor.numel() == 0,
+            place,
+            file,
+            ": needs parameters of their own, received ",
+            other->second,
+            " and ",
+            item.key(),
+            " that share one storage (tied weights)");
+  }
+}
+
+void check_buffers(const Network& network, const std::string& file) {
+  for (const auto& item : network.named_buffers()) {
+    const auto type = item.value().scalar_type();
+    require(type == torch::kFloat32 || type == torch::kInt64,
+            place,
+            file,
+            ": needs buffers of float32 or int64, received ",
+            item.key(),
+            " of ",
+            type,
+            "; convert it, or keep it as a plain attribute");
+  }
+}
+
+/// Logits of two images; what the network cannot do with them is the caller's fault.
+torch::Tensor try_images(Network& network, const torch::Tensor& images, const std::string& file) {
+  try {
+    return network.forward(images);
+  } catch (const std::runtime_error& error) {
+    const auto shape = images.sizes();
+    throw std::invalid_argument(concat(
+        error.what(), " (", file, ", on images ", shape[1], " x ", shape[2], " x ", shape[3], ")"));
+  }
+}
+
+void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::string& file) {
+  const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
+                      (classes == 0 || logits.size(1) == classes);
+  require(shaped,
+          place,
+          file,
+          ": needs to give logits [batch, ",
+          classes == 0 ? "classes" : std::to_string(classes),
+          "], received ",
+          logits.scalar_type(),
+          ' ',
+          logits.sizes(),
+          " for 2 images");
+}
+
+using Values = std::vector<torch::Tensor>;
+
+Values values_of(const Network& network) {
+  Values values;
+  for (const auto& buffer : network.buffers()) values.push_back(buffer.clone());
+  return values;
+}
+
+/// Evaluation must be a function of the images: traced in train mode, it is not.
+void check_evaluation(Network& network, const torch::Tensor& images, const std::string& file) {
+  const auto before = values_of(network);
+  const auto first = try_images(network, images, file);
+  const auto second = try_images(network, images, file);
+  bool same = torch::allclose(first, second, 0, 0, /*equal_nan=*/true);
+  const auto buffers = network.buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    same = same && torch::equal(buffers[i], before[i]);
+  require(same,
+          place,
+          file,
+          " draws or moves buffers in evaluation, too: traced in training mode? Use "
+          "torch.jit.script, or trace after model.eval()");
+}
+
+/// One pass in train mode shows which buffers BatchNorm moves; all get their values back.
+void learn_buffers(Network& network, const torch::Tensor& images, const std::string& file) {
+  const auto before = values_of(network);
+  try_images(network, images, file);
+  auto& norms = *network.operator_norms;
+  const auto buffers = network.buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    auto buffer = buffers[i];
+    const bool moved = !torch::equal(buffer, before[i]);
+    if (moved && !buffer.is_floating_point()) norms.counters.push_back(buffer);
+    if (!moved && buffer.is_floating_point()) norms.constants.emplace_back(buffer, before[i]);
+    buffer.copy_(before[i]);
+  }
+}
+
+}  // namespace
+
+bool is_script(const std::string& model) {
+  constexpr std::array<std::string_view, 4> endings{".pt", ".pth", ".ts", ".torchscript"};
+  if (model.find('/') != std::string::npos) return true;
+  return std::ranges::any_of(endings, [&](auto ending) { return model.ends_with(ending); });
+}
+
+std::shared_ptr<Network> load_script(const std::string& file,
+                                     const InputShape& input,
+                                     std::int64_t classes) {
+  auto network = std::make_shared<ScriptNetwork>(read_module(file));
+  check_parameters(*network, file);
+  check_buffers(*network, file);
+  const torch::NoGradGuard no_grad;
+  const auto images = torch::randn({2, input.channels, input.height, input.width});
+  network->train(false);
+  check_logits(try_images(*network, images, file), classes, file);
+  check_evaluation(*network, images, file);
+  network->train(true);
+  learn_buffers(*network, images, file);
+  return network;
+}
+
+}  // namespace dimred::models

@@ -1,0 +1,152 @@
+#include "serving/export.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <fstream>
+#include <span>
+
+#include "checkpoints/atomic_file.h"
+#include "checkpoints/folder_commit.h"
+#include "checkpoints/safetensors.h"
+#include "data/loader.h"
+#include "models/script.h"
+#include "support/errors.h"
+#include "support/threads.h"
+#include "training/weights.h"
+
+namespace dimred::serving {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t reference_images = 4;
+
+/// PyTorch's memory order, whatever the tensor's own.
+std::vector<float> values_of(const torch::Tensor& tensor) {
+  return models::to_vector(tensor.contiguous());
+}
+
+checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tensor& tensor) {
+  return {name, tensor.sizes().vec(), values_of(tensor)};
+}
+
+void write_weights(training::Setup& setup, const fs::path& file) {
+  std::vector<checkpoints::FloatTensor> floats;
+  std::vector<checkpoints::IntegerTensor> integers;
+  auto& objective = *setup.objective;
+  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
+    for (const auto& [name, tensor] : list) {
+      if (tensor.is_floating_point()) {
+        floats.push_back(float_tensor(name, tensor));
+      } else {
+        integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
+      }
+    }
+  }
+  checkpoints::write_safetensors(file, floats, integers);
+}
+
+void write_reference(training::Setup& setup, const fs::path& file) {
+  const torch::NoGradGuard no_grad;
+  const data::Order order{.seed = 0, .size = setup.test->size(), .shuffled = false};
+  auto options = training::loader_options(setup);
+  options.batch_size = std::min(reference_images, setup.test->size());
+  if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
+  data::Loader loader(
+      *setup.test, order, data::without_augmentation(setup.preprocessing), options, /*epoch=*/0);
+  auto batch = loader.next();
+  while (batch && batch->count() == 0) batch = loader.next();
+  require_environment(batch.has_value(), "serving::export", "the test set has no readable image");
+  const auto images = training::to_minibatch(setup, *batch).images;
+  const auto logits = setup.objective->logits(images, models::Mode::evaluate);
+  checkpoints::write_safetensors(file,
+                                 {float_tensor("images", images), float_tensor("logits", logits)});
+}
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  require_environment(in.good(), "serving::export", "cannot read ", file.string());
+  return bytes;
+}
+
+std::int64_t largest_number(const fs::path& parent) {
+  std::int64_t largest = 0;
+  for (const auto& item : fs::directory_iterator(parent)) {
+    const auto name = item.path().stem().string();  // 3 and 3.tmp
+    const bool number = !name.empty() && name.size() < 18 &&
+                        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    if (number) largest = std::max<std::int64_t>(largest, std::stoll(name));
+  }
+  return largest;
+}
+
+/// The next version, reserved by making its temporary folder: two exports never get the same.
+struct Version {
+  fs::path temporary, final_path;
+};
+
+Version reserve(const fs::path& parent) {
+  checkpoints::create_folders(parent);
+  for (auto number = largest_number(parent) + 1;; ++number) {
+    Version version{parent / (std::to_string(number) + ".tmp"), parent / std::to_string(number)};
+    if (!fs::create_directory(version.temporary)) continue;
+    if (!fs::exists(version.final_path)) return version;
+    fs::remove(version.temporary);
+  }
+}
+
+}  // namespace
+
+Signature signature_of(const training::Setup& setup,
+                       const std::string& model,
+                       nlohmann::ordered_json source) {
+  return {.network = models::is_script(model) ? "torchscript" : model,
+          .input = setup.image_shape,
+          .classes = setup.train->class_names(),
+          .preprocessing = data::without_augmentation(setup.preprocessing),
+          .source = std::move(source)};
+}
+
+fs::path export_network(training::Setup& setup,
+                        const Signature& signature,
+                        const fs::path& parent,
+                        const fs::path& module) {
+  const auto version = reserve(parent);
+  try {
+    write_weights(setup, version.temporary / weights_file);
+    write_reference(setup, version.temporary / reference_file);
+    if (!module.empty())
+      checkpoints::write_file_atomically(version.temporary / module_file, bytes_of(module));
+    const auto text =
+        to_json(signature).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+    checkpoints::write_file_atomically(version.temporary / signature_file, text + "\n");
+    checkpoints::commit_folder(version.temporary, version.final_path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(version.temporary, ignored);
+    throw;
+  }
+  return version.final_path;
+}
+
+training::Setup open_export(const fs::path& folder,
+                            const Signature& signature,
+                            const training::RunOptions& run) {
+  torch::set_num_threads(static_cast<int>(run.threads > 0 ? run.threads : available_threads()));
+  training::Setup setup;
+  setup.communicator = distributed::single_rank();
+  setup.device = training::parse_device(run.device);
+  setup.image_shape = signature.input;
+  setup.preprocessing = signature.preprocessing;
+  training::ModelOptions model;
+  model.model = signature.is_module() ? (folder / module_file).string() : signature.network;
+  // One that needs contiguous memory was exported from it; the others gain little on few images.
+  model.memory_format = layout::MemoryFormat::contiguous;
+  training::attach_network(setup, model, {}, static_cast<std::int64_t>(signature.classes.size()));
+  training::apply(setup, training::load_weights(setup, folder / weights_file));
+  return setup;
+}
+
+}  // namespace dimred::serving

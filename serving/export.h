@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+
+#include "serving/signature.h"
+#include "training/setup.h"
+
+namespace dimred::serving {
+
+/// The signature of a network that has weights, as evaluation prepares images for it. `model` is
+/// the name or file that it was made from; `source` goes in as it is.
+Signature signature_of(const training::Setup& setup,
+                       const std::string& model,
+                       nlohmann::ordered_json source);
+
+/// Writes the network's present weights into a new folder `parent`/N, N one more than the largest
+/// there, and returns it. The folder appears whole: weights.safetensors (parameters and buffers by
+/// name: float32, counters int64), signature.json, reference.safetensors (the first test images as
+/// prepared, and their logits in evaluation mode, to check other forms of the network by), and
+/// module.pt, a copy of `module` unless that is empty. Throws std::runtime_error for I/O errors and
+/// weights that are not finite.
+std::filesystem::path export_network(training::Setup& setup,
+                                     const Signature& signature,
+                                     const std::filesystem::path& parent,
+                                     const std::filesystem::path& module);
+
+/// A setup for prediction from such a folder: the network with its weights, nothing of a data set.
+training::Setup open_export(const std::filesystem::path& folder,
+                            const Signature& signature,
+                            const training::RunOptions& run);
+
+}  // namespace dimred::serving

@@ -1,0 +1,60 @@
+#include "serving/find_images.h"
+
+#include <glob.h>
+
+#include <algorithm>
+
+#include "data/image_files.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::serving {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto place = "serving::images";
+
+std::vector<fs::path> below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    if (item.is_regular_file() && data::is_image_name(item.path().filename().string()))
+      files.push_back(item.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<fs::path> matches(const std::string& pattern) {
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
+  std::vector<fs::path> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require_environment(code == 0 || code == GLOB_NOMATCH, place, "cannot expand ", pattern);
+  std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
+  return files;
+}
+
+}  // namespace
+
+std::vector<fs::path> find_images(const std::vector<std::string>& arguments) {
+  std::vector<fs::path> images;
+  for (const auto& argument : arguments) {
+    std::vector<fs::path> found;
+    if (fs::is_directory(argument)) {
+      found = below(argument);
+    } else if (fs::exists(argument)) {
+      found = {argument};
+    } else if (argument.find_first_of("*?[") != std::string::npos) {
+      found = matches(argument);
+    }
+    require(!found.empty(),
+            place,
+            "needs an image, a folder with images or a pattern that files match, received ",
+            printable(argument));
+    images.insert(images.end(), found.begin(), found.end());
+  }
+  return images;
+}
+
+}  // namespace dimred::serving

@@ -1,0 +1,102 @@
+#include "serving/signature.h"
+
+#include <fstream>
+
+#include "support/errors.h"
+#include "support/version.h"
+
+namespace dimred::serving {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int format_version = 1;
+constexpr auto torchscript = "torchscript";
+
+Json crop_json(const data::CropOptions& crop) {
+  if (crop.cut == data::Cut::none) return nullptr;
+  return {
+      {"size", crop.size}, {"centre_part", crop.centre_part}, {"keeps_aspect", crop.keeps_aspect}};
+}
+
+data::CropOptions crop_of(const Json& json) {
+  data::CropOptions crop;
+  if (json.is_null()) return crop;
+  crop.cut = data::Cut::centre;
+  crop.size = json.at("size").get<std::int64_t>();
+  crop.centre_part = json.at("centre_part").get<double>();
+  crop.keeps_aspect = json.at("keeps_aspect").get<bool>();
+  return crop;
+}
+
+Signature parsed(const Json& json) {
+  require_environment(json.at("format").get<int>() == format_version,
+                      "serving::signature",
+                      "needs format ",
+                      format_version,
+                      ", received ",
+                      json.at("format").dump());
+  Signature signature;
+  signature.network = json.at("network").get<std::string>();
+  const auto& shape = json.at("input").at("shape");  // batch, channels, height, width
+  signature.input = {shape.at(1).get<std::int64_t>(),
+                     shape.at(2).get<std::int64_t>(),
+                     shape.at(3).get<std::int64_t>()};
+  signature.classes = json.at("classes").get<std::vector<std::string>>();
+  const auto& preparing = json.at("preprocessing");
+  signature.preprocessing.crop = crop_of(preparing.at("crop"));
+  signature.preprocessing.mean = preparing.at("mean").get<std::vector<double>>();
+  signature.preprocessing.deviation = preparing.at("deviation").get<std::vector<double>>();
+  signature.preprocessing.standardise = preparing.at("standardise").get<bool>();
+  signature.source = json.at("source");
+  require_environment(signature.classes.size() >= 2,
+                      "serving::signature",
+                      "needs at least 2 classes, received ",
+                      signature.classes.size());
+  data::validate(signature.preprocessing, signature.input);
+  return signature;
+}
+
+}  // namespace
+
+bool Signature::is_module() const { return network == torchscript; }
+
+Json to_json(const Signature& signature) {
+  const auto& [channels, height, width] = signature.input;
+  const auto& preparing = signature.preprocessing;
+  Json json{{"format", format_version}};
+  json["written_by"] = concat("dimred ", version(), " (", revision(), ")");
+  json["network"] = signature.network;
+  json["input"] = {{"name", "images"},
+                   {"shape", {nullptr, channels, height, width}},
+                   {"layout", "NCHW"},
+                   {"type", "float32"}};
+  json["output"] = {
+      {"name", "logits"}, {"shape", {nullptr, signature.classes.size()}}, {"type", "float32"}};
+  json["classes"] = signature.classes;
+  json["preprocessing"] = {{"colours", channels == 1 ? "grey" : "RGB"},
+                           {"crop", crop_json(preparing.crop)},
+                           {"value", "(pixel / 255 - mean) / deviation"},
+                           {"mean", preparing.mean},
+                           {"deviation", preparing.deviation},
+                           {"standardise", preparing.standardise}};
+  json["source"] = signature.source;
+  return json;
+}
+
+Signature read_signature(const std::filesystem::path& folder) {
+  const auto file = folder / signature_file;
+  require(std::filesystem::is_regular_file(file),
+          "serving::signature",
+          "no such file: ",
+          file.string());
+  std::ifstream in(file, std::ios::binary);
+  try {
+    return parsed(Json::parse(in));
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        concat("[serving::signature] ", file.string(), " is damaged: ", error.what()));
+  }
+}
+
+}  // namespace dimred::serving

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/preprocess.h"
+
+namespace dimred::serving {
+
+/// Files of an export folder.
+inline constexpr auto signature_file = "signature.json";
+inline constexpr auto weights_file = "weights.safetensors";
+inline constexpr auto reference_file = "reference.safetensors";
+inline constexpr auto module_file = "module.pt";
+
+/// What one has to know beside the weights to classify an image.
+struct Signature {
+  std::string network;                // by name; "torchscript": the module in module.pt
+  data::ImageShape input;             // of a prepared image
+  std::vector<std::string> classes;   // name of logit i at i
+  data::Preprocessing preprocessing;  // of evaluation: crop, mean and deviation, standardise
+  nlohmann::ordered_json source;      // what was exported: run, weights, digest, accuracy
+  bool is_module() const;
+};
+
+nlohmann::ordered_json to_json(const Signature& signature);
+
+/// Reads `folder`/signature.json. Throws std::invalid_argument when it is not there,
+/// std::runtime_error naming the file when it is no signature of ours or its values contradict each
+/// other.
+Signature read_signature(const std::filesystem::path& folder);
+
+}  // namespace dimred::serving

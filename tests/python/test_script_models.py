@@ -1,0 +1,210 @@
+"""TorchScript modules through both stages: PyTorch's numbers, resume, ranks, and what is refused.
+
+A step trains the whole set as one batch, so that the order of samples does not matter to PyTorch's loop here.
+Dropout is off where another random stream would be compared; that its masks are ours is tested in tests/models.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from fashion import fashion
+from ranks import run_ranks
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector
+
+SAMPLES, STEPS, RATE = 250, 6, 0.05
+PLAIN = [f"--train_samples={SAMPLES}", "--test_samples=100", f"--global_batch_size={SAMPLES}", f"--learning_rate={RATE}",
+         "--schedule=constant", "--momentum=0.9", "--weight_decay=0", "--threads=1", "--snapshots_per_epoch=1",
+         "--memory_format=contiguous"]  # fmt: skip
+DROPPED = ["--train_samples=500", "--test_samples=100", "--batch_size=50", "--threads=1", "--snapshots_per_epoch=3"]
+
+
+class Net(nn.Module):
+    """Both kinds of layer that differ between the modes; smooth, so that rounding makes no jumps."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(1, 6, 3, 2), nn.BatchNorm2d(6, momentum=0.2), nn.Tanh(),
+                                      nn.Conv2d(6, 8, 3, 2), nn.BatchNorm2d(8), nn.Tanh())  # fmt: skip
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(8 * 6 * 6, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        return self.fc(self.dropout(torch.flatten(self.features(images), 1)))
+
+
+class Viewing(nn.Module):
+    """Wants contiguous memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(1, 4, 3, 2), nn.Linear(4 * 13 * 13, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        return self.fc(self.conv(images).view(images.shape[0], -1))
+
+
+def network(dropout: float = 0.0) -> Net:
+    """Drawn by one seed, with running statistics away from their initial values."""
+    torch.manual_seed(5)
+    net = Net(dropout)
+    for norm in (net.features[1], net.features[4]):
+        nn.init.normal_(norm.running_mean, std=0.1)
+    return net
+
+
+def newest(run: Path) -> dict[str, np.ndarray]:
+    """Weights, buffers and counters of the newest state."""
+    state = sorted((run / "checkpoints").iterdir())[-1]
+    kinds = {".f32": np.float32, ".i64": np.int64}
+    return {file.stem: np.fromfile(file, kinds[file.suffix]) for file in state.iterdir() if file.suffix in kinds}
+
+
+def curve(run: Path) -> list[dict[str, str]]:
+    """curve.csv without its times."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(stream)]
+
+
+def trained_by_pytorch(net: Net, run: Path, train: bool) -> tuple[list[float], np.ndarray, np.ndarray]:
+    """Losses of all steps, weights and float buffers after SGD on what the run trained on."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    images, labels = fashion("train", SAMPLES)
+    images = (images / 255 - manifest["mean"][0]) / manifest["deviation"][0]
+    optimizer = torch.optim.SGD(net.parameters(), RATE, momentum=0.9)
+    net.train(train)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(net(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    buffers = [buffer.flatten() for buffer in net.buffers() if buffer.is_floating_point()]
+    return losses, parameters_to_vector(net.parameters()).detach().numpy(), torch.cat(buffers).numpy()
+
+
+@pytest.mark.parametrize("how", ["scripted", "traced"])
+def test_steps_are_pytorchs(how: str, tmp_path: Path, execute) -> None:
+    """A traced module keeps the mode it was traced in: fixed statistics, no dropout."""
+    net, run, file = network(), tmp_path / "run", tmp_path / "net.pt"
+    if how == "scripted":
+        torch.jit.script(net).save(file)
+    else:
+        torch.jit.trace(net.eval(), torch.zeros(2, 1, 28, 28)).save(file)
+    execute("dimred", "stage1", *PLAIN, f"--epochs={STEPS}", "--model", file, "--output", run)
+    losses, weights, buffers = trained_by_pytorch(net, run, train=how == "scripted")
+    ours = newest(run)
+    np.testing.assert_allclose([float(row["train_loss"]) for row in curve(run)], losses, rtol=1e-5)
+    assert losses[-1] < 0.98 * losses[0]
+    assert np.abs(ours["weights"] - weights).max() < 1e-5
+    assert np.abs(ours["buffers"] - buffers).max() < 1e-5
+    assert ours["counters"].tolist() == ([STEPS, STEPS] if how == "scripted" else [0, 0])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, execute) -> Path:
+    """stage1/ of a module with dropout, whose own file is gone, and stage2/ on it."""
+    folder = tmp_path_factory.mktemp("script")
+    torch.jit.script(network(0.5)).save(folder / "net.pt")
+    execute("dimred", "stage1", *DROPPED, "--epochs=4", "--model", folder / "net.pt", "--output", folder / "stage1")
+    (folder / "net.pt").rename(folder / "moved.pt")
+    execute("dimred", "stage2", "--epochs=2", "--n_component=6", "--threads=1", "--batch_size=50",
+            "--checkpoint", folder / "stage1", "--output", folder / "stage2")  # fmt: skip
+    return folder
+
+
+def test_both_stages_train_it(runs: Path) -> None:
+    assert curve(runs / "stage2")[-1]["epoch"] == "2"
+    assert float(curve(runs / "stage2")[-1]["test_accuracy"]) > 0.3  # ten classes
+    first, last = newest(runs / "stage1"), newest(runs / "stage2")
+    assert np.abs(first["weights"] - last["weights"]).max() > 1e-4
+    with (runs / "stage2" / "steps.csv").open(newline="") as stream:
+        steps = list(csv.DictReader(stream))
+    assert len(steps) == 20
+    with h5py.File(next((runs / "stage1" / "snapshots").glob("*.h5"))) as h5:
+        assert h5["weights"].shape == (sum(p.numel() for p in network().parameters()),)
+
+
+@pytest.mark.parametrize("stage", ["stage1", "stage2"])
+def test_a_run_in_two_parts_equals_one(stage: str, runs: Path, tmp_path: Path, execute) -> None:
+    """Bit by bit, dropout included."""
+    run = tmp_path / "run"
+    if stage == "stage1":
+        options = [*DROPPED, "--model", runs / "moved.pt", "--total_epochs=4"]
+        parts = ["--epochs=1", "--epochs=4"]
+    else:
+        options = ["--n_component=6", "--threads=1", "--batch_size=50", "--checkpoint", runs / "stage1"]
+        parts = ["--epochs=1", "--epochs=2"]
+    for part in parts:
+        execute("dimred", stage, *options, part, "--output", run)
+    whole = newest(runs / stage)
+    assert {name: values.tobytes() for name, values in newest(run).items()} == {
+        name: values.tobytes() for name, values in whole.items()
+    }
+
+
+def test_two_ranks_give_what_one_gives(tmp_path: Path, dimred: Path) -> None:
+    """BatchNorm by the global batch; sums in another order alone."""
+    torch.jit.script(network()).save(tmp_path / "net.pt")
+    results = []
+    for ranks in (1, 2):
+        options = [*PLAIN, "--epochs=4", "--batchnorm_statistics=synchronized", "--model", tmp_path / "net.pt"]
+        done = run_ranks(dimred, ["stage1", *options, "--output", tmp_path / str(ranks)], ranks)
+        assert done.codes == [0] * ranks, done.errors
+        results.append(newest(tmp_path / str(ranks)))
+    assert np.abs(results[0]["weights"] - results[1]["weights"]).max() < 2e-5
+    assert np.abs(results[0]["buffers"] - results[1]["buffers"]).max() < 2e-5
+
+
+def test_evaluate_takes_the_runs_own_copy_and_recalibrates_means(runs: Path, execute) -> None:
+    expected = float(curve(runs / "stage1")[-1]["test_accuracy"])
+    words = execute("dimred", "evaluate", runs / "stage1", "--threads=1").split("accuracy")[1].split()
+    assert float(words[0]) == pytest.approx(100 * expected, abs=0.005)
+    assert "BatchNorm recalibrated" in execute("dimred", "evaluate", runs / "stage1" / "snapshots", "--threads=1")
+
+
+def test_another_module_is_refused(runs: Path, tmp_path: Path, fails) -> None:
+    torch.jit.script(network(0.4)).save(tmp_path / "other.pt")
+    told = fails(2, "evaluate", runs / "stage1", "--model", tmp_path / "other.pt")
+    assert "needs the module with the digest" in told
+    told = fails(2, "stage1", *DROPPED, "--epochs=4", "--model", tmp_path / "other.pt", "--output", runs / "stage1")
+    assert "belongs to another configuration" in told
+
+
+def test_inspect_shows_its_layers(runs: Path, execute, fails) -> None:
+    told = execute("dimred", "inspect", "--model", runs / "moved.pt", "--image_size=28", "--channels=1")
+    assert "features.0  Conv2d       6 x 1 x 3 x 3" in told
+    assert f"{sum(p.numel() for p in network().parameters()):,}" in told
+    assert "needs --image_size" in fails(2, "inspect", "--model", runs / "moved.pt")
+
+
+def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails) -> None:
+    net, file = network(), tmp_path / "net.pt"
+
+    def told(*options: object) -> str:
+        return fails(2, "stage1", *DROPPED, "--epochs=1", "--model", file, "--output", tmp_path / "run", *options)
+
+    torch.save(net.state_dict(), file)
+    assert "torch.jit.script(model).save" in told()
+    torch.jit.freeze(torch.jit.script(net.eval())).save(file)
+    assert "without torch.jit.freeze" in told()
+    torch.jit.trace(network(0.5).train(), torch.zeros(2, 1, 28, 28), check_trace=False).save(file)
+    assert "traced in training mode?" in told()
+    torch.jit.script(Viewing()).save(file)
+    assert "channels_last; use contiguous" in told("--memory_format=channels_last")
+    torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 7))).save(file)
+    assert "[batch, 10], received Float [2, 7]" in told()
+    file.unlink()
+    assert "no such file" in told()
+    assert not (tmp_path / "run").exists()
