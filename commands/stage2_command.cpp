@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 struct Plan {
   training::CommonOptions common;
   stage2::Options options;
+  training::HookOptions hooks;
   stage2::Resolved resolved;
 };
 
@@ -201,6 +202,7 @@ int descend(const Plan& plan,
     auto options = plan.resolved.train;
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
+    options.hooks = plan.hooks;
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup),
@@ -224,6 +226,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common.loss);
+  training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");
@@ -240,6 +243,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   plan.resolved = stage2::resolve(plan.options);
   const auto place = launch::discover();
   training::resolve(plan.common, place.size);
+  training::validate(plan.hooks, place.size);
   const training::RunConfig config{.toml = table.to_toml(), .defaults = table.defaults()};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {

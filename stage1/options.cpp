@@ -9,6 +9,7 @@ void validate(const Options& options) {
   schedules::validate(options.schedule);
   optimizers::validate(options.optimizer);
   validate(options.control);
+  validate(options.ema);
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch >= 0,
           place,
