@@ -1,6 +1,7 @@
 #include "stage1/learning_rate_finder.h"
 
 #include <gtest/gtest.h>
+#include <torch/utils.h>
 
 #include <cmath>
 
@@ -48,6 +49,7 @@ TEST(Suggestion, NeedsTwoPoints) {
 }
 
 TEST(Sweep, RisesToItsEndOrToALossThatGrew) {
+  torch::set_num_threads(1);
   Console quiet(/*quiet=*/true);
   const auto sweep_to = [&](double end_rate) {
     auto setup = training::toy_setup(models::Precision::float32);
