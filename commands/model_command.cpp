@@ -1,13 +1,9 @@
-#include <algorithm>
-#include <iomanip>
-#include <sstream>
-
 #include "commands/inspect.h"
+#include "commands/model_table.h"
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "models/network.h"
 #include "models/script.h"
-#include "models/summary.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "support/options.h"
@@ -20,33 +16,6 @@ struct Options {
   std::int64_t channels = 0, image_size = 0;  // 0: the network's own
   std::int64_t classes = 1000;
 };
-
-std::string table_of(const models::NetworkSummary& summary) {
-  std::vector<std::vector<std::string>> rows = {
-      {"layer", "kind", "weight", "output", "parameters", "multiply-adds"}};
-  for (const auto& layer : summary.layers) {
-    rows.push_back({layer.name,
-                    layer.kind,
-                    shape_text(layer.weight),
-                    layer.output.empty() ? "-" : shape_text(layer.output),
-                    count_text(layer.parameters),
-                    layer.multiply_adds == 0 ? "" : count_text(layer.multiply_adds)});
-  }
-  std::vector<int> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], static_cast<int>(row[i].size()));
-  std::ostringstream out;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool number = i >= 4;
-      out << (i > 0 ? "  " : "") << (number ? std::right : std::left) << std::setw(widths[i])
-          << row[i];
-    }
-    out << '\n';
-  }
-  return out.str();
-}
 
 }  // namespace
 
@@ -82,7 +51,7 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto network = any_classes ? models::load_script(options.model, input, /*classes=*/0)
                                    : models::make_network(options.model, input, options.classes);
   const auto summary = models::summarise(*network, input);
-  print(table_of(summary) + "\n" + text_row("network", options.model) +
+  print(model_table(summary) + "\n" + text_row("network", options.model) +
         text_row("image", shape_text({input.channels, input.height, input.width})) +
         text_row("parameters M", count_text(summary.parameters)) +
         text_row("multiply-adds", count_text(summary.multiply_adds) + " an image, forward") +

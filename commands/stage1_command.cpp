@@ -1,11 +1,15 @@
 #include "commands/foreign_options.h"
+#include "commands/model_table.h"
 #include "commands/ranks.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "models/network.h"
 #include "optimizers/options.h"
 #include "schedules/options.h"
 #include "stage1/train.h"
+#include "support/errors.h"
+#include "support/human.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -54,6 +58,21 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
             at_least(0));
   table.add(
       "keep_best", &options.keep_best, "keep the weights of the best validation accuracy in best/");
+  table.add("print_model_statistics",
+            &options.print_model_statistics,
+            "print the network's layers, parameters and compute before the first step");
+}
+
+void add_ema_options(OptionTable& table, stage1::EmaOptions& options) {
+  table.group("Control");
+  table.add("ema_decay",
+            &options.decay,
+            "decay of an exponential mean of the weights, with rows of its own in the curve, saved "
+            "as ema.h5; 0: none",
+            {.low = 0, .high = 1, .high_open = true});
+  table.add("ema_warmup",
+            &options.warmup,
+            "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning");
 }
 
 void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
@@ -67,6 +86,23 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
             &options.split,
             "or the buckets' ends as numbers of parameters, ascending: 85,160",
             at_least(1));
+}
+
+constexpr auto finder_help =
+    "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
+    "stage1 --find_learning_rate FILE --help` lists its options\n";
+
+/// Of a network of the same kind, so that the one that is trained is left alone.
+std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
+  const models::InputShape input{
+      setup.image_shape.channels, setup.image_shape.height, setup.image_shape.width};
+  const auto network = models::make_network(options.model, input, setup.train->classes());
+  const auto summary = models::summarise(*network, input);
+  return concat(model_table(summary),
+                count_text(summary.parameters),
+                " parameters, ",
+                count_text(summary.multiply_adds),
+                " multiply-adds an image, forward");
 }
 
 /// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
@@ -104,12 +140,15 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_transfer_options(table, options.transfer);
   add_save_options(table, options);
   add_control_options(table, options.control);
+  add_ema_options(table, options.ema);
+  training::add_options(table, options.hooks);
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   auto flags = arguments;
   const auto fastnn = take_file(flags, "--fastnn");
   if (const auto help = table.parse(flags)) {
-    print(*help + foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file"));
+    print(*help + foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file") +
+          finder_help);
     return exit_success;
   }
   std::vector<std::string> remarks;
@@ -121,6 +160,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::resolve(common, place.size);
   const auto config = resolve(common, options, table);
   stage1::validate(options);
+  training::validate(options.hooks, place.size);
 
   const bool on_gpu = training::parse_device(common.run.device).is_cuda();
   return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
@@ -131,6 +171,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
+    if (options.control.print_model_statistics) console.line(statistics_of(setup, common.model));
     return train_run(ranks, setup, folder, "stage1", console, [&] {
       training::catch_stop_signals();
       return stage1::train(setup, folder, options, console);

@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 struct Plan {
   training::CommonOptions common;
   stage2::Options options;
+  training::HookOptions hooks;
   stage2::Resolved resolved;
 };
 
@@ -204,6 +205,7 @@ int descend(const Plan& plan,
     auto options = plan.resolved.train;
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
+    options.hooks = plan.hooks;
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup),
@@ -228,6 +230,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common.loss);
   training::add_options(table, plan.common.loss_scale);
+  training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");
@@ -244,6 +247,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   plan.resolved = stage2::resolve(plan.options);
   const auto place = launch::discover();
   training::resolve(plan.common, place.size);
+  training::validate(plan.hooks, place.size);
   const training::RunConfig config{.toml = table.to_toml(),
                                    .defaults = table.defaults(),
                                    .module = training::module_of(plan.common.model)};

@@ -3,6 +3,7 @@
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
+#include "training/builtin_hooks.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -94,7 +95,10 @@ int train_run(const distributed::Ranks& ranks,
   try {
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
-    const nlohmann::json details{{"traffic", traffic(*setup.communicator)}};
+    const auto memory = training::peak_memory(setup);
+    const nlohmann::json details{
+        {"traffic", traffic(*setup.communicator)},
+        {"peak_memory_bytes", {{"process", memory.process}, {"device", memory.device}}}};
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
     if (ranks.place.rank == 0) distributed::mark_stopped(ranks.place);

@@ -9,6 +9,10 @@ namespace dimred::commands {
 /// Conventional training with snapshots.
 int stage1_command(const std::vector<std::string>& arguments);
 
+/// `dimred stage1 --find_learning_rate FILE`: the loss as the rate rises, as CSV, and what follows
+/// from it.
+int learning_rate_command(const std::vector<std::string>& arguments);
+
 /// Descent in the subspace of a projection matrix; without one the PCA runs first.
 int stage2_command(const std::vector<std::string>& arguments);
 

@@ -27,7 +27,10 @@ int dispatch(const std::vector<std::string>& arguments) {
       !arguments.empty(), "dimred-train", "needs stage1, stage2 or evaluate; use `dimred`");
   const auto& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-  if (name == "stage1") return stage1_command(rest);
+  if (name == "stage1") {
+    return asks_for(rest, "find_learning_rate") ? learning_rate_command(rest)
+                                                : stage1_command(rest);
+  }
   if (name == "stage2") return stage2_command(rest);
   if (name == "evaluate") return evaluate_command(rest);
   if (name == "export") return export_command(rest);

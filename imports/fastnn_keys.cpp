@@ -134,6 +134,34 @@ void answer_log(Line& line, const Values& values) {
   if (!hooked) line.text = "hooks has no LoggingTensorHook";
 }
 
+/// FastNN's 0 is none, as ours.
+bool profiles(const Values& values) {
+  return has_hook(values, "ProfilerHook") && values.at("profile_every_n_iters") != "0";
+}
+
+void answer_profile(Line& line, const Values& values) {
+  line.answer = profiles(values) ? Answer::mapped : Answer::no_effect;
+  if (profiles(values)) {
+    line.settings = {{line.key, line.value}};
+  } else if (!has_hook(values, "ProfilerHook")) {
+    line.text = "hooks has no ProfilerHook";
+  } else {
+    line.text = "profile_every_n_iters is 0: no traces";
+  }
+}
+
+/// Two names, of FastNN's code and of its documentation, for one thing.
+void answer_statistics(Line& line, const Values& values) {
+  const bool wanted = line.value == "true";
+  const bool by_the_other =
+      line.key == "log_trainable_vars_statistics" && values.at("print_model_statistics") == "true";
+  line.answer = wanted && !by_the_other ? Answer::mapped : Answer::no_effect;
+  if (line.answer == Answer::mapped) line.settings = {{"print_model_statistics", "true"}};
+  if (line.answer == Answer::no_effect)
+    line.text = by_the_other ? "the same as print_model_statistics"
+                             : "dimred inspect --model lists every layer";
+}
+
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words(1);
   for (const char letter : list) {
@@ -155,7 +183,9 @@ void answer_hooks(Line& line, const Values&) {
         printable(word);
     return;
   }
-  line.text = "they follow from stop_at_step, log_loss_every_n_iters and checkpoint_every";
+  line.text =
+      "they follow from stop_at_step, profile_every_n_iters, log_loss_every_n_iters and "
+      "checkpoint_every";
 }
 
 void answer_fusion(Line& line, const Values&) {
@@ -205,16 +235,15 @@ std::vector<Key> model_keys() {
 }
 
 std::vector<Key> run_keys() {
-  const auto profile = only("0", "no profiler hook in this version; remove the line");
-  const auto inspect = none("dimred inspect of the run lists every parameter");
+  const auto inspect = none("dimred inspect of a state lists the optimiser's vectors");
   return {{"num_epochs", Type::integer, "100", as("epochs")},
           {"batch_size", Type::integer, "32", as("batch_size")},
           {"stop_at_step", Type::integer, "100", answer_stop},
           {"log_loss_every_n_iters", Type::integer, "10", answer_log},
-          {"profile_every_n_iters", Type::integer, "0", profile},
-          {"profile_at_task", Type::integer, "0", none("of the profiler")},
-          {"log_trainable_vars_statistics", Type::boolean, "false", inspect},
-          {"print_model_statistics", Type::boolean, "false", inspect},
+          {"profile_every_n_iters", Type::integer, "0", answer_profile},
+          {"profile_at_task", Type::integer, "0", answer_profile},
+          {"log_trainable_vars_statistics", Type::boolean, "false", answer_statistics},
+          {"print_model_statistics", Type::boolean, "false", answer_statistics},
           {"log_optimizer_vars_statistics", Type::boolean, "false", inspect},
           {"hooks",
            Type::text,

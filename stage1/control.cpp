@@ -1,9 +1,7 @@
 #include "stage1/control.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "support/errors.h"
 
@@ -27,6 +25,13 @@ void validate(const ControlOptions& options) {
           options.early_stopping_min_delta);
 }
 
+void validate(const EmaOptions& options) {
+  require(options.decay >= 0 && options.decay < 1,
+          "stage1",
+          "ema_decay needs a number in [0, 1), received ",
+          options.decay);
+}
+
 bool BestSoFar::add(double accuracy, double min_delta) {
   if (accuracy > reference_ + min_delta || reference_ < 0) {
     reference_ = accuracy;
@@ -47,26 +52,6 @@ void BestSoFar::restore(const nlohmann::json& json) {
   best_ = json.at("best");
   reference_ = json.at("reference");
   without_ = json.at("without");
-}
-
-void StepLog::add(const training::BatchResult& result) {
-  sums_.loss_sum += result.loss_sum;
-  sums_.correct_count += result.correct_count;
-  sums_.sample_count += result.sample_count;
-  ++steps_;
-}
-
-std::string StepLog::line(std::int64_t step, double rate) {
-  const double seconds = clock_.restart(),
-               steps = static_cast<double>(std::max<std::int64_t>(1, steps_));
-  std::ostringstream out;
-  out << "step " << step << std::fixed << std::setprecision(4) << "  loss " << sums_.mean_loss()
-      << std::setprecision(2) << "  accuracy " << 100 * sums_.accuracy() << " %  rate "
-      << std::defaultfloat << std::setprecision(4) << rate << "  " << seconds / steps << " s/step  "
-      << std::fixed << std::setprecision(0) << sums_.sample_count / seconds << " samples/s";
-  sums_ = {};
-  steps_ = 0;
-  return out.str();
 }
 
 }  // namespace dimred::stage1

@@ -1,11 +1,7 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
-
-#include "support/stopwatch.h"
-#include "training/gradient.h"
 
 // What ends a run, what is kept of it and what it says on the way.
 namespace dimred::stage1 {
@@ -16,10 +12,22 @@ struct ControlOptions {
   std::int64_t early_stopping_patience = 0;  // >= 0; epochs without a better validation; 0: none
   double early_stopping_min_delta = 0.01;    // >= 0; of accuracy, that counts as better
   bool keep_best = false;                    // the best epoch's weights stay in best/
+  bool print_model_statistics = false;       // the network's layers, before the first step
+};
+
+/// An exponential mean of the weights, and of BatchNorm's running statistics, over the steps:
+/// a <- d a + (1 - d) w from the weights that the run starts with. With `warmup`, update n has
+/// d = min(decay, (1 + n) / (10 + n)): TensorFlow's ExponentialMovingAverage with num_updates. The
+/// statistics are averaged as in timm's ModelEma. At each evaluation the mean has a row `ema` in
+/// curve.csv, and ema.h5 holds it, as a snapshot.
+struct EmaOptions {
+  double decay = 0;  // [0, 1); 0: none
+  bool warmup = true;
 };
 
 /// Throws std::invalid_argument for a value out of range.
 void validate(const ControlOptions& options);
+void validate(const EmaOptions& options);
 
 /// The best validation accuracy so far, and what follows from it. Source: MoXing's
 /// EarlyStoppingHook (min_delta .01, patience 3).
@@ -38,20 +46,6 @@ class BestSoFar {
   double best_ = -1;       // the greatest
   double reference_ = -1;  // the last that was better by min_delta
   std::int64_t without_ = 0;
-};
-
-/// "step 20  loss 2.1  accuracy 20.31 %  rate 0.01  0.012 s/step  5300 samples/s", means over the
-/// steps since the line before.
-class StepLog {
- public:
-  void add(const training::BatchResult& result);
-  /// The line, and a new beginning.
-  std::string line(std::int64_t step, double rate);
-
- private:
-  training::BatchResult sums_;
-  std::int64_t steps_ = 0;
-  Stopwatch clock_;
 };
 
 }  // namespace dimred::stage1

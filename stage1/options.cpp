@@ -14,6 +14,7 @@ void validate(const Options& options) {
       options.resume_from.empty() || options.transfer.initialize_from.empty(),
       place,
       "needs resume_from (go on with a run) or initialize_from (start a new one), received both");
+  validate(options.ema);
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch >= 0,
           place,

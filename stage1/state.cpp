@@ -8,7 +8,6 @@ namespace dimred::stage1 {
 checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state) {
   auto saved = training::network_state(setup, "stage1", state.position);
   saved.scalars["curve"] = training::to_json(state.curve);
-  saved.scalars["best"] = state.best.to_json();
   saved.scalars["optimizer"] = state.optimizer;
   for (const auto& [name, vector] : state.vectors)
     saved.vectors[name] = models::to_file(setup.flat.layout, vector);
@@ -29,7 +28,6 @@ void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, Tr
             "; received optimizer = ",
             state.optimizer);
   }
-  if (saved.scalars.contains("best")) state.best.restore(saved.scalars.at("best"));
   state.curve = training::prefix_from_json(saved.scalars.at("curve"));
   for (auto& [name, vector] : state.vectors)
     models::from_file(setup.flat.layout, saved.vectors.at(name), vector);

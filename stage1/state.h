@@ -2,7 +2,6 @@
 
 #include "checkpoints/state.h"
 #include "optimizers/optimizer.h"
-#include "stage1/control.h"
 #include "training/epoch.h"
 #include "training/setup.h"
 
@@ -13,7 +12,6 @@ struct TrainState {
   training::Position position;
   std::string optimizer;                         // its name
   std::map<std::string, torch::Tensor> vectors;  // the optimiser's own, [memory_size] each
-  BestSoFar best;                                // of the validation accuracy
   training::FilePrefix curve;                    // what of curve.csv belongs to this state
 };
 

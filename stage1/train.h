@@ -7,9 +7,7 @@
 #include "schedules/schedule.h"
 #include "stage1/control.h"
 #include "support/console.h"
-#include "training/epoch.h"
-#include "training/run_folder.h"
-#include "training/setup.h"
+#include "training/hooks.h"
 #include "training/transfer.h"
 
 namespace dimred::stage1 {
@@ -29,6 +27,8 @@ struct Options {
   optimizers::OptimizerOptions optimizer;
   SaveOptions saves;
   ControlOptions control;
+  EmaOptions ema;
+  training::HookOptions hooks;
   training::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
   training::TransferOptions transfer;
@@ -37,10 +37,11 @@ struct Options {
 /// Throws std::invalid_argument for options out of range or in contradiction.
 void validate(const Options& options);
 
-/// Trains to options.epochs, options.control.stop_at_step or the end of patience in the run folder:
-/// resumes from its newest valid state, else from options.resume_from, else starts fresh, from
-/// options.transfer or as drawn. One curve row an epoch. Bit-identical to a run that was never
-/// interrupted. Returns stopped when a signal ended it, with a state of the last step saved.
+/// Trains to options.epochs, or until a hook wants the end, in the run folder: resumes from its
+/// newest valid state, else from options.resume_from, else starts fresh, from options.transfer or
+/// as drawn. One curve row an epoch for each set of weights (raw, ema). Bit-identical to a run that
+/// was never interrupted. Returns stopped when a signal ended it, with a state of the last step
+/// saved.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          const Options& options,

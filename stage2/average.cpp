@@ -12,16 +12,10 @@ void add(Average& average,
          const torch::Tensor& own_weights,
          double progress) {
   if (options.kind == AverageKind::none || progress < options.from) return;
-  const torch::NoGradGuard no_grad;
-  const bool first = average.count++ == 0;
   const double share = options.kind == AverageKind::uniform
-                           ? 1.0 / static_cast<double>(average.count)
+                           ? 1.0 / static_cast<double>(average.count + 1)
                            : 1 - options.decay;
-  if (first) {
-    average.values.copy_(own_weights);
-  } else {
-    average.values.lerp_(own_weights, share);
-  }
+  training::move_towards(average, own_weights, share);
 }
 
 const char* name(AverageKind kind) { return kind == AverageKind::ema ? "ema" : "mean"; }

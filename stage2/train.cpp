@@ -4,7 +4,6 @@
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
 #include "stage2/batch_loss.h"
-#include "stage2/projection_cuda.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
 #include "support/errors.h"
@@ -27,8 +26,17 @@ struct Run {
   TrainState state;
   checkpoints::StateStore states;
   StepCounts counts;
-  checkpoints::BackgroundWriter writer;
+  training::Hooks hooks;
+  checkpoints::BackgroundWriter writer;  // the last: what it still has to do needs the others
 };
+
+training::RunView view(Run& run) {
+  return {.setup = run.setup,
+          .position = run.state.position,
+          .folder = run.folder,
+          .console = run.console,
+          .writer = run.writer};
+}
 
 constexpr int most_not_finite = 10;
 
@@ -60,6 +68,26 @@ double progress_of(const Run& run) {
 bool is_spent(const Run& run) {
   if (run.options.budget <= 0) return run.state.position.epoch >= run.options.epochs;
   return spent(run.state.position.totals, run.options.budget_steps) >= run.options.budget;
+}
+
+/// Ends the run within an epoch when its budget is spent.
+class BudgetEnd final : public training::Hook {
+ public:
+  BudgetEnd(double budget, std::int64_t steps) : budget_(budget), steps_(steps) {}
+  bool wants_end(const training::RunView& run) const override {
+    return spent(run.position.totals, steps_) >= budget_;
+  }
+
+ private:
+  double budget_;
+  std::int64_t steps_;
+};
+
+void add_hooks(Run& run) {
+  const auto& options = run.options;
+  if (options.budget > 0)
+    run.hooks.add(std::make_unique<BudgetEnd>(options.budget, options.budget_steps));
+  training::add_hooks(run.hooks, options.hooks, run.setup.communicator->size());
 }
 
 RunIdentity identity(const Run& run) {
@@ -128,6 +156,7 @@ void save_state(Run& run, StepLog& log) {
   run.state.steps = log.prefix();
   auto saved = to_checkpoint(run.setup, run.state, *run.method, identity(run));
   if (run.setup.communicator->rank() != 0) return;
+  run.hooks.save(view(run), saved);
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
     checkpoints::sync_file(folder.curve());
     checkpoints::sync_file(folder.steps());
@@ -141,20 +170,23 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
   const auto of = run.options.budget > 0 ? std::string() : concat("/", run.options.epochs);
   const auto label = concat("stage 2, epoch ", position.epoch + 1, of);
   const auto end = training::run_epoch(
-      run.setup,
+      view(run),
       position,
-      run.console,
       label,
       [&](const training::Step& now) { return train_step(run, log, now); },
-      [&] { return run.options.budget <= 0 || !is_spent(run); });
+      run.hooks);
   if (end != EpochEnd::stopped) {
     const auto sums = position.epoch_sums;
-    if (position.step_in_epoch == run.setup.steps_per_epoch()) training::finish_epoch(position);
+    const bool whole = position.step_in_epoch == run.setup.steps_per_epoch();
+    if (whole) training::finish_epoch(position);
     // The state before is durable before this epoch counts as done: no more than one is ever lost.
     run.writer.wait();
-    record(run, curve, evaluate(run, "raw", sums.mean_loss()), sums.accuracy());
+    std::vector<training::CurveRow> rows{evaluate(run, "raw", sums.mean_loss())};
+    run.hooks.evaluate(view(run), rows);
+    for (const auto& row : rows) record(run, curve, row, sums.accuracy());
     run.console.line(run.counts.describe());
     if (run.setup.loss_scale.active()) run.console.line(training::describe(run.setup.loss_scale));
+    if (whole) run.hooks.after_epoch(view(run), rows.front());
   }
   save_state(run, log);
   return end;
@@ -194,6 +226,7 @@ bool resumed(Run& run) {
   const auto saved = training::newest_state(run.states, *run.setup.communicator, run.console);
   if (!saved) return false;
   from_checkpoint(*saved, run.setup, run.state, *run.method, identity(run));
+  run.hooks.restore(run.setup, *saved, /*own=*/true);
   if (run.options.budget <= 0)
     training::require_epochs_left(run.state.position, run.options.epochs);
   run.console.line(
@@ -219,42 +252,6 @@ double spent(const training::Totals& totals, std::int64_t steps_per_epoch) {
          ((1 + backward_cost) * static_cast<double>(steps_per_epoch));
 }
 
-namespace {
-
-/// Every rank has every block, without columns where it owns none: the numbers of g_k are summed.
-Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis) {
-  if (basis.block_count == 1) return matrix;
-  std::vector<layout::ColumnRange> ranges(static_cast<std::size_t>(basis.block_count));
-  for (const auto& block : basis.blocks)
-    ranges[static_cast<std::size_t>(block.index)] = {block.begin, block.end};
-  return by_blocks(matrix, ranges);
-}
-
-}  // namespace
-
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
-  const auto own = setup.own_columns(setup.flat.gradient);
-  if (basis.components == 0) {
-    Subspace none;
-    none.own_columns = own.numel();
-    return none;
-  }
-  const bool wide = basis.dtype == pca::BasisDtype::float32;
-  void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
-  auto matrix = torch::from_blob(
-      values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
-  if (setup.device.is_cpu()) return in_blocks(matrix, basis);
-  require(basis.components <= cuda::max_components,
-          "stage2",
-          "needs at most ",
-          cuda::max_components,
-          " components on a CUDA device, received ",
-          basis.components);
-  auto subspace = in_blocks(matrix.to(setup.device), basis);
-  basis = {};
-  return subspace;
-}
-
 EpochEnd train(training::Setup& setup,
                const training::RunFolder& folder,
                Subspace subspace,
@@ -278,21 +275,22 @@ EpochEnd train(training::Setup& setup,
           .state = {.average = make_average(options.average, own)},
           .states = {folder.checkpoints(), options.keep_checkpoints},
           .counts = {},
+          .hooks = {},
           .writer = checkpoints::BackgroundWriter()};
+  add_hooks(run);
   const bool fresh = !resumed(run);
   if (fresh) start_fresh(run, start, before);
   training::CurveWriter curve(folder.curve(), run.state.curve);
   StepLog log(folder.steps(), run.state.steps);
   if (fresh) record(run, curve, evaluate(run, start.kind, std::nullopt), 0);
+  run.hooks.begin(view(run));
   auto end = EpochEnd::finished;
-  while (!is_spent(run) && end == EpochEnd::finished) end = train_epoch(run, curve, log);
-  if (end == EpochEnd::stopped) {
-    run.writer.wait();
-    return end;
-  }
-  finish(run, curve);
+  while (!is_spent(run) && !run.hooks.want_end(view(run)) && end == EpochEnd::finished)
+    end = train_epoch(run, curve, log);
+  if (end != EpochEnd::stopped) finish(run, curve);
   run.writer.wait();
-  return EpochEnd::finished;
+  run.hooks.end(view(run));
+  return end == EpochEnd::stopped ? end : EpochEnd::finished;
 }
 
 }  // namespace dimred::stage2

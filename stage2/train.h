@@ -4,8 +4,7 @@
 #include "stage2/average.h"
 #include "stage2/method.h"
 #include "support/console.h"
-#include "training/epoch.h"
-#include "training/run_folder.h"
+#include "training/hooks.h"
 #include "training/weights.h"
 
 namespace dimred::stage2 {
@@ -21,6 +20,7 @@ struct TrainOptions {
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
+  training::HookOptions hooks;
 };
 
 /// What training has cost in epochs of plain SGD: (forward + 2 backward passes) / (3 steps of an

@@ -1,5 +1,7 @@
 #include "training/epoch.h"
 
+#include <ATen/record_function.h>
+
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/data_report.h"
+#include "training/hooks.h"
 #include "training/signals.h"
 
 namespace dimred::training {
@@ -51,6 +54,31 @@ void add(BatchResult& sums, const BatchResult& result) {
   sums.loss_sum += result.loss_sum;
   sums.correct_count += result.correct_count;
   sums.sample_count += result.sample_count;
+}
+
+/// The next batch and its step, timed.
+StepReport one_step(Setup& setup,
+                    Position& position,
+                    data::Loader& loader,
+                    const std::function<BatchResult(const Step&)>& step) {
+  RECORD_USER_SCOPE("step");
+  const Stopwatch clock;
+  const double waited_before = loader.seconds_waited();
+  auto batch = [&] {
+    RECORD_USER_SCOPE("wait for data");
+    return loader.next();
+  }();
+  check(batch.has_value(), "an epoch has fewer batches than steps");
+  const Step now{.batch = to_minibatch(setup, *batch),
+                 .global_count = batch->global_count,
+                 .key = {position.epoch, position.step_in_epoch}};
+  StepReport report{.result = step(now), .images = batch->global_count};
+  require_finite(report.result, position);
+  add(position.epoch_sums, report.result);
+  loader.recycle(std::move(*batch));
+  report.seconds = clock.seconds();
+  report.data_wait_seconds = loader.seconds_waited() - waited_before;
+  return report;
 }
 
 }  // namespace
@@ -117,12 +145,12 @@ std::string describe(const CurveRow& row, double train_accuracy) {
   return out.str();
 }
 
-EpochEnd run_epoch(Setup& setup,
+EpochEnd run_epoch(const RunView& run,
                    Position& position,
-                   Console& console,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
-                   const std::function<bool()>& after_step) {
+                   Hooks& hooks) {
+  auto& setup = run.setup;
   const auto order = training_order(setup);
   data::Loader loader(*setup.train,
                       order,
@@ -133,36 +161,31 @@ EpochEnd run_epoch(Setup& setup,
   const Totals before = position.totals;
   const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
+  const auto steps = setup.steps_per_epoch();
   bool stopping = false;
   bool enough = false;
-  while (!stopping && !enough) {
-    auto batch = loader.next();
-    if (!batch) break;
-    const Step now{.batch = to_minibatch(setup, *batch),
-                   .global_count = batch->global_count,
-                   .key = {position.epoch, position.step_in_epoch}};
-    const auto result = step(now);
-    require_finite(result, position);
-    add(position.epoch_sums, result);
+  while (!stopping && !enough && position.step_in_epoch < steps) {
+    hooks.before_step(run);
+    const auto report = one_step(setup, position, loader, step);
     ++position.step_in_epoch;
     ++position.step;
     auto& totals = position.totals;
-    totals.images += batch->global_count;
-    loader.recycle(std::move(*batch));
-    enough = !after_step();
+    totals.images += report.images;
+    hooks.after_step(run, report);
+    enough = position.step_in_epoch < steps && hooks.want_end(run);
     totals.seconds = before.seconds + clock.seconds();
     totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();
     totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
-    console.progress(progress_of(setup,
-                                 position,
-                                 label,
-                                 clock.seconds(),
-                                 loader.seconds_waited(),
-                                 totals.images - before.images));
+    run.console.progress(progress_of(setup,
+                                     position,
+                                     label,
+                                     clock.seconds(),
+                                     loader.seconds_waited(),
+                                     totals.images - before.images));
     stopping = stop_agreed(*setup.communicator);
   }
-  console.clear();
-  tell(setup, loader.report(), clock.seconds(), console);
+  run.console.clear();
+  tell(setup, loader.report(), clock.seconds(), run.console);
   if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;
 }

@@ -10,6 +10,9 @@
 
 namespace dimred::training {
 
+struct RunView;  // hooks.h
+class Hooks;
+
 /// Where a run stands; with the weights and optimiser vectors it is the whole resume state.
 struct Position {
   std::int64_t epoch = 0;          // finished epochs
@@ -37,17 +40,17 @@ struct Step {
   ForwardKey key;
 };
 
-/// stopped: a signal, agreed over ranks; enough: after_step said so.
+/// stopped: a signal, agreed over ranks; enough: in the middle of the epoch a hook wanted the end.
 enum class EpochEnd { finished, stopped, enough };
 
-/// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result), then
-/// `after_step` (saves; false ends the run here). Keeps position, data waits and the progress line.
-/// Throws std::runtime_error when the loss is not finite (names the epoch and step).
-EpochEnd run_epoch(Setup& setup,
+/// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result)
+/// between the hooks' before_step and after_step. Keeps `position`, which is the run's, data waits
+/// and the progress line. Throws std::runtime_error when the loss is not finite (names the epoch
+/// and step).
+EpochEnd run_epoch(const RunView& run,
                    Position& position,
-                   Console& console,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
-                   const std::function<bool()>& after_step);
+                   Hooks& hooks);
 
 }  // namespace dimred::training

@@ -1,5 +1,7 @@
 #include "training/gradient.h"
 
+#include <ATen/record_function.h>
+
 #include <array>
 
 #include "support/random.h"
@@ -79,8 +81,12 @@ BatchResult loss_and_gradient(Setup& setup,
   Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
-    const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
+    const auto evaluation = [&] {
+      RECORD_USER_SCOPE("forward");
+      return setup.objective->evaluate(parts[pass], models::Mode::train);
+    }();
     if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
+    RECORD_USER_SCOPE("backward");
     const auto mean = evaluation.loss_sum / static_cast<double>(global_count);
     mean.backward(torch::full({}, setup.loss_scale.value(), mean.options()));
     sums.add(evaluation);

@@ -214,6 +214,11 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             "processor threads, 0: all this process may use",
             between(0, 4096));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
+  table.add(
+      "deterministic",
+      &options.deterministic,
+      "refuse operators whose bits differ from run to run; needs threads >= 1, which a resume "
+      "keeps");
   table.add("prefetch", &options.prefetch, "batches prepared ahead of the step", between(1, 64));
   table.alias("prefetch", "prefetch_buffer_size");
   table.add("prefetch_memory",

@@ -80,6 +80,7 @@ struct RunOptions {
   std::int64_t seed = 1;
   std::int64_t threads = 0;                    // 0: all cores this process may use
   std::string device = "cpu";                  // cpu, cuda, cuda:1
+  bool deterministic = false;                  // needs threads >= 1
   std::int64_t prefetch = 4;                   // batches prepared ahead
   double prefetch_memory = 2;                  // GB that they may take
   std::int64_t num_preprocessing_threads = 0;  // 0: this rank's share of the cores

@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a run is taken up again: they do not alter what was computed so
 /// far.
-/// The batch of a rank follows from the global one and the ranks.
+/// The batch of a rank follows from the global one and the ranks. `threads` stays where the run is
+/// deterministic.
 constexpr std::array free_options{"epochs",
                                   "gradient_accumulation",
                                   "threads",
@@ -41,6 +42,10 @@ constexpr std::array free_options{"epochs",
                                   "quiet",
                                   "stop_at_step",
                                   "log_loss_every_n_iters",
+                                  "profile_every_n_iters",
+                                  "profile_at_task",
+                                  "time_history",
+                                  "print_model_statistics",
                                   "tensorboard",
                                   "tensorboard_steps",
                                   "output",
@@ -61,8 +66,16 @@ std::map<std::string, std::string> assignments(const std::string& toml) {
     if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
     result[line.substr(0, equals)] = line.substr(equals + 3);
   }
-  for (const auto* name : free_options) result.erase(name);
   return result;
+}
+
+void erase_free(std::map<std::string, std::string>& options) {
+  const auto found = options.find("deterministic");
+  const bool fixed = found != options.end() && found->second == "true";
+  for (const std::string_view name : free_options) {
+    const bool stays = fixed && name == "threads";
+    if (!stays) options.erase(std::string(name));
+  }
 }
 
 std::string read_text(const fs::path& path) {
@@ -86,8 +99,9 @@ void refuse_other_configuration(const fs::path& folder,
   for (const auto& [key, value] : config.defaults) {
     if (!value.empty()) before.try_emplace(key, value);
   }
-  for (const auto* name : free_options) before.erase(name);
   auto now = assignments(config.toml);
+  erase_free(before);
+  erase_free(now);
   for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
   for (const auto& [key, value] : now) {
     const auto found = before.find(key);

@@ -15,6 +15,7 @@
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/determinism.h"
 #include "training/frozen.h"
 #include "training/load_data.h"
 #include "training/pinned_memory.h"
@@ -217,6 +218,10 @@ torch::Device parse_device(const std::string& text, int local_rank) {
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
   resolve_script(options.model);
+  require(!options.run.deterministic || options.run.threads > 0,
+          "training::deterministic",
+          "deterministic needs threads >= 1, because sums depend on their number, received 0 (all "
+          "of the machine)");
   require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
           "training::events",
           "tensorboard_steps needs tensorboard = true, received ",
@@ -237,6 +242,7 @@ torch::Tensor Setup::own_columns(const torch::Tensor& full) const {
 
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
+  if (options.run.deterministic) make_deterministic();
   Setup setup;
   setup.communicator = ranks.communicator;
   const auto share = std::max<std::int64_t>(1, available_threads() / ranks.place.local_size);

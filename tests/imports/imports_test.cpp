@@ -140,6 +140,27 @@ TEST_F(Imports, ALossScaleIsOurs) {
   EXPECT_FALSE(settings(fastnn("use_fp16=True\n")).contains("loss_scale"));  // FastNN's 1 is none
 }
 
+TEST_F(Imports, TheProfilerIsOursWhereItsHookIsThere) {
+  const std::string lines = "profile_every_n_iters=20\nprofile_at_task=3\n";
+  const auto set = settings(fastnn(lines));
+  EXPECT_EQ(set.at("profile_every_n_iters"), "20");
+  EXPECT_EQ(set.at("profile_at_task"), "3");
+  const auto unhooked = fastnn(lines + "hooks=StopAtStepHook\n");
+  EXPECT_FALSE(settings(unhooked).contains("profile_every_n_iters"));
+  EXPECT_FALSE(settings(unhooked).contains("profile_at_task"));
+  EXPECT_EQ(line(unhooked, "profile_every_n_iters").text, "hooks has no ProfilerHook");
+  EXPECT_FALSE(settings(fastnn("profile_at_task=3\n")).contains("profile_at_task"));
+}
+
+TEST_F(Imports, ModelStatisticsHaveTwoNames) {
+  for (const std::string name : {"print_model_statistics", "log_trainable_vars_statistics"}) {
+    EXPECT_EQ(settings(fastnn(name + "=True\n")).at("print_model_statistics"), "true");
+    EXPECT_FALSE(settings(fastnn(name + "=False\n")).contains("print_model_statistics"));
+  }
+  const auto both = fastnn("print_model_statistics=True\nlog_trainable_vars_statistics=True\n");
+  EXPECT_EQ(entries_of(both).size(), entries_of(fastnn("print_model_statistics=True\n")).size());
+}
+
 TEST_F(Imports, NoneIsAsIfTheKeyWereNotThere) {
   const auto set = settings(fastnn("learning_rate=None\nmax_gradient_norm=None\n"));
   EXPECT_EQ(set.at("learning_rate"), "0.01");

@@ -1,0 +1,115 @@
+#include "checkpoints/atomic_file.h"
+#include "commands/ranks.h"
+#include "commands/run.h"
+#include "commands/trainer_commands.h"
+#include "distributed/agreement.h"
+#include "optimizers/options.h"
+#include "stage1/learning_rate_finder.h"
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  training::CommonOptions common;
+  stage1::FinderOptions finder;
+  optimizers::OptimizerOptions optimizer;
+  fs::path table;
+  bool overwrite = false;
+};
+
+void add_finder_options(OptionTable& table, Options& options) {
+  table.group("Learning rates");
+  table.add("find_learning_rate", &options.table, "table to write: rates and losses (.csv)");
+  table.add("overwrite", &options.overwrite, "replace an existing table");
+  table.add("start_rate", &options.finder.start_rate, "rate of the first step", positive());
+  table.add("end_rate", &options.finder.end_rate, "rate of the last step", positive());
+  table.add("steps",
+            &options.finder.steps,
+            "steps from one to the other, each larger by the same factor",
+            at_least(20));
+  table.add("global_batch_size",
+            &options.common.run.global_batch_size,
+            "samples per step over all ranks (default: batch_size x ranks)",
+            at_least(1));
+  table.add("seed",
+            &options.common.run.seed,
+            "of initial weights, sample order and augmentation",
+            at_least(0));
+  table.add("quiet", &options.common.run.quiet, "print errors only");
+}
+
+/// All that can be refused is refused before anything is loaded.
+void check_options(const Options& options) {
+  constexpr auto place = "find_learning_rate";
+  const auto& file = options.table;
+  require(file.extension() == ".csv", place, "needs NAME.csv, received ", file.string());
+  require(fs::is_directory(file.parent_path()),
+          place,
+          "needs an existing folder, received ",
+          file.parent_path().string());
+  require(options.overwrite || !fs::exists(file),
+          place,
+          file.string(),
+          " is there already; --overwrite replaces it");
+  stage1::validate(options.finder);
+  optimizers::validate(options.optimizer);
+}
+
+std::string describe(const std::vector<stage1::FinderPoint>& points, const Options& options) {
+  const auto suggestion = stage1::suggest(points, options.finder.steps);
+  const bool whole = std::ssize(points) == options.finder.steps;
+  return concat("learning_rate: ",
+                suggestion.steepest,
+                " where the loss falls most, ",
+                suggestion.tenth(),
+                " a tenth of where it is least; ",
+                points.size(),
+                " steps up to ",
+                points.back().learning_rate,
+                whole ? "" : ", where the loss had grown too large");
+}
+
+int find(const Options& options, const distributed::Ranks& ranks) {
+  auto setup = training::make_setup(options.common, ranks);
+  auto console = console_of(ranks, options.common.run.quiet);
+  const auto points =
+      stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
+  distributed::on_rank_0(*ranks.communicator, [&] {
+    checkpoints::write_file_atomically(options.table, stage1::to_csv(points));
+    return std::string();
+  });
+  console.line(describe(points, options));
+  return exit_success;
+}
+
+}  // namespace
+
+int learning_rate_command(const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table("dimred stage1",
+                    "The loss of a network as the learning rate rises from step to step.");
+  add_finder_options(table, options);
+  training::add_compute_options(table, options.common.run);
+  training::add_data_options(table, options.common.data);
+  training::add_model_options(table, options.common.model);
+  training::add_loss_options(table, options.common.loss);
+  optimizers::add_options(table, options.optimizer);
+  launch::add_options(table, options.common.ranks);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  check_options(options);
+  const auto place = launch::discover();
+  training::resolve(options.common, place.size);
+  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
+  return with_ranks("dimred stage1", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
+    require_same_options(ranks, table);
+    return find(options, ranks);
+  });
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,104 @@
+#include "checkpoints/snapshot.h"
+#include "stage1/hooks.h"
+#include "support/errors.h"
+#include "training/average.h"
+#include "training/evaluate.h"
+#include "training/state.h"
+
+namespace dimred::stage1 {
+namespace {
+
+constexpr auto weights_key = "ema_weights";
+constexpr auto buffers_key = "ema_buffers";
+constexpr auto updates_key = "ema_updates";
+
+/// The network's weights and running statistics are the means while it lives.
+class Exchanged {
+ public:
+  Exchanged(models::FlatVectors& flat, const torch::Tensor& weights, const torch::Tensor& buffers)
+      : flat_(flat), weights_(flat.weights.detach().clone()), buffers_(flat.buffers.clone()) {
+    assign(weights, buffers);
+  }
+  ~Exchanged() { assign(weights_, buffers_); }
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+
+ private:
+  void assign(const torch::Tensor& weights, const torch::Tensor& buffers) {
+    const torch::NoGradGuard no_grad;
+    flat_.weights.copy_(weights);
+    flat_.buffers.copy_(buffers);
+  }
+
+  models::FlatVectors& flat_;
+  torch::Tensor weights_, buffers_;
+};
+
+class Ema final : public Hook {
+ public:
+  explicit Ema(const EmaOptions& options) : options_(options) {}
+
+  void begin(const training::RunView& run) override {
+    if (weights_.count > 0) return;  // restored
+    const auto& flat = run.setup.flat;
+    make_room(run.setup);
+    training::move_towards(weights_, flat.weights, 1);
+    training::move_towards(buffers_, flat.buffers, 1);
+  }
+
+  void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
+    const auto update = weights_.count;  // the first mean is of the beginning
+    const double decay =
+        options_.warmup ? training::warmed_up_decay(options_.decay, update) : options_.decay;
+    training::move_towards(weights_, run.setup.flat.weights, 1 - decay);
+    training::move_towards(buffers_, run.setup.flat.buffers, 1 - decay);
+  }
+
+  void evaluate(const training::RunView& run, std::vector<training::CurveRow>& rows) override {
+    auto& setup = run.setup;
+    const Exchanged exchanged(setup.flat, weights_.values, buffers_.values);
+    auto row = rows.front();
+    row.weights = "ema";
+    row.learning_rate = row.train_loss = std::nullopt;
+    training::add_scores(setup, row);
+    rows.push_back(row);
+    if (setup.communicator->rank() != 0) return;
+    run.writer.submit([file = run.folder.path() / "ema.h5",
+                       snapshot = training::to_snapshot(setup, run.position)] {
+      checkpoints::write_snapshot(file, snapshot);
+    });
+  }
+
+  void save(const training::RunView& run, checkpoints::State& state) override {
+    state.vectors[weights_key] = models::to_file(run.setup.flat.layout, weights_.values);
+    state.vectors[buffers_key] = models::to_vector(buffers_.values);
+    state.scalars[updates_key] = weights_.count;
+  }
+
+  void restore(const training::Setup& setup,
+               const checkpoints::State& state,
+               bool /*own*/) override {
+    if (!state.scalars.contains(updates_key)) return;  // of a run without a mean: begins here
+    make_room(setup);
+    models::from_file(setup.flat.layout, state.vectors.at(weights_key), weights_.values);
+    models::assign(buffers_.values, std::span<const float>(state.vectors.at(buffers_key)));
+    weights_.count = buffers_.count = state.scalars.at(updates_key);
+  }
+
+ private:
+  void make_room(const training::Setup& setup) {
+    weights_ = {.values = torch::zeros_like(setup.flat.weights.detach())};
+    buffers_ = {.values = torch::zeros_like(setup.flat.buffers)};
+  }
+
+  EmaOptions options_;
+  training::Average weights_, buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_ema(const EmaOptions& options) {
+  return options.decay > 0 ? std::make_unique<Ema>(options) : nullptr;
+}
+
+}  // namespace dimred::stage1

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "stage1/train.h"
+#include "training/hooks.h"
+
+// Stage 1's own hooks; those of both stages are in training/builtin_hooks.h.
+namespace dimred::stage1 {
+
+using training::Hook;
+
+/// Snapshots for the PCA: number i of n of an epoch after its step ceil(i * steps / n).
+std::unique_ptr<Hook> make_snapshots(const SaveOptions& options, const training::RunFolder& folder);
+
+/// Every log_loss_every_n_iters steps a line "step 20  loss 2.1  accuracy 20.31 %  rate 0.01  0.012
+/// s/step  5300 samples/s", means over the steps since the line before; null when it is 0.
+/// `learning_rate` is the next step's.
+std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
+                                    std::function<double()> learning_rate);
+
+/// The exponential mean of the weights, null when decay is 0; see EmaOptions.
+std::unique_ptr<Hook> make_ema(const EmaOptions& options);
+
+/// Keeps the best epoch's weights in best/ and ends a run that gets no better; null when neither is
+/// wanted. Throws std::invalid_argument without a validation set.
+std::unique_ptr<Hook> make_early_stopping(const ControlOptions& options,
+                                          const training::Setup& setup,
+                                          const training::RunFolder& folder);
+
+/// Ends the run after stop_at_step steps; null when it is 0.
+std::unique_ptr<Hook> make_stop_at_step(const ControlOptions& options);
+
+}  // namespace dimred::stage1

@@ -1,0 +1,55 @@
+#include "stage1/hooks.h"
+#include "support/errors.h"
+#include "training/state.h"
+
+namespace dimred::stage1 {
+namespace {
+
+class Snapshots final : public Hook {
+ public:
+  Snapshots(const SaveOptions& options, const training::RunFolder& folder)
+      : options_(options), store_(folder.snapshots(), options.keep_snapshots) {}
+
+  void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
+    if (!due(run) || run.setup.communicator->rank() != 0) return;
+    run.writer.submit([this, snapshot = training::to_snapshot(run.setup, run.position)] {
+      store_.save(snapshot);
+    });
+  }
+
+ private:
+  bool due(const training::RunView& run) const {
+    const auto& position = run.position;
+    const auto a_epoch = options_.snapshots_per_epoch;
+    if (a_epoch == 0 || position.epoch + 1 < options_.snapshot_from_epoch) return false;
+    const auto steps = run.setup.steps_per_epoch();
+    const auto before = [&](std::int64_t step) { return step * a_epoch / steps; };
+    return before(position.step_in_epoch) > before(position.step_in_epoch - 1);
+  }
+
+  SaveOptions options_;
+  checkpoints::SnapshotStore store_;
+};
+
+class StopAtStep final : public Hook {
+ public:
+  explicit StopAtStep(std::int64_t last) : last_(last) {}
+  bool wants_end(const training::RunView& run) const override { return run.position.step >= last_; }
+
+ private:
+  std::int64_t last_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_snapshots(const SaveOptions& options,
+                                     const training::RunFolder& folder) {
+  return std::make_unique<Snapshots>(options, folder);
+}
+
+std::unique_ptr<Hook> make_stop_at_step(const ControlOptions& options) {
+  if (options.stop_at_step == 0) return nullptr;
+  return std::make_unique<StopAtStep>(options.stop_at_step);
+}
+
+}  // namespace dimred::stage1

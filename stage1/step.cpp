@@ -1,0 +1,42 @@
+#include "stage1/step.h"
+
+#include <ATen/record_function.h>
+
+#include <cmath>
+
+#include "optimizers/clip.h"
+
+namespace dimred::stage1 {
+
+Descent::Descent(training::Setup& network,
+                 const optimizers::OptimizerOptions& options,
+                 const training::BucketOptions& bucket_options)
+    : setup(network),
+      gradient(options.gradient),
+      segments(optimizers::segments_of(network.flat.layout)),
+      optimizer(optimizers::make_optimizer(
+          options, optimizers::segments_of(network.flat.layout), network.flat.weights)),
+      control(network.device),
+      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {}
+
+training::BatchResult descend(Descent& descent,
+                              const training::Step& step,
+                              double learning_rate,
+                              std::int64_t number) {
+  auto& flat = descent.setup.flat;
+  const auto result = training::loss_and_gradient(
+      descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
+  descent.buckets.finish();
+  if (!std::isfinite(result.loss_sum)) return result;
+  RECORD_USER_SCOPE("optimizer step");
+  auto& scale = descent.setup.loss_scale;
+  const bool fits = scale.unscale(flat.gradient);
+  scale.update(!fits);
+  if (!fits) return result;
+  optimizers::prepare_gradient(flat.gradient, descent.segments, descent.gradient);
+  descent.control.set(learning_rate, number);
+  descent.optimizer->step(flat.weights, flat.gradient, descent.control);
+  return result;
+}
+
+}  // namespace dimred::stage1

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "optimizers/optimizer.h"
+#include "training/epoch.h"
+#include "training/gradient.h"
+
+namespace dimred::stage1 {
+
+/// A network and what descends on its loss.
+struct Descent {
+  training::Setup& setup;
+  optimizers::GradientOptions gradient;
+  std::vector<optimizers::Segment> segments;
+  std::unique_ptr<optimizers::Optimizer> optimizer;
+  optimizers::StepControl control;
+  training::GradientBuckets buckets;
+
+  Descent(training::Setup& network,
+          const optimizers::OptimizerOptions& options,
+          const training::BucketOptions& bucket_options);
+};
+
+/// Loss and gradient of the batch over all ranks, then the optimiser's step `number` (counted from
+/// 1). A loss that is not finite and a scaled gradient that overflows leave the weights as they
+/// are.
+training::BatchResult descend(Descent& descent,
+                              const training::Step& step,
+                              double learning_rate,
+                              std::int64_t number);
+
+}  // namespace dimred::stage1

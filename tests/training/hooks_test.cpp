@@ -1,0 +1,111 @@
+#include "training/hooks.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "support/errors.h"
+#include "tests/tools/toy_setup.h"
+#include "training/average.h"
+#include "training/determinism.h"
+
+namespace dimred::training {
+namespace {
+
+TEST(Average, ForgetsItsBeginningFasterWhileItIsYoung) {
+  EXPECT_EQ(warmed_up_decay(0.99, 1), 2.0 / 11);
+  EXPECT_EQ(warmed_up_decay(0.99, 2), 3.0 / 12);
+  EXPECT_EQ(warmed_up_decay(0.99, 889), 890.0 / 899);  // below .99
+  EXPECT_EQ(warmed_up_decay(0.99, 890), 0.99);
+  EXPECT_EQ(warmed_up_decay(0.1, 1), 0.1);
+}
+
+TEST(Average, TakesTheFirstAsItIs) {
+  Average average{.values = torch::zeros({2})};
+  move_towards(average, torch::full({2}, 4.F), 0.25);
+  EXPECT_EQ(average.values[0].item<float>(), 4);
+  move_towards(average, torch::full({2}, 8.F), 0.25);
+  EXPECT_EQ(average.values[0].item<float>(), 5);
+  EXPECT_EQ(average.count, 2);
+}
+
+/// Writes to the same place in any order have no deterministic form: torch refuses them.
+TEST(Deterministic, RefusesWhatIsNot) {
+  const auto put = [] {
+    torch::zeros({4}).put_(torch::tensor({1, 1}), torch::tensor({2.F, 3.F}), /*accumulate=*/false);
+  };
+  EXPECT_NO_THROW(put());
+  make_deterministic();
+  EXPECT_THROW(put(), c10::Error);
+  at::globalContext().setDeterministicAlgorithms(false, false);
+}
+
+TEST(Hooks, UnknownOnesAndThoseNamedTwiceAreRefused) {
+  const auto text = [](const HookOptions& options, int ranks = 1) -> std::string {
+    try {
+      validate(options, ranks);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(text({.hooks = "weight_norm"}), "");
+  EXPECT_NE(text({.hooks = "weihgt_norm"}).find("did you mean weight_norm?"), std::string::npos);
+  EXPECT_NE(text({.hooks = "weight_norm, weight_norm"}).find("weight_norm twice"),
+            std::string::npos);
+  EXPECT_NE(text({.hooks = ","}).find("received an empty one"), std::string::npos);
+  EXPECT_NE(text({.profile_every_n_iters = 1, .profile_at_task = 1}).find("the 1 ranks"),
+            std::string::npos);
+  EXPECT_EQ(text({.profile_every_n_iters = 1, .profile_at_task = 1}, 2), "");
+}
+
+/// Notes what it is called with.
+class Noting final : public Hook {
+ public:
+  explicit Noting(std::string& notes, std::int64_t last) : notes_(notes), last_(last) {}
+  void begin(const RunView& /*run*/) override { notes_ += "begin "; }
+  void before_step(const RunView& run) override {
+    notes_ += concat("before", run.position.step, ' ');
+  }
+  void after_step(const RunView& run, const StepReport& step) override {
+    notes_ += concat("after", run.position.step, ' ');
+    EXPECT_EQ(step.images, 32);
+    EXPECT_GE(step.seconds, step.data_wait_seconds);
+  }
+  bool wants_end(const RunView& run) const override { return run.position.step == last_; }
+
+ private:
+  std::string& notes_;
+  std::int64_t last_;
+};
+
+/// Three steps of the toy data make an epoch.
+TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
+  for (const std::int64_t last : {2, 3}) {
+    auto setup = toy_setup(models::Precision::float32);
+    const auto path = std::filesystem::temp_directory_path() / concat("dimred_hooks_", ::getpid());
+    const RunFolder folder(path, {}, *setup.communicator);
+    Console quiet(/*quiet=*/true);
+    checkpoints::BackgroundWriter writer;
+    Position position;
+    const RunView run{setup, position, folder, quiet, writer};
+    std::string notes;
+    Hooks hooks;
+    hooks.add(nullptr);
+    hooks.add(std::make_unique<Noting>(notes, last));
+    hooks.begin(run);
+    const auto end = run_epoch(
+        run,
+        position,
+        "",
+        [&](const Step& step) { return loss_only(setup, step.batch, step.key); },
+        hooks);
+    // The end of an epoch is no end in its middle.
+    EXPECT_EQ(end, last == 2 ? EpochEnd::enough : EpochEnd::finished);
+    const std::string two = "begin before0 after1 before1 after2 ";
+    EXPECT_EQ(notes, last == 2 ? two : two + "before2 after3 ");
+    std::filesystem::remove_all(path);
+  }
+}
+
+}  // namespace
+}  // namespace dimred::training

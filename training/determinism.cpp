@@ -1,0 +1,18 @@
+#include "training/determinism.h"
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
+namespace dimred::training {
+
+void make_deterministic() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setDeterministicMkldnn(true);
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoints/background_writer.h"
+#include "checkpoints/state.h"
+#include "support/options.h"
+#include "training/epoch.h"
+#include "training/run_folder.h"
+
+// What happens around the steps of a run, apart from the training itself.
+namespace dimred::training {
+
+/// A run under way, as its hooks see it.
+struct RunView {
+  Setup& setup;
+  const Position& position;
+  const RunFolder& folder;
+  Console& console;
+  checkpoints::BackgroundWriter& writer;  // its jobs are done in order, before the next state's
+};
+
+struct StepReport {
+  BatchResult result;            // over all ranks
+  std::int64_t images = 0;       // over all ranks
+  double seconds = 0;            // of this rank's step and its wait for data; no hooks
+  double data_wait_seconds = 0;  // of these
+};
+
+/// One thing that a run does beside training. Every rank has the same hooks and calls them at the
+/// same points, so a hook may use the communicator; what it writes, rank 0 writes (unless it is
+/// about a rank). An exception ends the run.
+class Hook {
+ public:
+  Hook() = default;
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
+  virtual ~Hook() = default;
+
+  /// Before the first step of this process; after restore(), if the run is taken up again.
+  virtual void begin(const RunView& /*run*/) {}
+  /// Before a step's batch is waited for.
+  virtual void before_step(const RunView& /*run*/) {}
+  /// The position counts the step already.
+  virtual void after_step(const RunView& /*run*/, const StepReport& /*step*/) {}
+  /// At an evaluation: may add rows (of other weights) behind that of the present weights.
+  virtual void evaluate(const RunView& /*run*/, std::vector<CurveRow>& /*rows*/) {}
+  /// After an epoch's evaluation; `row` is that of the present weights.
+  virtual void after_epoch(const RunView& /*run*/, const CurveRow& /*row*/) {}
+  /// True ends the run: at the end of an epoch, or in its middle with a row at the part. A function
+  /// of what the run state holds, equal on all ranks.
+  virtual bool wants_end(const RunView& /*run*/) const { return false; }
+  /// After the last step of this process, also of one that a signal stops.
+  virtual void end(const RunView& /*run*/) {}
+
+  /// On rank 0: adds what a resume must know, under names of its own.
+  virtual void save(const RunView& /*run*/, checkpoints::State& /*state*/) {}
+  /// On all ranks; what the state does not have keeps its beginning. `own`: the state is of this
+  /// folder, not of the run that another one continues.
+  virtual void restore(const Setup& /*setup*/, const checkpoints::State& /*state*/, bool /*own*/) {}
+};
+
+/// Several, called in order.
+class Hooks {
+ public:
+  void add(std::unique_ptr<Hook> hook);  // null: none
+
+  void begin(const RunView& run);
+  void before_step(const RunView& run);
+  void after_step(const RunView& run, const StepReport& step);
+  void evaluate(const RunView& run, std::vector<CurveRow>& rows);
+  void after_epoch(const RunView& run, const CurveRow& row);
+  bool want_end(const RunView& run) const;
+  void end(const RunView& run);
+  void save(const RunView& run, checkpoints::State& state);
+  void restore(const Setup& setup, const checkpoints::State& state, bool own);
+
+ private:
+  std::vector<std::unique_ptr<Hook>> hooks_;
+};
+
+/// The hooks that both stages have.
+struct HookOptions {
+  std::int64_t profile_every_n_iters = 0;  // >= 0; steps between two traces; 0: none
+  std::int64_t profile_at_task = 0;        // >= 0; the rank that is traced
+  bool time_history = false;               // writes step_times.csv
+  std::string hooks;                       // of training/hooks/, comma-separated
+};
+
+/// The rows of the group "Control".
+void add_options(OptionTable& table, HookOptions& options);
+
+/// Adds them behind those there are. Throws std::invalid_argument for options out of range, an
+/// unknown hook or one named twice.
+void add_hooks(Hooks& hooks, const HookOptions& options, int ranks);
+
+/// Throws as add_hooks does.
+void validate(const HookOptions& options, int ranks);
+
+}  // namespace dimred::training
