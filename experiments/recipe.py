@@ -3,8 +3,8 @@
     python experiments/recipe.py experiments/recipes/fastnn_cifar10.toml --data FOLDER --short
 
 A recipe says what it costs and what it should give, and has a table per step: a dimred command (the
-table's name, or its `command`) and its options; `{data}` and `{NAME}` stand for --data and for what step
-NAME wrote. [short] and [short.NAME] replace values for a version of a few minutes on a CPU ("" takes an
+table's name, or its `command`) and its options; `{data}`, `{pretraining_data}` and `{NAME}` stand for the
+options of these names and for what step NAME wrote. [short] and [short.NAME] replace values for a version of a few minutes on a CPU ("" takes an
 option away). Started again it goes on where it stopped. --dry_run prints the commands.
 """
 
@@ -17,14 +17,15 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dimred_runs import is_finished, read_run
 from workbench.jobs import DIMRED, flags
 
-TEXTS = ("title", "source", "cost", "gives", "data")
+PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
+TEXTS = ("title", "source", "cost", "gives", *PLACES)
 COMMANDS = ("stage1", "pca", "stage2", "export")
 
 
@@ -66,7 +67,7 @@ def filled(name: str, value: Any, places: dict[str, str]) -> Any:
         raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces, received {value!r}") from error
 
 
-def read_recipe(file: Path, output: Path, data: Path | None, short: bool) -> Recipe:
+def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: bool) -> Recipe:
     """Checks the file's shape; its options are checked by dimred."""
     try:
         tables = tomllib.loads(file.read_text())
@@ -82,9 +83,15 @@ def read_recipe(file: Path, output: Path, data: Path | None, short: bool) -> Rec
     ranks = tables.pop("ranks", 1)
     if not texts["title"] or not isinstance(ranks, int) or ranks < 1:
         raise RecipeError(f"{file}: needs a title, and ranks >= 1")
-    if texts["data"] and data is None:
-        raise RecipeError(f"{file}: needs --data: {texts['data']}")
-    places = {"here": str(file.resolve().parent)} | ({"data": str(data.resolve())} if data else {})
+    places = {"here": str(file.resolve().parent)}
+    for place in PLACES:
+        path = given[place]
+        if texts[place] and path is None:
+            raise RecipeError(f"{file}: needs --{place}: {texts[place]}")
+        if path and not texts[place]:
+            raise RecipeError(f"{file}: has no use for --{place}, received {path}")
+        if path:
+            places[place] = str(path.resolve())
     steps = []
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -97,6 +104,18 @@ def read_recipe(file: Path, output: Path, data: Path | None, short: bool) -> Rec
         steps.append(Step(name, command, options, output / (f"{name}.npy" if command == "pca" else name)))
         places[name] = str(steps[-1].output)
     return Recipe(texts["title"], texts, ranks, steps)
+
+
+def changed(steps: list[Step], settings: list[str]) -> list[Step]:
+    """The steps with each STEP.OPTION=VALUE in place."""
+    table = {step.name: dict(step.options) for step in steps}
+    for text in settings:
+        place, equals, value = text.partition("=")
+        name, dot, option = place.partition(".")
+        if not equals or not dot or name not in table:
+            raise RecipeError(f"--set: needs STEP.OPTION=VALUE, STEP one of {', '.join(table)}; received {text}")
+        table[name][option] = value
+    return [replace(step, options=table[step.name]) for step in steps]
 
 
 def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
@@ -145,9 +164,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="what the recipe trains on")
+    parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
     parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
     parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
     parser.add_argument("--ranks", type=int, help="other than the recipe's")
+    parser.add_argument("--set", nargs="*", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's")
     parser.add_argument("--dry_run", action="store_true", help="only print the commands")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     return parser.parse_args(arguments)
@@ -160,7 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = (options.output or Path("runs") / name).resolve()
     begin = time.monotonic()
     try:
-        recipe = read_recipe(options.recipe, output, options.data, options.short)
+        recipe = read_recipe(options.recipe, output, {place: getattr(options, place) for place in PLACES}, options.short)
+        recipe = replace(recipe, steps=changed(recipe.steps, options.set))
         print(f"{recipe.title}\ncost: {recipe.texts['cost']}\ngives: {recipe.texts['gives']}\n")
         run(recipe, options)
     except RecipeError as error:

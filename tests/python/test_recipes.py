@@ -1,0 +1,100 @@
+"""Recipes: their options exist, their short versions run (here even shorter) and learn, mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import recipe
+from comparison.options import read_options_of
+from conftest import REPOSITORY
+from PIL import Image
+
+# The recipes proper; the others in that folder are options of a single command.
+FILES = sorted(
+    file for file in (REPOSITORY / "experiments" / "recipes").glob("*.toml") if file.read_text().count("\n[stage1]")
+)
+NAMES = [file.stem for file in FILES]
+# Of the short version, for a second or two a step.
+SMALLER = {
+    "mindspore_imagenet": ["stage1.image_size=32", "stage1.batch_size=8"],
+    "dldr_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
+    "dldr_cifar100": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
+    "estimator_fashion": ["stage1.train_samples=640", "stage1.test_samples=200", "stage1.batch_size=64"],
+    "estimator_oct": ["backbone.train_samples=64", "backbone.test_samples=20", "stage1.batch_size=8"],
+    "fastnn_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage1.num_classes=4"],
+    "flowers_transfer": ["backbone.train_samples=0", "backbone.test_samples=0", "backbone.batch_size=8",
+                         "scratch.epochs=1", "scratch.batch_size=8", "stage1.batch_size=8"],
+}  # fmt: skip
+ALWAYS = ["stage1.epochs=1", "stage1.snapshots_per_epoch=4", "pca.components=2", "stage2.n_component=2",
+          "stage2.epochs=1"]  # fmt: skip
+
+
+def image_folder(folder: Path, channels: int) -> Path:
+    """Four classes of 40 x 40 JPEGs, each of its own brightness."""
+    generator = np.random.default_rng(1)
+    for split, count in (("train", 8), ("test", 3)):
+        for index, name in enumerate(("a", "b", "c", "d")):
+            place = folder / split / name
+            place.mkdir(parents=True)
+            for i in range(count):
+                pixels = generator.normal(40 + 50 * index, 20, (40, 40, channels)).clip(0, 255).astype(np.uint8)
+                Image.fromarray(pixels.squeeze()).save(place / f"{i}.jpg", quality=90)
+    return folder
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["full", "short"])
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_every_option_of_a_recipe_exists(file: Path, short: bool, binaries: Path) -> None:
+    places = dict.fromkeys(recipe.PLACES, Path("somewhere"))
+    if short and file.stem == "estimator_oct":
+        places["pretraining_data"] = None
+    for place in recipe.PLACES:
+        if f"\n{place} = " not in file.read_text().split("\n[")[0]:
+            places[place] = None
+    read = recipe.read_recipe(file, Path("out"), places, short)
+    assert all(read.texts[key] for key in ("title", "source", "cost", "gives"))
+    for step in read.steps:
+        known = set(read_options_of(binaries / "dimred", step.command)) | {"fastnn", "config"}
+        assert set(step.options) <= known, step.name
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_a_short_version_runs_to_its_end(file: Path, binaries: Path, tmp_path: Path, capsys) -> None:
+    places = []
+    head = file.read_text().split("\n[")[0]
+    if "\ndata = " in head:
+        places = ["--data", str(image_folder(tmp_path / "data", 1 if file.stem == "estimator_oct" else 3))]
+    if file.stem == "flowers_transfer":
+        places += ["--pretraining_data", str(image_folder(tmp_path / "other", 3))]
+    settings = [*ALWAYS, *SMALLER[file.stem], *(f"{name}.threads=1" for name in ("stage1", "stage2"))]
+    if file.stem in ("estimator_oct", "flowers_transfer"):
+        settings.append("backbone.epochs=1")
+    words = [str(file), *places, "--short", "--output", str(tmp_path / "runs"), "--dimred", str(binaries / "dimred"),
+             "--set", *settings]  # fmt: skip
+    assert recipe.main(words) == 0, capsys.readouterr().err
+    printed = capsys.readouterr().out
+    assert "stage2" in printed.splitlines()[-2]
+    assert recipe.main(words) == 0
+    assert "\n$ " not in capsys.readouterr().out  # nothing is done twice
+
+
+def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
+    def error(text: str, *words: str) -> str:
+        file = tmp_path / "r.toml"
+        file.write_text(text)
+        assert recipe.main([str(file), *words, "--dry_run"]) == 1
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        return lines[0]
+
+    good = 'title = "t"\n[stage1]\nepochs = 1\n'
+    assert "needs a title" in error("[stage1]\n")
+    assert "needs a command of stage1, pca, stage2, export, received train" in error('title = "t"\n[train]\n')
+    assert "needs one of here, stage1 in braces, received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
+    assert "needs --data: photographs" in error('data = "photographs"\n' + good)
+    assert "has no use for --data" in error(good, "--data", "x")
+    assert "has no short version" in error(good, "--short")
+    assert "STEP one of stage1; received pca.k=3" in error(good, "--set", "pca.k=3")
+    assert "r.toml" in error("title = ")
