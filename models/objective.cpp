@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/network.h"
+#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
