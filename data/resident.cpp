@@ -73,7 +73,7 @@ class Resident : public Dataset {
           failures_.size() > 1 ? concat(" (and ", failures_.size() - 1, " more)") : "");
       replace_bad();
     }
-    digest_ = digest(std::as_bytes(std::span(planes_)));
+    digest_ = dimred::digest(std::as_bytes(std::span(planes_)));
     return true;
   }
 
