@@ -40,10 +40,11 @@ void adopt(OptionTable& table, Options& options) {
     print("not as the weights' run: " + line + "\n");
 }
 
-std::string line(const char* what, const training::Score& score) {
+std::string line(const char* what, const char* set, const training::Score& score) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(4) << what << "  loss " << score.loss << "  accuracy "
       << std::setprecision(2) << 100 * score.accuracy << " %  (" << score.samples << " samples)\n";
+  if (score.bad > 0) out << training::bad_text(score, set) << '\n';
   return out.str();
 }
 
@@ -61,8 +62,10 @@ int score(const Options& options, const distributed::Ranks& ranks) {
       weights.needs_recalibration && options.recalibrate_batchnorm && setup.batchnorm_layers > 0;
   if (recalibrate) training::recalibrate_batchnorm(setup);
   print(weights.source + (recalibrate ? ", BatchNorm recalibrated\n" : "\n"));
-  if (setup.validation) print(line("validation", training::evaluate(setup, *setup.validation)));
-  print(line("test      ", training::evaluate(setup, *setup.test)));
+  if (!weights.note.empty()) print(weights.note + '\n');
+  if (setup.validation)
+    print(line("validation", "validation", training::evaluate(setup, *setup.validation)));
+  print(line("test      ", "test", training::evaluate(setup, *setup.test)));
   return exit_success;
 }
 

@@ -121,7 +121,7 @@ training::CurveRow evaluate(Run& run, double train_loss, double rate) {
                          .totals = position.totals,
                          .learning_rate = rate,
                          .train_loss = train_loss};
-  training::add_scores(run.setup, row);
+  training::add_scores(run.setup, row, run.console);
   return row;
 }
 

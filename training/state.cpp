@@ -49,6 +49,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"position", to_json(position)},
                    {"steps_per_epoch", setup.steps_per_epoch()},
                    {"layout", nlohmann::json::parse(layout::to_json(setup.flat.layout))}};
+  if (!setup.data_record.class_names.empty()) state.scalars["data"] = to_json(setup.data_record);
   state.vectors["weights"] = models::to_file(setup.flat.layout, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
@@ -81,6 +82,15 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   const auto difference = layout::first_difference(setup.flat.layout, scalars.at("layout").dump());
   require(
       difference.empty(), "training::state", "the state belongs to another model: ", difference);
+  // States of earlier versions have no record; they are taken as they are.
+  const auto data = scalars.value("data", nlohmann::json());
+  require_same_classes(data, setup.data_record, "training::state");
+  const auto different = other_samples(data, setup.data_record);
+  require(different.empty(),
+          "training::state",
+          "a run goes on with the data that it began with, but ",
+          different,
+          "; choose another --output for other data");
   require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
           "training::state",
           "the state has ",
