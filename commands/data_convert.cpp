@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
@@ -43,31 +44,92 @@ OptionTable table_of(ConvertOptions& options) {
   table.add("shuffle",
             &options.shuffle,
             "all samples in the order of one permutation, so that no file holds one class alone");
-  table.add("seed", &options.seed, "of that permutation", at_least(0));
+  table.add("seed", &options.seed, "of that permutation, with shuffle", at_least(0));
   return table;
 }
 
-void write_part(const ConvertOptions& options, const SourcePart& part, const std::string& job) {
+std::optional<std::uint64_t> shuffle_seed(const ConvertOptions& options) {
+  return options.shuffle ? std::optional(static_cast<std::uint64_t>(options.seed)) : std::nullopt;
+}
+
+/// nullopt: an earlier start has written it.
+std::optional<data::WriteReport> write_packed(const ConvertOptions& options,
+                                              const SourcePart& part,
+                                              const std::string& job,
+                                              const data::Progress& progress) {
+  const data::OutputFolder folder(options.output, job);
+  const auto name = part.name + ".packed";
+  if (folder.has(name)) return std::nullopt;
+  auto dataset = part.dataset;
+  if (const auto seed = shuffle_seed(options))
+    dataset = data::subset(dataset, data::shuffled_indices(dataset->size(), *seed));
+  return data::pack(
+      *dataset,
+      options.output / name,
+      {.skip_bad = options.source.dataset.skip_bad, .threads = thread_count(options.source)},
+      progress);
+}
+
+data::WriteReport write_files(const ConvertOptions& options,
+                              const SourcePart& part,
+                              const std::string& job,
+                              const data::Progress& progress) {
   const auto& dataset = *part.dataset;
-  const auto progress = progress_bar(part.name, dataset.size(), options.source.quiet);
-  if (options.target == Target::packed) {
-    const data::OutputFolder folder(options.output, job);
-    if (folder.has(part.name + ".packed")) return;
-    return data::pack(dataset,
-                      options.output / (part.name + ".packed"),
-                      {.threads = thread_count(options.source)},
-                      progress);
-  }
   const bool tfrecord = options.target == Target::tfrecord;
   const data::OutputFolder folder(tfrecord ? options.output : options.output / part.name, job);
-  auto plan = data::conversion_plan(
-      tfrecord ? data::RecordForm::tfrecord : data::RecordForm::base64,
-      data::shard_names(tfrecord ? part.name : "part", options.files),
-      dataset.size(),
-      options.shuffle ? std::optional(static_cast<std::uint64_t>(options.seed)) : std::nullopt);
+  auto plan =
+      data::conversion_plan(tfrecord ? data::RecordForm::tfrecord : data::RecordForm::base64,
+                            data::shard_names(tfrecord ? part.name : "part", options.files),
+                            dataset.size(),
+                            shuffle_seed(options));
   plan.threads = thread_count(options.source);
-  data::write_records(dataset, plan, folder, progress);
+  plan.skip_bad = options.source.dataset.skip_bad;
+  const auto left_out = data::write_records(dataset, plan, folder, progress);
   data::write_lists(dataset, plan, folder);
+  return {.samples = dataset.size() - left_out.count,
+          .bad = left_out.count,
+          .first_bad = left_out.first};
+}
+
+void write_part(const ConvertOptions& options, const SourcePart& part, const std::string& job) {
+  const auto progress = progress_bar(part.name, part.dataset->size(), options.source.quiet);
+  const auto report = options.target == Target::packed ? write_packed(options, part, job, progress)
+                                                       : write_files(options, part, job, progress);
+  if (report) tell_of_samples(part, *report);
+  if (options.source.quiet) return;
+  print(concat(part.name,
+               ": ",
+               count_text(report ? report->samples : part.dataset->size()),
+               " images of ",
+               part.dataset->classes(),
+               " classes in ",
+               options.output.string(),
+               '\n'));
+}
+
+/// Before anything is written: what contradicts the target or the parts.
+void validate(const ConvertOptions& options,
+              const OptionTable& table,
+              const std::vector<SourcePart>& parts) {
+  require(options.target != Target::packed || options.files == 1,
+          "data",
+          "files needs --to tfrecord or base64, received ",
+          options.files,
+          " with packed, which is one file");
+  require(options.shuffle || !table.was_set("seed"),
+          "data",
+          "seed needs shuffle, received ",
+          options.seed,
+          " without");
+  for (const auto& part : parts)
+    require(part.dataset->size() >= options.files,
+            "data",
+            "files needs at most the ",
+            part.dataset->size(),
+            " samples of the ",
+            part.name,
+            " part, received ",
+            options.files);
 }
 
 }  // namespace
@@ -81,23 +143,13 @@ int data_convert(const std::vector<std::string>& arguments) {
   }
   check_output(options.output, options.source);
   const auto parts = open_source(options.source);
+  validate(options, table, parts);
   std::string job = "dimred data convert";
   for (const auto* name : {"to", "files", "shuffle", "seed"})
     for (const auto& row : table.rows())
       if (row.name == name) job += concat(' ', name, " = ", row.show(), ',');
   for (const auto& part : parts) job += concat(' ', part.name, ": ", part.dataset->description());
-  for (const auto& part : parts) {
-    write_part(options, part, job);
-    if (!options.source.quiet)
-      print(concat(part.name,
-                   ": ",
-                   count_text(part.dataset->size()),
-                   " images of ",
-                   part.dataset->classes(),
-                   " classes in ",
-                   options.output.string(),
-                   '\n'));
-  }
+  for (const auto& part : parts) write_part(options, part, job);
   return exit_success;
 }
 

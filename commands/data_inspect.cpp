@@ -14,6 +14,7 @@ struct InspectOptions {
   SourceOptions source;
   std::int64_t samples = 0;
   std::int64_t rows = 20;
+  bool decode = true;
 };
 
 OptionTable table_of(InspectOptions& options) {
@@ -25,6 +26,10 @@ OptionTable table_of(InspectOptions& options) {
   add_source_options(table, options.source);
   table.group("Output");
   table.add("samples", &options.samples, "read at most, evenly spread; 0: all", at_least(0));
+  table.add("decode",
+            &options.decode,
+            "decode every image; without, only files that cannot be read are problems, or whose "
+            "headers cannot");
   table.add("classes", &options.rows, "lines of classes at most; 0: all", at_least(0));
   return table;
 }
@@ -59,7 +64,8 @@ bool show(const SourcePart& part, const InspectOptions& options) {
   const auto survey = data::survey(dataset,
                                    count,
                                    thread_count(options.source),
-                                   progress_bar(part.name, count, options.source.quiet));
+                                   progress_bar(part.name, count, options.source.quiet),
+                                   options.decode);
   std::string text = concat(part.name, ": ", dataset.description(), '\n');
   text +=
       concat("  samples    ",

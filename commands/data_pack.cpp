@@ -56,6 +56,7 @@ int data_pack(const std::vector<std::string>& arguments) {
   }
   check_output(options.output, options.source);
   options.pack.threads = thread_count(options.source);
+  options.pack.skip_bad = options.source.dataset.skip_bad;
   const auto parts = open_source(options.source);
   std::string job = concat("dimred data pack encoding = ",
                            static_cast<int>(options.pack.encoding),
@@ -65,15 +66,20 @@ int data_pack(const std::vector<std::string>& arguments) {
                            options.pack.quality);
   for (const auto& part : parts) job += concat(", ", part.name, ": ", part.dataset->description());
   const data::OutputFolder folder(options.output, job);
-  for (const auto& [name, dataset] : parts) {
+  for (const auto& part : parts) {
+    const auto& [name, dataset] = part;
     const auto file = options.output / (name + ".packed");
-    if (!folder.has(name + ".packed"))
-      data::pack(
+    auto samples = dataset->size();
+    if (!folder.has(name + ".packed")) {
+      const auto report = data::pack(
           *dataset, file, options.pack, progress_bar(name, dataset->size(), options.source.quiet));
+      tell_of_samples(part, report);
+      samples = report.samples;
+    }
     if (!options.source.quiet)
       print(concat(name,
                    ": ",
-                   count_text(dataset->size()),
+                   count_text(samples),
                    " images, ",
                    bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
                    ", in ",

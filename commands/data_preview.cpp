@@ -75,7 +75,8 @@ int data_preview(const std::vector<std::string>& arguments) {
     dataset = data::resident(dataset,
                              std::int64_t{4} << 30,
                              thread_count(options.source),
-                             static_cast<int>(preprocessing.mean.size()));
+                             static_cast<int>(preprocessing.mean.size()),
+                             options.source.dataset.skip_bad);
   }
   std::vector<std::int64_t> indices;
   const auto rows = std::min(options.rows, dataset->size());

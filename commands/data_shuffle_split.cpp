@@ -26,7 +26,10 @@ OptionTable table_of(ShuffleSplitOptions& options) {
       "size, one a rank, and file_list.txt; where the samples do not divide, random ones are "
       "repeated. The source is only read, a sample at a time (memory: 24 bytes a sample). Killed, "
       "it "
-      "goes on with the next start: files under their final names are whole and kept");
+      "goes on with the next start: files under their final names are whole and kept. "
+      "on_bad_sample = "
+      "skip leaves out bad records, which are known beforehand; an image file that cannot be read "
+      "ends it, as the files must be of equal size");
   add_source_options(table, options.source);
   table.group("Output");
   table.add("output", &options.output, "new or empty folder");

@@ -1,5 +1,6 @@
 #include "commands/data_source.h"
 
+#include "data/paths.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/threads.h"
@@ -9,6 +10,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using data::DatasetKind;
+
+/// The folder that a pattern looks through; another path itself.
+fs::path searched(const fs::path& path) {
+  if (!data::is_pattern(path)) return path;
+  fs::path folder;
+  for (const auto& part : fs::absolute(path)) {
+    if (data::is_pattern(part)) break;
+    folder /= part;
+  }
+  return folder;
+}
 
 /// True when `path` is `folder` or lies below it; links resolved as far as the paths exist.
 bool lies_in(const fs::path& path, const fs::path& folder) {
@@ -24,23 +36,16 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.group("Data");
   table.add("data", &dataset.path, "folder, file, list of files or pattern to read");
   table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
-  table.add_choice<DatasetKind>("dataset",
-                                &dataset.kind,
-                                "kind of data set; auto: by what is there",
-                                {{"auto", DatasetKind::automatic},
-                                 {"idx", DatasetKind::idx},
-                                 {"folder", DatasetKind::folder},
-                                 {"list", DatasetKind::list},
-                                 {"cifar", DatasetKind::cifar},
-                                 {"tfrecord", DatasetKind::tfrecord},
-                                 {"base64", DatasetKind::base64},
-                                 {"packed", DatasetKind::packed},
-                                 {"mock", DatasetKind::mock}});
+  table.add_choice<DatasetKind>(
+      "dataset", &dataset.kind, "kind of data set; auto: by what is there", data::dataset_kinds());
   table.add_choice<Split>("split",
                           &options.split,
                           "which part",
                           {{"both", Split::both}, {"train", Split::train}, {"test", Split::test}});
-  table.add("num_classes", &dataset.num_classes, "0: what the data says", at_least(0));
+  table.add("num_classes",
+            &dataset.num_classes,
+            "0: what the data says (idx: 10)",
+            between(0, 1'000'000));
   table.add("labels_offset",
             &dataset.labels_offset,
             "of TFRecord and Base64, taken off every label: 1 leaves out a background class 0");
@@ -48,6 +53,11 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
             &dataset.cache,
             "folder for indices and decompressed copies; default: .dimred beside the data, else "
             "~/.cache/dimred");
+  table.add_choice("on_bad_sample",
+                   &dataset.skip_bad,
+                   "a sample that cannot be read or decoded ends the tool, or is left out and "
+                   "counted",
+                   {{"fail", false}, {"skip", true}});
   table.positional("data");
   table.group("Machine");
   table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
@@ -64,13 +74,11 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
   if (options.split != Split::test) parts.push_back({"train", train});
   if (options.split == Split::train) return parts;
-  try {
-    parts.push_back(
-        {"test", data::open_dataset(options.dataset, /*train=*/false, train->class_names())});
-  } catch (const std::invalid_argument& error) {
-    const bool missing = std::string(error.what()).find("test_data") != std::string::npos;
-    if (options.split == Split::test || !missing || !options.dataset.test_path.empty()) throw;
-  }
+  const auto& names = train->class_names();
+  std::shared_ptr<const data::Dataset> test =
+      options.split == Split::test ? data::open_dataset(options.dataset, /*train=*/false, names)
+                                   : data::open_test_set_if_any(options.dataset, names);
+  if (test) parts.push_back({"test", std::move(test)});
   return parts;
 }
 
@@ -91,10 +99,23 @@ data::Progress progress_bar(const std::string& label, std::int64_t total, bool q
   };
 }
 
+void tell_of_samples(const SourcePart& part, const data::WriteReport& report) {
+  Console console(/*quiet=*/true);  // warnings are said all the same
+  if (report.bad > 0)
+    console.warn(concat(
+        part.name, ": ", report.bad, " bad samples were left out; the first: ", report.first_bad));
+  if (report.damaged > 0)
+    console.warn(concat(part.name,
+                        ": ",
+                        report.damaged,
+                        " damaged images were written as far as they go; the first: ",
+                        report.first_damaged));
+}
+
 void check_output(const fs::path& output, const SourceOptions& options) {
   require(!output.empty(), "data", "needs --output FOLDER");
   for (const auto& source : {options.dataset.path, options.dataset.test_path}) {
-    require(!lies_in(output, source),
+    require(!lies_in(output, searched(source)),
             "data",
             "needs an --output outside the data, received ",
             output.string());

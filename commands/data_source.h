@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/open.h"
-#include "data/write_records.h"
+#include "data/pack.h"
 #include "support/options.h"
 
 // What the tools of `dimred data` have in common.
@@ -40,7 +40,11 @@ std::int64_t thread_count(const SourceOptions& options);
 /// Shows progress of `total` samples on the console.
 data::Progress progress_bar(const std::string& label, std::int64_t total, bool quiet);
 
-/// Throws std::invalid_argument when `output` is empty or lies in the source (or is it).
+/// Says on standard error how many samples were left out (bad) or used in part (damaged).
+void tell_of_samples(const SourcePart& part, const data::WriteReport& report);
+
+/// Throws std::invalid_argument when `output` is empty or lies in the source (or is it, or in a
+/// folder that a pattern looks through).
 void check_output(const std::filesystem::path& output, const SourceOptions& options);
 
 }  // namespace dimred::commands

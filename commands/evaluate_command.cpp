@@ -17,18 +17,22 @@ struct Options {
   bool recalibrate_batchnorm = true;
 };
 
-std::string line(const char* what, const training::Score& score) {
+std::string line(const char* what, const char* set, const training::Score& score) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(4) << what << "  loss " << score.loss << "  accuracy "
       << std::setprecision(2) << 100 * score.accuracy << " %  (" << score.samples << " samples)\n";
+  if (score.bad > 0) out << training::bad_text(score, set) << '\n';
   return out.str();
 }
 
 int score(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
-  print(load_saved(setup, options.weights, options.recalibrate_batchnorm).source + "\n");
-  if (setup.validation) print(line("validation", training::evaluate(setup, *setup.validation)));
-  print(line("test      ", training::evaluate(setup, *setup.test)));
+  const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
+  print(weights.source + "\n");
+  if (!weights.note.empty()) print(weights.note + '\n');
+  if (setup.validation)
+    print(line("validation", "validation", training::evaluate(setup, *setup.validation)));
+  print(line("test      ", "test", training::evaluate(setup, *setup.test)));
   return exit_success;
 }
 

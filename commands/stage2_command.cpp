@@ -200,6 +200,7 @@ int descend(const Plan& plan,
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);
     console.line("start: " + start.source);
+    if (!start.note.empty()) console.warn(start.note);
     console.line(
         concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
     auto options = plan.resolved.train;

@@ -5,23 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "data/permutation.h"
 #include "support/errors.h"
-#include "support/random.h"
 
 namespace dimred::data {
 namespace {
-
-std::int64_t permute(std::int64_t position,
-                     std::int64_t size,
-                     std::uint64_t seed,
-                     RandomPurpose purpose,
-                     std::uint64_t epoch) {
-  return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(position),
-                                            static_cast<std::uint64_t>(size),
-                                            seed,
-                                            purpose,
-                                            epoch));
-}
 
 /// One permutation for each pair; fewer than 2^32 of either are met.
 std::uint64_t key_of(std::int64_t epoch, std::int64_t part) {

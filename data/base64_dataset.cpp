@@ -97,6 +97,7 @@ class Base64Dataset : public RecordDataset {
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     const auto& found = entry(index);
     const auto text = file_of(found).bytes().subspan(found.offset, found.size);
+    file_of(found).fetch(text);
     const auto fault =
         from_base64({reinterpret_cast<const char*>(text.data()), text.size()}, scratch);
     const auto encoding = fault ? std::nullopt : sniff(scratch);

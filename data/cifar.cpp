@@ -8,6 +8,7 @@
 #include "data/read_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -51,10 +52,12 @@ struct Found {
 };
 
 Found find(const fs::path& folder) {
-  for (const auto& [inner, form] : {std::pair{"cifar-10-batches-bin", &form_10()},
-                                    std::pair{"cifar-100-binary", &form_100()}}) {
+  for (const auto& [inner, the_form] : {std::pair{"cifar-10-batches-bin", &form_10()},
+                                        std::pair{"cifar-100-binary", &form_100()}}) {
+    const auto* form = the_form;  // a structured binding must not be captured
     for (const auto& place : {folder, folder / inner}) {
-      if (fs::is_regular_file(place / form->train.front())) return {place, form};
+      const auto is_there = [&](const auto& name) { return fs::is_regular_file(place / name); };
+      if (std::ranges::any_of(form->train, is_there)) return {place, form};
     }
   }
   return {};
@@ -85,15 +88,23 @@ class Cifar : public Dataset {
         record_(found.form->record()),
         label_at_(found.form->label_bytes - 1),
         names_(read_names(found.folder / found.form->names, found.form->classes)) {
-    for (const auto& name : train ? found.form->train : found.form->test) {
-      if (fs::is_regular_file(folder_ / name)) append(name);
+    const auto& names = train ? found.form->train : found.form->test;
+    std::string missing;
+    for (const auto& name : names) {
+      if (!fs::is_regular_file(folder_ / name))
+        missing += concat(missing.empty() ? "" : ", ", name);
     }
-    require(!files_.empty(),
+    require(missing.empty(),
             "cifar",
-            "needs ",
-            (folder_ / (train ? found.form->train : found.form->test).front()).string(),
-            ", received a folder without it");
-    digest_ = digest(std::as_bytes(std::span(bytes_)));
+            "needs all ",
+            names.size(),
+            train ? " training" : " test",
+            " files in ",
+            utf8_text(folder_.string()),
+            ", received a folder without ",
+            missing);
+    for (const auto& name : names) append(name);
+    digest_ = dimred::digest(std::as_bytes(std::span(bytes_)));
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(bytes_.size() / record_); }
@@ -128,6 +139,7 @@ class Cifar : public Dataset {
                   " classes, xxh3 ",
                   digest_);
   }
+  std::string digest() const override { return digest_; }
 
  private:
   struct File {

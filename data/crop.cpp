@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "support/errors.h"
 
@@ -14,9 +15,11 @@ double between(double low, double high, RandomStream& stream) {
   return low + (high - low) * stream.uniform();
 }
 
-/// Uniform in [0, count).
+/// Uniform in [0, count), or in [0, 2^32) where that is less: of a strip that resizing would make
+/// longer than that, the rest is not drawn.
 std::int64_t below(std::int64_t count, RandomStream& stream) {
-  return static_cast<std::int64_t>(stream.below(static_cast<std::uint32_t>(count)));
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::int64_t>(stream.below(static_cast<std::uint32_t>(std::min(count, most))));
 }
 
 Region whole(Size image) { return {0, 0, image.height, image.width}; }

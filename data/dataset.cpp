@@ -36,16 +36,35 @@ class Subset : public Dataset {
   std::string origin(std::int64_t index) const override { return whole_->origin(in_whole(index)); }
 
   std::vector<std::string> notes() const override { return whole_->notes(); }
+  std::vector<std::int64_t> shard_sizes() const override {
+    // Only ascending indices lie file after file.
+    if (!std::is_sorted(indices_.begin(), indices_.end())) return {size()};
+    auto sizes = whole_->shard_sizes();
+    auto from = indices_.begin();
+    std::int64_t end = 0;
+    for (auto& size : sizes) {
+      const auto to = std::lower_bound(from, indices_.end(), end += size);
+      size = std::distance(std::exchange(from, to), to);
+    }
+    return sizes;
+  }
   std::string description() const override {
     return concat("subset of ",
                   size(),
                   " samples, indices xxh3 ",
-                  digest(std::as_bytes(std::span(indices_))),
+                  digest_of_indices(),
                   ", of ",
                   whole_->description());
   }
+  std::string digest() const override {
+    return concat(digest_of_indices(), " of ", whole_->digest());
+  }
 
  private:
+  std::string digest_of_indices() const {
+    return dimred::digest(std::as_bytes(std::span(indices_)));
+  }
+
   std::int64_t in_whole(std::int64_t index) const {
     require(index >= 0 && index < size(),
             "data::subset",

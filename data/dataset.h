@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dimred::data {
@@ -24,6 +25,7 @@ struct Sample {
   ImageShape shape;                     // of planes; empty for jpeg and png, whose header says it
   std::span<const std::uint8_t> bytes;  // point into the dataset or into `scratch` of read()
   std::int64_t label = 0;
+  std::string_view damage = {};  // of planes decoded ahead: what is wrong with the file they are of
 };
 
 /// Labelled images by index. read() is safe from several threads at once.
@@ -48,6 +50,10 @@ class Dataset {
   virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
+  /// Tells these samples from others, as far as that is known without a further pass: of the
+  /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
+  /// decoded; by default the description.
+  virtual std::string digest() const { return description(); }
 };
 
 /// "0", "1", ..., for data sets whose labels have no names.

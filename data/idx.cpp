@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t class_count = 10;
-
 fs::path find_file(const fs::path& folder, const std::string& name) {
   for (const auto& path : {folder / name, folder / (name + ".gz")}) {
     if (fs::is_regular_file(path)) return path;
@@ -29,10 +27,11 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
 
 class IdxDataset : public Dataset {
  public:
-  IdxDataset(const fs::path& images_path, const fs::path& labels_path)
+  IdxDataset(const fs::path& images_path, const fs::path& labels_path, std::int64_t classes)
       : path_(images_path),
         images_(read_idx_array(images_path, 3)),
-        labels_(read_idx_array(labels_path, 1)) {
+        labels_(read_idx_array(labels_path, 1)),
+        class_names_(numbered_classes(classes)) {
     const auto count = images_.dimensions[0];
     require_environment(labels_.dimensions[0] == count,
                         "idx",
@@ -43,12 +42,12 @@ class IdxDataset : public Dataset {
                         labels_.dimensions[0]);
     const auto labels = labels_.span();
     const auto bad =
-        std::find_if(labels.begin(), labels.end(), [](auto label) { return label >= class_count; });
+        std::find_if(labels.begin(), labels.end(), [&](auto label) { return label >= classes; });
     require_environment(bad == labels.end(),
                         "idx",
                         labels_path.string(),
                         ": needs labels < ",
-                        class_count,
+                        classes,
                         ", received ",
                         bad == labels.end() ? 0 : int{*bad},
                         " at index ",
@@ -57,9 +56,9 @@ class IdxDataset : public Dataset {
               static_cast<std::int64_t>(images_.dimensions[1]),
               static_cast<std::int64_t>(images_.dimensions[2])};
     digests_ = concat("xxh3 images ",
-                      digest(std::as_bytes(images_.span())),
+                      dimred::digest(std::as_bytes(images_.span())),
                       " labels ",
-                      digest(std::as_bytes(labels)));
+                      dimred::digest(std::as_bytes(labels)));
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size); }
@@ -92,11 +91,12 @@ class IdxDataset : public Dataset {
                   ", ",
                   digests_);
   }
+  std::string digest() const override { return digests_; }
 
  private:
   fs::path path_;
   IdxArray images_, labels_;
-  std::vector<std::string> class_names_ = numbered_classes(class_count);
+  std::vector<std::string> class_names_;
   ImageShape shape_;
   std::string digests_;
 };
@@ -105,11 +105,11 @@ class IdxDataset : public Dataset {
 
 fs::path default_fashion_mnist_folder() { return "/usr/share/datasets/fashion-mnist"; }
 
-std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train) {
+std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train, std::int64_t classes) {
   const std::string prefix = train ? "train" : "t10k";
   const auto images = find_file(folder, prefix + "-images-idx3-ubyte");
   const auto labels = find_file(folder, prefix + "-labels-idx1-ubyte");
-  return std::make_unique<IdxDataset>(images, labels);
+  return std::make_unique<IdxDataset>(images, labels, classes);
 }
 
 }  // namespace dimred::data

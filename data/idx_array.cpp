@@ -1,15 +1,12 @@
 #include "data/idx_array.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "data/gz_file.h"
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -20,53 +17,13 @@ namespace fs = std::filesystem;
 // Deflate's largest ratio (zlib's technical notes: 1032:1); an announced size beyond it is a lie.
 constexpr std::uint64_t largest_ratio = 1032;
 
-// A gz or plain file (zlib reads both), closed on every path.
-class InputFile {
- public:
-  explicit InputFile(fs::path path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
-    require_environment(file_ != nullptr, "idx", path_.string(), ": ", std::strerror(errno));
-    gzbuffer(file_, 1 << 18);
-  }
-  ~InputFile() { gzclose_r(file_); }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  const fs::path& path() const { return path_; }
-  /// Whether the content is gz, known after the first read.
-  bool packed() const { return gzdirect(file_) == 0; }
-
-  /// Up to out.size() bytes; fewer only at the end of a sound file.
-  std::size_t read(std::span<std::uint8_t> out) {
-    constexpr std::size_t part = 1 << 30;  // gzread counts in int
-    std::size_t done = 0;
-    while (done < out.size()) {
-      const auto wanted = static_cast<unsigned>(std::min(part, out.size() - done));
-      const int got = gzread(file_, out.data() + done, wanted);
-      int code = Z_OK;
-      const char* text = gzerror(file_, &code);
-      require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                          "idx",
-                          path_.string(),
-                          ": needs a complete, undamaged file, received ",
-                          code == Z_ERRNO ? std::strerror(errno) : text);
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    return done;
-  }
-
- private:
-  fs::path path_;
-  gzFile file_;
-};
-
 std::uint32_t big_endian(const std::uint8_t* bytes) {
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
 }
 
 /// Reads and checks the header: magic 00 00 08 (unsigned bytes) and the number of dimensions.
-std::vector<std::uint64_t> read_dimensions(InputFile& file, std::size_t rank) {
+std::vector<std::uint64_t> read_dimensions(GzFile& file, std::size_t rank) {
   std::array<std::uint8_t, 16> header{};
   const std::size_t length = 4 + 4 * rank;
   const auto got = file.read(std::span(header).first(length));
@@ -97,7 +54,7 @@ std::vector<std::uint64_t> read_dimensions(InputFile& file, std::size_t rank) {
 }
 
 /// Bytes of the data, once it is known that the file can hold them.
-std::size_t data_size(const InputFile& input, const std::vector<std::uint64_t>& dimensions) {
+std::size_t data_size(const GzFile& input, const std::vector<std::uint64_t>& dimensions) {
   std::uint64_t size = 1;
   bool fits = true;
   for (const auto dimension : dimensions) {
@@ -126,7 +83,7 @@ std::size_t data_size(const InputFile& input, const std::vector<std::uint64_t>& 
 }  // namespace
 
 IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
-  InputFile file(path);
+  GzFile file(path, "idx");
   IdxArray array;
   array.dimensions = read_dimensions(file, rank);
   array.size = data_size(file, array.dimensions);

@@ -1,16 +1,14 @@
 #include "data/image_files.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <mutex>
 #include <utility>
 
 #include "data/decode.h"
+#include "data/paths.h"
 #include "data/read_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -62,22 +60,22 @@ class ImageFiles : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return utf8_text(path(static_cast<std::size_t>(index)));
+    return path_text(path(static_cast<std::size_t>(index)));
   }
 
   std::vector<std::string> notes() const override {
     const std::lock_guard lock(mutex_);
-    if (misnamed_.empty()) return {};
+    if (misnamed_count_ == 0) return {};
     return {
-        concat(misnamed_.size(),
+        concat(misnamed_count_,
                " files are not what their names say and were read as what they hold; the first: ",
-               origin(misnamed_.begin()->first))};
+               origin(first_misnamed_))};
   }
 
   std::string description() const override {
     return concat(list_.kind,
                   ' ',
-                  utf8_text(list_.root.string()),
+                  path_text(list_.root),
                   ", ",
                   size(),
                   " images, ",
@@ -87,19 +85,25 @@ class ImageFiles : public Dataset {
                   " other files ignored, xxh3 of paths and labels ",
                   digest_);
   }
+  std::string digest() const override { return digest_; }
 
  private:
   std::string path(std::size_t at) const { return list_.root / list_.paths.at(at); }
 
   void note_misnamed(std::int64_t index) const {
+    const auto at = static_cast<std::size_t>(index);
     const std::lock_guard lock(mutex_);
-    misnamed_[index] = true;
+    if (misnamed_.empty()) misnamed_.resize(list_.labels.size(), false);
+    if (misnamed_[at]) return;
+    misnamed_[at] = true;
+    first_misnamed_ = misnamed_count_++ == 0 ? index : std::min(index, first_misnamed_);
   }
 
   ImageFileList list_;
   std::string digest_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::int64_t, bool> misnamed_;
+  mutable std::mutex mutex_;            // guards what follows
+  mutable std::vector<bool> misnamed_;  // empty until there is one
+  mutable std::int64_t misnamed_count_ = 0, first_misnamed_ = 0;
 };
 
 }  // namespace
@@ -108,44 +112,6 @@ bool is_image_name(std::string_view name) {
   if (name.starts_with('.')) return false;
   const auto ending = lower(name);
   return ending.ends_with(".jpg") || ending.ends_with(".jpeg") || ending.ends_with(".png");
-}
-
-std::vector<std::string> ordered_classes(std::vector<std::string> names,
-                                         const std::vector<std::string>& expected,
-                                         std::string_view place) {
-  std::sort(names.begin(), names.end());
-  std::map<std::string, std::string> seen;
-  for (const auto& name : names) {
-    require_environment(utf8_text(name) == name,
-                        "image_files",
-                        place,
-                        ": needs class names in UTF-8, received ",
-                        utf8_text(name));
-    const auto [other, is_new] = seen.emplace(lower(name), name);
-    require(is_new,
-            "image_files",
-            place,
-            ": needs class names that differ by more than case, received ",
-            other->second,
-            " and ",
-            name);
-  }
-  if (expected.empty()) return names;
-  auto sorted = expected;
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<std::string> odd;
-  std::set_symmetric_difference(
-      names.begin(), names.end(), sorted.begin(), sorted.end(), std::back_inserter(odd));
-  require(odd.empty(),
-          "image_files",
-          place,
-          ": needs the training set's ",
-          expected.size(),
-          " classes, received ",
-          names.size(),
-          "; only one of them has ",
-          odd.empty() ? "" : odd.front());
-  return expected;
 }
 
 std::unique_ptr<Dataset> image_files(ImageFileList list) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,21 +46,28 @@ struct ImageFileList {
 std::unique_ptr<Dataset> image_files(ImageFileList list);
 
 /// Images as torchvision's ImageFolder has them: folder/CLASS/**/*.{jpg,jpeg,png} in any case, not
-/// hidden. Classes by their names' bytes (so label_10 comes before label_2), or in the order of
-/// `class_names` where that is not empty: then the folders must be those. Files by path. Throws
-/// std::invalid_argument for no folder, no class, an empty class, classes whose names differ in
-/// case alone, or others than class_names; std::runtime_error for names that are not UTF-8 and a
-/// folder that cannot be read; each names the path.
+/// hidden, links followed. Classes by their names' bytes (so label_10 comes before label_2), or in
+/// the order of `class_names` where that is not empty: then the folders must be those. Files by
+/// path. Throws std::invalid_argument for no folder, no class, an empty class, classes whose names
+/// differ in case alone, or others than class_names; std::runtime_error for names that are not
+/// UTF-8 and a folder that cannot be read; each names the path.
 std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder,
                                            const std::vector<std::string>& class_names = {});
 
 /// A text file of lines "path label": the path, which may hold blanks, below the file's folder or
-/// its `images`; labels are numbers from 0 on (names then from labels.txt or classes.txt beside it,
-/// a name a line, else the numbers), or words (classes by their bytes). `class_names` as above; it
-/// may have more than occur here. Throws std::invalid_argument for no file,
-/// std::runtime_error("[list] file:line: rule") for a bad line.
+/// its `images` (where the first file that exists is). Labels are all numbers >= 0 (names then from
+/// labels.txt or classes.txt beside the list, else the numbers) or all words (classes by their
+/// bytes). `class_names` are a training set's, to which a test list's labels belong: words are
+/// among them, numbers are their places, and a labels.txt beside the list must say the same;
+/// `numbers` is then how the training set's labels are written, where it is a list. Throws
+/// std::invalid_argument for no file or other names, std::runtime_error("[list] file:line: rule")
+/// for a bad line.
 std::unique_ptr<Dataset> open_image_list(const std::filesystem::path& file,
-                                         const std::vector<std::string>& class_names = {});
+                                         const std::vector<std::string>& class_names = {},
+                                         std::optional<bool> numbers = {});
+
+/// Whether the labels of a list are numbers, by its first line.
+bool list_has_numbers(const std::filesystem::path& file);
 
 /// All files that a pattern with * ? [] matches; the class is the name of a file's folder. Throws
 /// like open_image_folder, and std::invalid_argument when nothing matches.
@@ -68,11 +76,5 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
 
 /// Whether a file's name ends as an image's.
 bool is_image_name(std::string_view name);
-
-/// The class names in their order: `expected` when given, else by bytes. Throws as
-/// open_image_folder for names of doubtful use and others than expected. `place` names the parent.
-std::vector<std::string> ordered_classes(std::vector<std::string> names,
-                                         const std::vector<std::string>& expected,
-                                         std::string_view place);
 
 }  // namespace dimred::data

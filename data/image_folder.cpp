@@ -1,13 +1,12 @@
-#include <glob.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <system_error>
 
+#include "data/class_names.h"
 #include "data/image_files.h"
+#include "data/paths.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -23,8 +22,8 @@ void scanning(const fs::path& folder, const Scan& scan) {
     scan();
   } catch (const fs::filesystem_error& error) {
     const auto& path = error.path1().empty() ? folder : error.path1();
-    throw std::runtime_error(concat(
-        '[', place, "] cannot read ", utf8_text(path.string()), ": ", error.code().message()));
+    throw std::runtime_error(
+        concat('[', place, "] cannot read ", path_text(path), ": ", error.code().message()));
   }
 }
 
@@ -39,6 +38,20 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   return names;
 }
 
+/// A link to a folder above it would never end.
+void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
+  if (!folder.is_symlink()) return;
+  const auto target = fs::canonical(folder.path());
+  for (auto above = folder.path().parent_path();; above = above.parent_path()) {
+    require_environment(fs::canonical(above) != target,
+                        place,
+                        path_text(folder.path()),
+                        ": needs a link that leads out of its own folders, received one to ",
+                        path_text(target));
+    if (above == root) return;
+  }
+}
+
 /// The class's images, sorted, as paths below the root.
 std::vector<std::string> images_of(const fs::path& root,
                                    const std::string& name,
@@ -46,8 +59,13 @@ std::vector<std::string> images_of(const fs::path& root,
   std::vector<std::string> found;
   const auto skip = (root / "").string().size();
   scanning(root / name, [&] {
-    for (const auto& entry : fs::recursive_directory_iterator(root / name)) {
-      if (entry.is_directory()) continue;
+    const auto all = fs::recursive_directory_iterator(
+        root / name, fs::directory_options::follow_directory_symlink);
+    for (const auto& entry : all) {
+      if (entry.is_directory()) {
+        refuse_loop(entry, root / name);
+        continue;
+      }
       if (is_image_name(entry.path().filename().string())) {
         found.push_back(entry.path().string().substr(skip));
       } else {
@@ -59,19 +77,8 @@ std::vector<std::string> images_of(const fs::path& root,
   require(!found.empty(),
           place,
           "needs at least one .jpg, .jpeg or .png in each class, received none in ",
-          utf8_text((root / name).string()));
+          path_text(root / name));
   return found;
-}
-
-std::vector<std::string> matches(const std::string& pattern) {
-  glob_t found{};
-  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  std::vector<std::string> paths;
-  if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  require_environment(code == 0 || code == GLOB_NOMATCH, place, pattern, ": cannot be expanded");
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 }  // namespace
@@ -81,14 +88,12 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
   require(fs::is_directory(folder),
           place,
           "needs a folder of class folders, received ",
-          utf8_text(folder.string()));
+          path_text(folder));
   const auto names = class_folders(folder);
-  require(!names.empty(),
-          place,
-          "needs a folder for each class, received none in ",
-          utf8_text(folder.string()));
+  require(
+      !names.empty(), place, "needs a folder for each class, received none in ", path_text(folder));
   ImageFileList list{.kind = "folder", .root = folder};
-  list.class_names = ordered_classes(names, class_names, utf8_text(folder.string()));
+  list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;
   for (const auto& name : list.class_names) {
     for (const auto& path : images_of(folder, name, list)) {
@@ -108,13 +113,13 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
   std::vector<std::string> paths;
   ImageFileList list{.kind = "pattern", .root = pattern};
   std::set<std::string> names;
-  for (auto& path : matches(fs::absolute(pattern).string())) {
-    if (!is_image_name(fs::path(path).filename().string())) {
+  for (const auto& path : matches(fs::absolute(pattern), place)) {
+    if (!is_image_name(path.filename().string())) {
       ++list.ignored;
       continue;
     }
     names.insert(class_of(path));
-    paths.push_back(std::move(path));
+    paths.push_back(path.string());
   }
   require(!paths.empty(), place, pattern, ": needs a pattern that images match, received none");
   list.class_names = ordered_classes({names.begin(), names.end()}, class_names, pattern);

@@ -4,7 +4,9 @@
 #include <optional>
 #include <set>
 
+#include "data/class_names.h"
 #include "data/image_files.h"
+#include "data/paths.h"
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
@@ -17,26 +19,6 @@ namespace fs = std::filesystem;
 constexpr auto place = "list";
 constexpr std::int32_t most_classes = 1'000'000;
 
-std::string_view without_blanks(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
-/// Calls take(line, number) for each line that is not empty.
-template <class Take>
-void for_each_line(std::string_view text, const Take& take) {
-  std::int64_t number = 0;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const auto line = without_blanks(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    ++number;
-    if (!line.empty()) take(line, number);
-  }
-}
-
 struct Entry {
   std::string_view path, label;
   std::int64_t line;
@@ -46,113 +28,167 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
   std::vector<Entry> entries;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto blank = line.find_last_of(" \t");
-    const bool sound = blank != std::string_view::npos && line.find('\0') == std::string_view::npos;
-    require_environment(
-        sound, place, file, ':', number, ": needs \"path label\", received ", printable(line));
-    entries.push_back({without_blanks(line.substr(0, blank)), line.substr(blank + 1), number});
+    const bool two = blank != std::string_view::npos && line.find('\0') == std::string_view::npos;
+    const auto label = two ? line.substr(blank + 1) : std::string_view();
+    // "im 9.jpg" has no label but a blank in its name.
+    require_environment(two && !is_image_name(label),
+                        place,
+                        file,
+                        ':',
+                        number,
+                        ": needs \"path label\", received ",
+                        printable(line));
+    entries.push_back({without_blanks(line.substr(0, blank)), label, number});
   });
   require_environment(
       !entries.empty(), place, file, ": needs a line for each image, received none");
   return entries;
 }
 
-std::optional<std::int32_t> number_of(std::string_view text) {
+bool is_number(std::string_view label) {
+  const auto digits = label.substr(label.starts_with('-') ? 1 : 0);
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+[[noreturn]] void refuse(const std::string& file, const Entry& entry, const std::string& rule) {
+  throw std::runtime_error(concat(
+      '[', place, "] ", file, ':', entry.line, ": ", rule, ", received ", printable(entry.label)));
+}
+
+/// Throws unless all labels are of the kind of the first.
+void require_one_kind(const std::vector<Entry>& entries, const std::string& file) {
+  const auto& first = entries.front();
+  const bool numbers = is_number(first.label);
+  for (const auto& entry : entries) {
+    if (is_number(entry.label) != numbers)
+      refuse(file,
+             entry,
+             concat("needs a ",
+                    numbers ? "number" : "name",
+                    " as line ",
+                    first.line,
+                    " has (",
+                    printable(first.label),
+                    ')'));
+  }
+}
+
+std::int32_t number_of(const Entry& entry, const std::string& file) {
+  if (entry.label.starts_with('-')) refuse(file, entry, "needs a label >= 0");
   std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  const auto* const end = entry.label.data() + entry.label.size();
+  const auto result = std::from_chars(entry.label.data(), end, value);
+  if (result.ec != std::errc{} || value >= most_classes)
+    refuse(file, entry, concat("needs labels < ", most_classes));
   return value;
 }
 
-/// A name a line, or as some tools write it "0: name" or "0 name".
-std::vector<std::string> read_class_names(const fs::path& folder) {
-  for (const auto* name : {"labels.txt", "classes.txt"}) {
-    if (!fs::is_regular_file(folder / name)) continue;
-    std::vector<std::uint8_t> bytes;
-    read_file((folder / name).string(), place, bytes);
-    std::vector<std::string> names;
-    for_each_line({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                  [&](std::string_view line, std::int64_t) {
-                    const auto colon = line.find(':');
-                    if (colon != std::string_view::npos && number_of(line.substr(0, colon)))
-                      line = without_blanks(line.substr(colon + 1));
-                    names.emplace_back(line);
-                  });
-    return names;
-  }
-  return {};
-}
-
-/// Class names when all labels are numbers: given, read from a file, or the numbers themselves.
-std::vector<std::string> numbered(const fs::path& file,
-                                  std::int32_t largest,
+/// Names of numbered classes: those beside the list, which a test set's must equal, else the
+/// training set's, else the numbers themselves.
+std::vector<std::string> numbered(const fs::path& folder,
+                                  const std::vector<std::int32_t>& labels,
                                   const std::vector<std::string>& expected) {
-  if (!expected.empty()) return expected;
-  auto names = read_class_names(file.parent_path());
-  return names.empty() ? numbered_classes(std::int64_t{largest} + 1) : names;
+  const auto file = class_names_file(folder);
+  if (file.empty()) {
+    if (!expected.empty()) return expected;
+    return numbered_classes(std::int64_t{*std::ranges::max_element(labels)} + 1);
+  }
+  auto names = read_class_names(file);
+  if (!expected.empty()) require_same_names(names, expected, file);
+  return names;
 }
 
-void set_labels(ImageFileList& list,
-                const std::vector<Entry>& entries,
-                const fs::path& file,
-                const std::vector<std::string>& expected) {
-  const bool numbers = std::all_of(entries.begin(), entries.end(), [](const Entry& entry) {
-    return number_of(entry.label).has_value();
-  });
-  std::map<std::string, std::int32_t, std::less<>> labels;
-  if (numbers) {
-    std::int32_t largest = 0;
-    for (const auto& entry : entries) largest = std::max(largest, number_of(entry.label).value());
-    require_environment(largest < most_classes,
-                        place,
-                        file.string(),
-                        ": needs labels < ",
-                        most_classes,
-                        ", received ",
-                        largest);
-    list.class_names = numbered(file, largest, expected);
-  } else {
-    std::set<std::string> names;
-    for (const auto& entry : entries) names.emplace(entry.label);
-    list.class_names = expected.empty()
-                           ? ordered_classes({names.begin(), names.end()}, {}, file.string())
-                           : expected;
-    for (const auto& name : list.class_names)
-      labels.emplace(name, static_cast<std::int32_t>(labels.size()));
-  }
+void set_numbers(ImageFileList& list,
+                 const std::vector<Entry>& entries,
+                 const std::string& file,
+                 const fs::path& folder,
+                 const std::vector<std::string>& expected) {
+  for (const auto& entry : entries) list.labels.push_back(number_of(entry, file));
+  list.class_names = numbered(folder, list.labels, expected);
+  const auto count = std::ssize(list.class_names);
   for (const auto& entry : entries) {
-    const auto named = labels.find(entry.label);
-    const auto label = numbers                 ? number_of(entry.label).value()
-                       : named == labels.end() ? -1
-                                               : named->second;
-    require_environment(label >= 0 && label < static_cast<std::int32_t>(list.class_names.size()),
-                        place,
-                        file.string(),
-                        ':',
-                        entry.line,
-                        ": needs one of the ",
-                        list.class_names.size(),
-                        " classes, received ",
-                        printable(entry.label));
-    list.labels.push_back(label);
+    if (number_of(entry, file) >= count)
+      refuse(file, entry, concat("needs one of the ", count, " classes"));
   }
+}
+
+void set_names(ImageFileList& list,
+               const std::vector<Entry>& entries,
+               const std::string& file,
+               const std::vector<std::string>& expected) {
+  std::set<std::string> names;
+  for (const auto& entry : entries) names.emplace(entry.label);
+  list.class_names =
+      expected.empty() ? ordered_classes({names.begin(), names.end()}, {}, file) : expected;
+  std::map<std::string, std::int32_t, std::less<>> labels;
+  for (const auto& name : list.class_names)
+    labels.emplace(name, static_cast<std::int32_t>(labels.size()));
+  for (const auto& entry : entries) {
+    const auto found = labels.find(entry.label);
+    if (found == labels.end())
+      refuse(file, entry, concat("needs one of the ", labels.size(), " classes"));
+    list.labels.push_back(found->second);
+  }
+}
+
+/// The folder that the paths start from: the list's or its `images`, whichever holds the first of
+/// the files that are there at all. Cost: two looks for each file that is in neither.
+fs::path root_of(const std::vector<Entry>& entries, const fs::path& folder) {
+  for (const auto& entry : entries) {
+    for (const auto& root : {folder, folder / "images"})
+      if (fs::exists(root / entry.path)) return root;
+  }
+  return folder;
+}
+
+std::vector<std::uint8_t> content_of(const fs::path& file) {
+  require(fs::is_regular_file(file),
+          place,
+          "needs a file of lines \"path label\", received ",
+          path_text(file));
+  std::vector<std::uint8_t> bytes;
+  read_file(file.string(), place, bytes);
+  return bytes;
+}
+
+std::string_view text_of(const std::vector<std::uint8_t>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
 
+bool list_has_numbers(const fs::path& file) {
+  const auto bytes = content_of(file);
+  return is_number(entries_of(text_of(bytes), path_text(file)).front().label);
+}
+
 std::unique_ptr<Dataset> open_image_list(const fs::path& file,
-                                         const std::vector<std::string>& class_names) {
-  require(fs::is_regular_file(file),
-          place,
-          "needs a file of lines \"path label\", received ",
-          utf8_text(file.string()));
-  std::vector<std::uint8_t> bytes;
-  read_file(file.string(), place, bytes);
-  const auto entries =
-      entries_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
-  ImageFileList list{.kind = "list", .root = file.parent_path()};
-  if (!fs::exists(list.root / entries.front().path)) list.root /= "images";
+                                         const std::vector<std::string>& class_names,
+                                         std::optional<bool> numbers) {
+  const auto bytes = content_of(file);
+  const auto name = path_text(file);
+  const auto entries = entries_of(text_of(bytes), name);
+  require_one_kind(entries, name);
+  const auto& first = entries.front();
+  const bool numbered = is_number(first.label);
+  // Another kind of training set has no numbers of its own, unless they are its names.
+  const bool expected_numbers =
+      numbers.value_or(class_names == numbered_classes(std::ssize(class_names)) ? numbered : false);
+  if (!class_names.empty() && numbered != expected_numbers)
+    refuse(name,
+           first,
+           concat("needs a ",
+                  expected_numbers ? "number" : "name",
+                  " as the training set's labels are (",
+                  printable(class_names.front()),
+                  " is label 0)"));
+  ImageFileList list{.kind = "list", .root = root_of(entries, file.parent_path())};
   for (const auto& entry : entries) list.paths.add(entry.path);
-  set_labels(list, entries, file, class_names);
+  if (numbered) {
+    set_numbers(list, entries, name, file.parent_path(), class_names);
+  } else {
+    set_names(list, entries, name, class_names);
+  }
   return image_files(std::move(list));
 }
 

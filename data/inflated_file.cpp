@@ -1,12 +1,7 @@
 #include "data/inflated_file.h"
 
-#include <zlib.h>
-
-#include <cerrno>
-#include <cstring>
-#include <memory>
-
 #include "data/cache_folder.h"
+#include "data/gz_file.h"
 #include "data/mapped_file.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -20,43 +15,8 @@ namespace fs = std::filesystem;
 constexpr auto place = "gz";
 constexpr std::uint64_t largest_ratio = 100, largest_surplus = 64 << 20;
 
-/// Reads plain and gz files alike.
-class GzFile {
- public:
-  explicit GzFile(fs::path path)
-      : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
-    require_environment(file_ != nullptr, place, path_.string(), ": ", std::strerror(errno));
-    gzbuffer(file_.get(), 1 << 18);
-  }
-
-  /// Up to out.size() bytes; fewer only at the end of a sound file.
-  std::size_t read(std::span<std::uint8_t> out) {
-    std::size_t done = 0;
-    while (done < out.size()) {
-      const int got =
-          gzread(file_.get(), out.data() + done, static_cast<unsigned>(out.size() - done));
-      int code = Z_OK;
-      const char* text = gzerror(file_.get(), &code);
-      require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                          place,
-                          path_.string(),
-                          ", offset ",
-                          gzoffset(file_.get()),
-                          ": needs a complete, undamaged file, received ",
-                          code == Z_ERRNO ? std::strerror(errno) : text);
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    return done;
-  }
-
- private:
-  fs::path path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-};
-
 void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path& copy) {
-  GzFile in(file);
+  GzFile in(file, place);
   AtomicFile out(copy);
   std::vector<std::uint8_t> part(1 << 20);
   std::uint64_t size = 0;
@@ -108,7 +68,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
 
 std::vector<std::uint8_t> first_bytes(const fs::path& file, std::size_t count) {
   require(fs::is_regular_file(file), "file", "'", file.string(), "' needs to be a regular file");
-  GzFile in(file);
+  GzFile in(file, place);
   std::vector<std::uint8_t> bytes(count);
   bytes.resize(in.read(bytes));
   return bytes;

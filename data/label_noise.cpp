@@ -38,6 +38,9 @@ class LabelNoise : public Dataset {
                   ", of ",
                   whole_->description());
   }
+  std::string digest() const override {
+    return concat("noise ", replaced_, ' ', seed_, " on ", whole_->digest());
+  }
 
  private:
   bool is_replaced(std::int64_t index) const {

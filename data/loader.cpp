@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/loader_options.h"
+#include "data/parallel.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -11,37 +13,6 @@ namespace {
 
 constexpr auto place = "data::Loader";
 constexpr std::int64_t most_replacements = 100;
-
-void validate(const LoaderOptions& options, const Order& order, std::int64_t size) {
-  require(options.prefetch >= 1, place, "needs prefetch >= 1, received ", options.prefetch);
-  require(options.threads >= 1, place, "needs threads >= 1, received ", options.threads);
-  require(options.parallel_batches >= 0 && options.memory >= 0,
-          place,
-          "needs parallel_batches and memory >= 0, received ",
-          options.parallel_batches,
-          " and ",
-          options.memory);
-  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
-          place,
-          "needs 0 <= rank < ranks, received rank = ",
-          options.rank,
-          ", ranks = ",
-          options.ranks);
-  require(order.size == size,
-          place,
-          "needs an order of the dataset's ",
-          size,
-          " samples, received one of ",
-          order.size);
-}
-
-/// Batches ahead that the memory allows, one beyond them being with the caller.
-std::int64_t bounded_prefetch(const LoaderOptions& options, const ImageShape& shape) {
-  if (options.memory == 0) return options.prefetch;
-  const auto batch_bytes = std::max<std::int64_t>(
-      1, options.batch_size / options.ranks * shape.size() * std::int64_t{sizeof(float)});
-  return std::clamp<std::int64_t>(options.memory / batch_bytes - 1, 1, options.prefetch);
-}
 
 }  // namespace
 
@@ -96,16 +67,29 @@ Loader::Loader(const Dataset& dataset,
   options_.prefetch = bounded_prefetch(options_, shape_);
   if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
   if (options_.pool == nullptr) options_.pool = std::make_shared<BatchPool>();
-  for (std::int64_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
+  start_threads();
 }
 
-Loader::~Loader() {
+void Loader::start_threads() {
+  try {
+    while (std::ssize(threads_) < options_.threads) threads_.emplace_back([this] { work(); });
+  } catch (const std::exception& error) {
+    stop_threads();
+    cannot_start(place, std::ssize(threads_) + 1, options_.threads, error);
+  }
+}
+
+void Loader::stop_threads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   work_.notify_all();
   for (auto& thread : threads_) thread.join();
+}
+
+Loader::~Loader() {
+  stop_threads();
   for (auto& filling : queue_) recycle(std::move(filling->batch));
 }
 
@@ -241,8 +225,13 @@ void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
       return prepare_sample(batch, place, index, worker);
     } catch (const std::runtime_error&) {
       const auto failure = with_origin(std::current_exception(), dataset_.origin(index));
-      if (options_.bad_sample == BadSample::fail || attempt == most_replacements)
-        std::rethrow_exception(failure);
+      if (options_.bad_sample == BadSample::fail) std::rethrow_exception(failure);
+      require_environment(attempt < most_replacements,
+                          data::place,
+                          "gives up: ",
+                          most_replacements + 1,
+                          " bad samples one after another; the last: ",
+                          text_of(failure));
       ++worker.report.bad_samples;
       take_note(worker.report, text_of(failure));
     }
@@ -276,9 +265,10 @@ void Loader::prepare_sample(Batch& batch,
     report.transform_seconds += clock->seconds() - worker.scratch.decode_seconds;
   }
   ++report.samples;
-  if (!worker.scratch.damage.empty()) {
+  const auto damage = sample.damage.empty() ? worker.scratch.damage : sample.damage;
+  if (!damage.empty()) {
     ++report.damaged_samples;
-    take_note(report, concat(dataset_.origin(index), ": ", worker.scratch.damage));
+    take_note(report, concat(dataset_.origin(index), ": ", damage));
   }
   batch.indices[place] = index;
   batch.labels[place] = sample.label;

@@ -85,6 +85,8 @@ class Loader {
   };
   struct Worker;
 
+  void start_threads();  // all, or none and std::runtime_error
+  void stop_threads();
   void work() noexcept;
   Filling* claimable();
   Filling* start_next();

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/retry.h"
@@ -94,9 +95,22 @@ void MappedFile::fetch(std::span<const std::uint8_t> part) const {
   const auto begin = static_cast<std::size_t>(part.data() - bytes_.data());
   const auto from = begin - begin % page;
   if (part.empty()) return;
-  ::madvise(const_cast<std::uint8_t*>(bytes_.data()) + from,
-            begin + part.size() - from,
-            MADV_POPULATE_READ);
+  const int code = retrying([&] {
+    return ::madvise(const_cast<std::uint8_t*>(bytes_.data()) + from,
+                     begin + part.size() - from,
+                     MADV_POPULATE_READ);
+  });
+  const int error = code == 0 ? 0 : errno;
+  // What the kernel would say by a signal, could the pages not be had when they are touched.
+  const bool lost = error == EFAULT || error == EIO || error == EHWPOISON;
+  require_environment(
+      !lost,
+      "file",
+      path_text(path_),
+      ", offset ",
+      begin,
+      ": ",
+      error == EFAULT ? "the file was cut short while it was read" : "the disk cannot be read");
 #else
   (void)part;
 #endif

@@ -17,8 +17,9 @@ struct FileIdentity {
 };
 
 /// A whole file as read-only memory. Its pages belong to the page cache and are shared by all
-/// processes that read it. A file replaced by rename stays as it was; one that is cut short in
-/// place while it is mapped ends the process (SIGBUS), as for every program that maps files. Throws
+/// processes that read it. A file replaced by rename stays as it was; of one that is cut short in
+/// place while it is mapped, the part that is gone ends the process (SIGBUS) when it is touched, as
+/// in every program that maps files, unless fetch() has asked for it first. Throws
 /// std::invalid_argument when there is no such regular file, std::runtime_error when it cannot be
 /// opened or mapped.
 class MappedFile {
@@ -34,7 +35,9 @@ class MappedFile {
   /// Says that the file will now be read once, from its beginning to its end, or no longer.
   void read_sequentially(bool sequential) const;
   /// Fetches the pages of a part of bytes() at once: one request of the disk and of the kernel in
-  /// place of one for every few pages that are touched. A hint; kernels before 5.14 do without.
+  /// place of one for every few pages that are touched. Throws std::runtime_error naming file and
+  /// offset when they cannot be had: the file was cut short since it was mapped, or the disk fails.
+  /// Kernels before 5.14 do without, and end the process then.
   void fetch(std::span<const std::uint8_t> part) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "data/open.h"
 
-#include <array>
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "data/cifar.h"
@@ -8,6 +9,7 @@
 #include "data/image_files.h"
 #include "data/mock.h"
 #include "data/open_records.h"
+#include "data/paths.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -23,77 +25,46 @@ bool holds_idx(const fs::path& folder) {
          fs::exists(folder / "train-images-idx3-ubyte.gz");
 }
 
-bool is_pattern(const fs::path& path) {
-  return path.string().find_first_of("*?[") != std::string::npos && !fs::exists(path);
-}
-
-using Names = std::vector<const char*>;
-
-/// The first of `names` that is a folder in `path`.
-std::optional<fs::path> folder_in(const fs::path& path, const Names& names) {
-  for (const auto* name : names) {
-    if (fs::is_directory(path / name)) return path / name;
-  }
-  return std::nullopt;
-}
-
-std::optional<fs::path> split_folder(const fs::path& path, bool train) {
-  return train ? folder_in(path, {"train"}) : folder_in(path, {"test", "val", "validation"});
-}
-
-std::optional<fs::path> list_file(const fs::path& path, bool train) {
-  if (fs::is_regular_file(path)) return train ? std::optional(path) : std::nullopt;
-  const auto names = train ? Names{"train.txt", "train/label.txt", "label.txt"}
-                           : Names{"test.txt", "val.txt", "test/label.txt", "val/label.txt"};
+/// The file of a list data set, or an empty path.
+fs::path list_file(const fs::path& path, bool train) {
+  if (fs::is_regular_file(path)) return train ? path : fs::path();
+  const auto names = train ? std::vector{"train.txt", "train/label.txt", "label.txt"}
+                           : std::vector{"test.txt", "val.txt", "test/label.txt", "val/label.txt"};
   for (const auto* name : names) {
     if (fs::is_regular_file(path / name)) return path / name;
   }
-  return std::nullopt;
+  return {};
 }
 
-std::string split_name(bool train) { return train ? "training" : "test"; }
+/// Where to look, and for what.
+struct Wanted {
+  fs::path path;
+  bool train = true;
+  bool named = false;  // the path is the test set's own: all of it is
+  std::vector<std::string> class_names;
+};
 
-fs::path found_split(const std::optional<fs::path>& found,
-                     const fs::path& path,
-                     bool train,
-                     const char* needed) {
-  require(found.has_value(),
-          place,
-          "needs ",
-          needed,
-          " for the ",
-          split_name(train),
-          " set, received ",
-          utf8_text(path.string()),
-          train ? "" : ", which has none; test_data can name it");
-  return *found;
+std::unique_ptr<Dataset> open_folder(const Wanted& wanted) {
+  const bool whole = wanted.train || wanted.named;
+  if (is_pattern(wanted.path))
+    return whole ? open_image_pattern(wanted.path.string(), wanted.class_names) : nullptr;
+  auto folder = split_folder(wanted.path, wanted.train);
+  if (folder.empty() && whole) folder = wanted.path;  // class folders alone
+  return folder.empty() ? nullptr : open_image_folder(folder, wanted.class_names);
 }
 
-std::unique_ptr<Dataset> open_folder(const fs::path& path,
-                                     bool train,
-                                     bool named,
-                                     const std::vector<std::string>& class_names) {
-  if (is_pattern(path)) {
-    require(
-        train || named, place, "needs test_data when data is a pattern, received ", path.string());
-    return open_image_pattern(path.string(), class_names);
+std::unique_ptr<Dataset> open_list(const Wanted& wanted, const DatasetOptions& options) {
+  auto file = list_file(wanted.path, wanted.train);
+  if (file.empty() && wanted.named) file = list_file(wanted.path, /*train=*/true);
+  if (file.empty()) return nullptr;
+  std::optional<bool> numbers;
+  if (!wanted.train) {
+    const auto training = list_file(options.path, /*train=*/true);
+    const bool is_list = options.kind == DatasetKind::list ||
+                         (!options.path.empty() && kind_of(options.path) == DatasetKind::list);
+    if (is_list && !training.empty()) numbers = list_has_numbers(training);
   }
-  if (const auto folder = split_folder(path, train)) return open_image_folder(*folder, class_names);
-  const bool whole = train || named;  // class folders alone
-  return open_image_folder(
-      whole ? path : found_split({}, path, train, "test/, val/ or validation/"), class_names);
-}
-
-std::unique_ptr<Dataset> open_list(const fs::path& path,
-                                   bool train,
-                                   bool named,
-                                   const std::vector<std::string>& class_names) {
-  if (named && fs::is_regular_file(path)) return open_image_list(path, class_names);
-  auto found = list_file(path, train);
-  if (!found && named) found = list_file(path, /*train=*/true);
-  return open_image_list(
-      found_split(found, path, train, train ? "train.txt or label.txt" : "test.txt or val.txt"),
-      class_names);
+  return open_image_list(file, wanted.class_names, numbers);
 }
 
 std::unique_ptr<Dataset> make_mock(const DatasetOptions& options, bool train) {
@@ -103,6 +74,11 @@ std::unique_ptr<Dataset> make_mock(const DatasetOptions& options, bool train) {
           "mock_shape needs channels, height, width, received ",
           shape.size(),
           " numbers");
+  for (const auto number : shape)
+    require(number == std::floor(number),
+            place,
+            "mock_shape needs whole numbers, received ",
+            number_text(number));
   constexpr std::int64_t train_size = 50'000, test_size = 10'000, classes = 10;
   return open_mock(train ? train_size : test_size,
                    {static_cast<std::int64_t>(shape[0]),
@@ -111,39 +87,140 @@ std::unique_ptr<Dataset> make_mock(const DatasetOptions& options, bool train) {
                    options.num_classes > 0 ? options.num_classes : classes);
 }
 
+/// nullptr where the path holds no such part.
 std::unique_ptr<Dataset> open_kind(DatasetKind kind,
-                                   const fs::path& path,
-                                   const DatasetOptions& options,
-                                   bool train,
-                                   const std::vector<std::string>& class_names) {
-  const bool named = !train && !options.test_path.empty();
+                                   const Wanted& wanted,
+                                   const DatasetOptions& options) {
   switch (kind) {
     case DatasetKind::idx:
-      return open_idx(path, train);
+      return options.num_classes > 0 ? open_idx(wanted.path, wanted.train, options.num_classes)
+                                     : open_idx(wanted.path, wanted.train);
     case DatasetKind::folder:
-      return open_folder(path, train, named, class_names);
+      return open_folder(wanted);
     case DatasetKind::list:
-      return open_list(path, train, named, class_names);
+      return open_list(wanted, options);
     case DatasetKind::cifar:
-      return open_cifar(path, train);
+      return open_cifar(wanted.path, wanted.train);
     case DatasetKind::mock:
-      return make_mock(options, train);
+      return make_mock(options, wanted.train);
     case DatasetKind::tfrecord:
     case DatasetKind::base64:
     case DatasetKind::packed:
-      return open_records(kind, path, options, train, named, class_names);
+      return open_records(
+          kind, wanted.path, options, wanted.train, wanted.named, wanted.class_names);
     case DatasetKind::automatic:
       break;
   }
   throw std::invalid_argument(concat('[', place, "] cannot open the kind ", to_text(kind)));
 }
 
+/// What a kind looks for, for messages.
+const char* needed_by(DatasetKind kind, bool train) {
+  switch (kind) {
+    case DatasetKind::list:
+      return train ? "train.txt or label.txt" : "test.txt or val.txt";
+    case DatasetKind::packed:
+      return train ? "train.packed" : "test.packed, val.packed or validation.packed";
+    case DatasetKind::base64:
+      return "file_list.txt";
+    case DatasetKind::tfrecord:
+      return train ? "TFRecord files" : "TFRecord files with test, val or eval in their names";
+    default:
+      return train ? "train/ or class folders" : "test/, val/ or validation/";
+  }
+}
+
+/// Options that would have no effect are a misunderstanding.
+void refuse_idle_options(const DatasetOptions& options, DatasetKind kind) {
+  const bool records = kind == DatasetKind::tfrecord || kind == DatasetKind::base64;
+  const bool mock = kind == DatasetKind::mock;
+  const auto refuse = [&](const char* name, const char* needed, const std::string& value) {
+    throw std::invalid_argument(concat('[',
+                                       place,
+                                       "] ",
+                                       name,
+                                       " needs ",
+                                       needed,
+                                       ", received ",
+                                       value,
+                                       " with data of the kind ",
+                                       to_text(kind)));
+  };
+  if (options.labels_offset != 0 && !records)
+    refuse("labels_offset", "TFRecord or Base64 files", std::to_string(options.labels_offset));
+  if (!options.cache.empty() && !records)
+    refuse("data_cache", "TFRecord or Base64 files", path_text(options.cache));
+  if (options.mock_shape != DatasetOptions{}.mock_shape && !mock)
+    refuse("mock_shape", "dataset = mock", concat(options.mock_shape.size(), " numbers"));
+  if (!options.path.empty() && mock) refuse("data", "another dataset", path_text(options.path));
+  if (!options.test_path.empty() && mock)
+    refuse("test_data", "another dataset", path_text(options.test_path));
+}
+
+struct Opened {
+  std::unique_ptr<Dataset> dataset;  // nullptr where `path` has no such part
+  DatasetKind kind;
+  fs::path path;
+};
+
+Opened open_part(const DatasetOptions& options,
+                 bool train,
+                 const std::vector<std::string>& class_names) {
+  auto path = train || options.test_path.empty() ? options.path : options.test_path;
+  auto kind = options.kind;
+  if (path.empty() && kind != DatasetKind::mock) {
+    path = default_fashion_mnist_folder();
+    if (kind == DatasetKind::automatic) kind = DatasetKind::idx;
+  }
+  if (kind == DatasetKind::automatic) kind = kind_of(path);
+  if (train) refuse_idle_options(options, kind);
+  const bool named = !train && !options.test_path.empty();
+  Opened opened{open_kind(kind, {path, train, named, class_names}, options), kind, path};
+  if (!opened.dataset) return opened;
+  const auto& dataset = *opened.dataset;
+  const auto classes = dataset.classes();
+  require(options.num_classes == 0 || options.num_classes == classes,
+          place,
+          "num_classes needs what the ",
+          split_text(train),
+          " set has (",
+          classes,
+          ", in ",
+          dataset.description(),
+          "), received ",
+          options.num_classes);
+  require(class_names.empty() || class_names == dataset.class_names(),
+          place,
+          "needs the training set's ",
+          class_names.size(),
+          " classes in the test set, received the ",
+          classes,
+          " of ",
+          dataset.description());
+  return opened;
+}
+
 }  // namespace
 
+const std::vector<std::pair<std::string, DatasetKind>>& dataset_kinds() {
+  static const std::vector<std::pair<std::string, DatasetKind>> kinds = {
+      {"auto", DatasetKind::automatic},
+      {"idx", DatasetKind::idx},
+      {"folder", DatasetKind::folder},
+      {"list", DatasetKind::list},
+      {"cifar", DatasetKind::cifar},
+      {"tfrecord", DatasetKind::tfrecord},
+      {"base64", DatasetKind::base64},
+      {"packed", DatasetKind::packed},
+      {"mock", DatasetKind::mock}};
+  return kinds;
+}
+
 std::string to_text(DatasetKind kind) {
-  constexpr std::array<const char*, 9> texts{
-      "auto", "idx", "folder", "list", "cifar", "tfrecord", "base64", "packed", "mock"};
-  return texts[static_cast<std::size_t>(kind)];
+  const auto found =
+      std::ranges::find(dataset_kinds(), kind, &std::pair<std::string, DatasetKind>::second);
+  check(found != dataset_kinds().end(), "a data set kind without a name");
+  return found->first;
 }
 
 DatasetKind kind_of(const fs::path& path) {
@@ -153,45 +230,34 @@ DatasetKind kind_of(const fs::path& path) {
   require(fs::is_directory(path),
           place,
           "needs a folder, a list or a pattern, received ",
-          utf8_text(path.string()),
-          ", which does not exist");
+          path_text(path),
+          fs::exists(path) ? ", which is none of them" : ", which does not exist");
   if (holds_idx(path)) return DatasetKind::idx;
   if (is_cifar(path)) return DatasetKind::cifar;
-  if (list_file(path, /*train=*/true)) return DatasetKind::list;
+  if (!list_file(path, /*train=*/true).empty()) return DatasetKind::list;
   return DatasetKind::folder;
 }
 
 std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
                                       bool train,
                                       const std::vector<std::string>& class_names) {
-  auto path = train || options.test_path.empty() ? options.path : options.test_path;
-  auto kind = options.kind;
-  if (path.empty() && kind != DatasetKind::mock) {
-    path = default_fashion_mnist_folder();
-    if (kind == DatasetKind::automatic) kind = DatasetKind::idx;
-  }
-  if (kind == DatasetKind::automatic) kind = kind_of(path);
-  auto dataset = open_kind(kind, path, options, train, class_names);
-  const auto classes = dataset->classes();
-  require(options.num_classes == 0 || options.num_classes == classes,
+  auto opened = open_part(options, train, class_names);
+  require(opened.dataset != nullptr,
           place,
-          "num_classes needs what the ",
-          split_name(train),
-          " set has (",
-          classes,
-          ", in ",
-          dataset->description(),
-          "), received ",
-          options.num_classes);
-  require(class_names.empty() || class_names == dataset->class_names(),
-          place,
-          "needs the training set's ",
-          class_names.size(),
-          " classes in the test set, received the ",
-          classes,
-          " of ",
-          dataset->description());
-  return dataset;
+          "needs ",
+          needed_by(opened.kind, train),
+          " for the ",
+          split_text(train),
+          " set, received ",
+          path_text(opened.path),
+          train ? "" : ", which has none; test_data can name it");
+  return std::move(opened.dataset);
+}
+
+std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
+                                              const std::vector<std::string>& class_names) {
+  if (!options.test_path.empty()) return open_dataset(options, /*train=*/false, class_names);
+  return open_part(options, /*train=*/false, class_names).dataset;
 }
 
 }  // namespace dimred::data

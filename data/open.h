@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -38,13 +39,21 @@ struct DatasetOptions {
 /// label.txt, and test.txt or val.txt, there or in such folders; cifar its files; mock needs none
 /// (50,000 and 10,000 samples). A test set is opened with the training set's `class_names`, in
 /// whose order its labels are. Throws std::invalid_argument when the path holds nothing of the
-/// kind, or another number of classes than num_classes or than class_names.
+/// kind, for another number of classes than num_classes or other names than class_names, and for
+/// options that have no effect on the kind.
 std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
                                       bool train,
                                       const std::vector<std::string>& class_names = {});
 
+/// The test set; nullptr where `path` holds none and test_path names none.
+std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
+                                              const std::vector<std::string>& class_names);
+
 /// The kind that automatic takes at `path`. Throws std::invalid_argument when it holds none.
 DatasetKind kind_of(const std::filesystem::path& path);
+
+/// The kinds' names, for options.
+const std::vector<std::pair<std::string, DatasetKind>>& dataset_kinds();
 
 std::string to_text(DatasetKind kind);
 

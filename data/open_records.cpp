@@ -1,64 +1,43 @@
 #include "data/open_records.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "data/packed.h"
+#include "data/paths.h"
 #include "data/record_readers.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "data::open";
-
-std::vector<const char*> split_names(bool train) {
-  return train ? std::vector{"train"} : std::vector{"test", "val", "validation"};
-}
-
-[[noreturn]] void refuse(const fs::path& path, bool train, const char* needed) {
-  throw std::invalid_argument(concat('[',
-                                     place,
-                                     "] needs ",
-                                     needed,
-                                     " for the ",
-                                     train ? "training" : "test",
-                                     " set, received ",
-                                     utf8_text(path.string()),
-                                     train ? "" : ", which has none; test_data can name it"));
-}
-
 fs::path packed_file(const fs::path& path, bool train, bool named) {
   if (fs::is_regular_file(path) && (train || named)) return path;
-  for (const auto* name : split_names(train)) {
+  for (const auto& name : split_names(train)) {
     const auto file = path / concat(name, ".packed");
     if (fs::is_regular_file(file)) return file;
   }
-  refuse(path, train, train ? "train.packed" : "test.packed, val.packed or validation.packed");
+  return {};
 }
 
 std::vector<fs::path> base64_files(const fs::path& path, bool train, bool named) {
   const bool whole = train || named;
   if (fs::is_regular_file(path) && whole) return {path};
-  for (const auto* name : split_names(train)) {
+  for (const auto& name : split_names(train)) {
     if (fs::is_regular_file(path / name / "file_list.txt")) return {path / name / "file_list.txt"};
   }
   if (whole && fs::is_regular_file(path / "file_list.txt")) return {path / "file_list.txt"};
   if (whole && !fs::is_directory(path)) return find_shards(path, train);
-  refuse(path, train, "file_list.txt");
+  return {};
 }
 
 std::vector<fs::path> tfrecord_files(const fs::path& path, bool train, bool named) {
   if (train) return find_shards(path, train);
-  if (!named && !fs::is_directory(path)) refuse(path, train, "TFRecord files");
-  try {
-    return find_shards(path, train);
-  } catch (const std::invalid_argument&) {
-    if (named) return find_shards(path, /*train=*/true);
-    refuse(path, train, "TFRecord files with test, val or eval in their names");
-  }
+  if (!named && !fs::is_directory(path)) return {};
+  auto files = shards_at(path, train);
+  return files.empty() && named ? find_shards(path, /*train=*/true) : files;
 }
 
 /// Looks at a few files only: a folder may hold a million images.
@@ -73,8 +52,10 @@ bool begins_with_tfrecord(const fs::path& folder) {
 }
 
 bool is_tfrecord_folder(const fs::path& folder) {
-  const auto names = {".", "train", "test", "val", "validation"};
-  return std::ranges::any_of(names, [&](const char* name) {
+  std::vector<std::string> names = {"."};
+  for (const bool train : {true, false})
+    std::ranges::copy(split_names(train), std::back_inserter(names));
+  return std::ranges::any_of(names, [&](const std::string& name) {
     return fs::is_directory(folder / name) && begins_with_tfrecord(folder / name);
   });
 }
@@ -97,9 +78,10 @@ std::optional<DatasetKind> record_kind(const fs::path& path) {
   if (path.filename() == "file_list.txt") return DatasetKind::base64;
   if (fs::is_regular_file(path) && is_packed(path)) return DatasetKind::packed;
   try {
-    if (is_tfrecord(find_shards(path, /*train=*/true).front())) return DatasetKind::tfrecord;
+    const auto files = shards_at(path, /*train=*/true);
+    if (!files.empty() && is_tfrecord(files.front())) return DatasetKind::tfrecord;
   } catch (const std::exception&) {
-    // A list of something else, or nothing.
+    // A list of something else.
   }
   return std::nullopt;
 }
@@ -110,7 +92,10 @@ std::unique_ptr<Dataset> open_records(DatasetKind kind,
                                       bool train,
                                       bool named,
                                       const std::vector<std::string>& class_names) {
-  if (kind == DatasetKind::packed) return open_packed(packed_file(path, train, named));
+  if (kind == DatasetKind::packed) {
+    const auto file = packed_file(path, train, named);
+    return file.empty() ? nullptr : open_packed(file);
+  }
   const bool tfrecord = kind == DatasetKind::tfrecord;
   const RecordOptions records{
       .files = tfrecord ? tfrecord_files(path, train, named) : base64_files(path, train, named),
@@ -119,6 +104,7 @@ std::unique_ptr<Dataset> open_records(DatasetKind kind,
       .labels_offset = options.labels_offset,
       .skip_bad = options.skip_bad,
       .cache = options.cache};
+  if (records.files.empty()) return nullptr;
   return tfrecord ? open_tfrecord(records) : open_base64(records);
 }
 

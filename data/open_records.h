@@ -14,7 +14,7 @@ std::optional<DatasetKind> record_kind(const std::filesystem::path& path);
 /// Opens the training or the test set of one of these kinds. TFRecord: find_shards. Base64:
 /// file_list.txt, there or in train/, and in test/, val/ or validation/. Packed: train.packed, and
 /// test.packed, val.packed or validation.packed; a file is the training set, and the test set where
-/// `named` says that the path is the test set's own.
+/// `named` says that the path is the test set's own. nullptr where the path has no such part.
 std::unique_ptr<Dataset> open_records(DatasetKind kind,
                                       const std::filesystem::path& path,
                                       const DatasetOptions& options,

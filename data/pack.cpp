@@ -6,6 +6,7 @@
 
 #include "data/decode.h"
 #include "data/encode.h"
+#include "data/loader_report.h"
 #include "data/packed.h"
 #include "data/parallel.h"
 #include "data/resize.h"
@@ -20,6 +21,8 @@ struct OwnSample {
   ImageShape shape;
   std::string bytes;
   std::int64_t label = 0;
+  std::string damage = {};
+  std::string fault = {};  // why there is no sample
 
   Sample view() const {
     return {.encoding = encoding,
@@ -55,8 +58,9 @@ OwnSample packed_sample(const Sample& sample, const PackOptions& options) {
     return {Encoding::jpeg,
             {},
             to_jpeg(pixels, new_shape, static_cast<int>(options.quality)),
-            sample.label};
-  return {Encoding::planes, new_shape, to_planes(pixels, new_shape), sample.label};
+            sample.label,
+            image.damage};
+  return {Encoding::planes, new_shape, to_planes(pixels, new_shape), sample.label, image.damage};
 }
 
 std::string source_text(const Dataset& dataset, const PackOptions& options) {
@@ -71,12 +75,33 @@ std::string source_text(const Dataset& dataset, const PackOptions& options) {
       ')');
 }
 
+OwnSample packed_sample(const Dataset& dataset, std::int64_t index, const PackOptions& options) {
+  std::vector<std::uint8_t> scratch;
+  try {
+    return packed_sample(dataset.read(index, scratch), options);
+  } catch (const std::runtime_error&) {
+    const auto failure = with_origin(std::current_exception(), dataset.origin(index));
+    if (!options.skip_bad) std::rethrow_exception(failure);
+    return {.fault = text_of(failure)};
+  }
+}
+
+void count(const OwnSample& sample, const Dataset& dataset, std::int64_t index, WriteReport& sum) {
+  if (!sample.fault.empty()) {
+    if (sum.bad++ == 0) sum.first_bad = sample.fault;
+    return;
+  }
+  ++sum.samples;
+  if (sample.damage.empty()) return;
+  if (sum.damaged++ == 0) sum.first_damaged = concat(dataset.origin(index), ": ", sample.damage);
+}
+
 }  // namespace
 
-void pack(const Dataset& dataset,
-          const std::filesystem::path& file,
-          const PackOptions& options,
-          const Progress& progress) {
+WriteReport pack(const Dataset& dataset,
+                 const std::filesystem::path& file,
+                 const PackOptions& options,
+                 const Progress& progress) {
   require(options.short_side >= 0 && options.quality >= 1 && options.quality <= 100,
           "data::pack",
           "needs short_side >= 0 and quality in [1, 100], received ",
@@ -85,23 +110,25 @@ void pack(const Dataset& dataset,
           options.quality);
   constexpr std::int64_t part = 64;
   PackedWriter writer(file);
+  WriteReport report;
   std::vector<OwnSample> samples;
   for (std::int64_t first = 0; first < dataset.size(); first += part) {
-    const auto count = std::min(part, dataset.size() - first);
-    samples.assign(static_cast<std::size_t>(count), {});
+    const auto size = std::min(part, dataset.size() - first);
+    samples.assign(static_cast<std::size_t>(size), {});
     in_parallel(samples.size(), static_cast<std::size_t>(options.threads), [&](std::size_t i) {
-      std::vector<std::uint8_t> scratch;
-      const auto index = first + static_cast<std::int64_t>(i);
-      try {
-        samples[i] = packed_sample(dataset.read(index, scratch), options);
-      } catch (const std::runtime_error& error) {
-        throw std::runtime_error(concat(error.what(), ": ", dataset.origin(index)));
-      }
+      samples[i] = packed_sample(dataset, first + static_cast<std::int64_t>(i), options);
     });
-    for (const auto& sample : samples) writer.add(sample.view());
-    if (progress) progress(count);
+    for (std::int64_t i = 0; i < size; ++i) {
+      const auto& sample = samples[static_cast<std::size_t>(i)];
+      count(sample, dataset, first + i, report);
+      if (sample.fault.empty()) writer.add(sample.view());
+    }
+    if (progress) progress(size);
   }
+  require_environment(
+      report.samples > 0, "data::pack", "no sample can be decoded; the first: ", report.first_bad);
   writer.finish(source_text(dataset, options), dataset.class_names());
+  return report;
 }
 
 }  // namespace dimred::data

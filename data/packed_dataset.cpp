@@ -72,6 +72,7 @@ class PackedDataset : public Dataset {
                   ", made from ",
                   layout_.source);
   }
+  std::string digest() const override { return layout_.digest; }
 
  private:
   std::size_t rows() const { return static_cast<std::size_t>(layout_.size()); }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/errors.h"
+
 namespace dimred::data {
 
 void in_parallel(std::size_t count,
@@ -25,10 +27,31 @@ void in_parallel(std::size_t count,
     }
   };
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(run);
+  const auto wanted = std::min(threads, count);
+  try {
+    while (others.size() + 1 < wanted) others.emplace_back(run);
+  } catch (const std::exception& error) {
+    next = count;
+    cannot_start("data", std::ssize(others) + 1, static_cast<std::int64_t>(wanted) - 1, error);
+  }
   run();
   others.clear();
   if (failure) std::rethrow_exception(failure);
+}
+
+void cannot_start(const char* place,
+                  std::int64_t thread,
+                  std::int64_t threads,
+                  const std::exception& reason) {
+  throw std::runtime_error(concat('[',
+                                  place,
+                                  "] cannot start thread ",
+                                  thread,
+                                  " of ",
+                                  threads,
+                                  " (",
+                                  reason.what(),
+                                  "); fewer threads may be allowed here"));
 }
 
 }  // namespace dimred::data

@@ -16,6 +16,7 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;  // of text, colour profiles and such
+constexpr std::size_t smallest_request = 512;
 constexpr std::int64_t deflate_ratio = 1032;           // largest of zlib
 
 struct Reader {
@@ -72,6 +73,8 @@ bool read(Reader& reader,
   png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // our own is checked before
   png_set_chunk_malloc_max(png, largest_chunk);
   png_set_read_fn(png, &reader, take);
+  // A file that is cut short is lost from the request on that it cannot fill: 8 KB by default.
+  png_set_compression_buffer_size(png, smallest_request);
   png_read_info(png, reader.info);
   configure(reader, channels);
   const int passes = png_set_interlace_handling(png);

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "data/paths.h"
 #include "support/errors.h"
+#include "support/retry.h"
 
 namespace dimred::data {
 namespace {
@@ -26,23 +28,19 @@ class Descriptor {
   int number_;
 };
 
-template <class Call>
-auto retried(const Call& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
 }  // namespace
 
-void read_file(const std::string& path,
+void read_file(const std::string& name,
                const char* place,
                std::vector<std::uint8_t>& bytes,
                std::int64_t most) {
+  const auto path = path_text(name);
   const auto require_call = [&](bool holds) {
     require_environment(holds, place, path, ": ", holds ? "" : std::strerror(errno));
   };
-  const Descriptor file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  // A pipe is refused, not waited for.
+  const Descriptor file(
+      retrying([&] { return ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
   require_call(file.get() >= 0);
   struct stat status {};
   require_call(::fstat(file.get(), &status) == 0);
@@ -59,7 +57,7 @@ void read_file(const std::string& path,
   std::size_t done = 0;
   while (done < bytes.size()) {
     const auto count =
-        retried([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
+        retrying([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
     require_call(count >= 0);
     require_environment(count > 0, place, path, ": the file became shorter while it was read");
     done += static_cast<std::size_t>(count);

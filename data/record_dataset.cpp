@@ -4,9 +4,10 @@
 #include <set>
 
 #include "data/cache_folder.h"
+#include "data/class_names.h"
+#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::int64_t most_unnamed_classes = 10'000'000;
 std::string digest_of(const std::vector<RecordShard>& shards) {
   std::string all;
   for (const auto& shard : shards) all += shard.digest;
-  return digest(std::as_bytes(std::span(all)));
+  return dimred::digest(std::as_bytes(std::span(all)));
 }
 
 std::string remarks_of(const std::vector<RecordShard>& shards) {
@@ -33,26 +34,35 @@ std::string remarks_of(const std::vector<RecordShard>& shards) {
   return text;
 }
 
+/// Those of labels.txt, without the ones that labels_offset leaves out.
+std::vector<std::string> names_in(const fs::path& file,
+                                  const RecordOptions& options,
+                                  std::string_view format) {
+  auto names = read_class_names(file);
+  const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
+  names.erase(names.begin(), names.begin() + cut);
+  require(options.classes == 0 || options.classes == std::ssize(names),
+          format,
+          path_text(file),
+          " names ",
+          names.size(),
+          " classes",
+          cut > 0 ? concat(" without the first ", cut) : std::string(),
+          ", received num_classes = ",
+          options.classes);
+  return names;
+}
+
 std::vector<std::string> names_of_classes(const RecordOptions& options,
                                           std::string_view format,
                                           const std::vector<RecordEntry>& entries) {
-  if (!options.class_names.empty()) return options.class_names;
   const auto file = options.files.front().parent_path() / "labels.txt";
   if (fs::is_regular_file(file)) {
-    auto names = read_class_names(file);
-    const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
-    names.erase(names.begin(), names.begin() + cut);
-    require(options.classes == 0 || options.classes == std::ssize(names),
-            format,
-            file.string(),
-            " names ",
-            names.size(),
-            " classes",
-            cut > 0 ? concat(" without the first ", cut) : std::string(),
-            ", received num_classes = ",
-            options.classes);
+    auto names = names_in(file, options, format);
+    if (!options.class_names.empty()) require_same_names(names, options.class_names, file);
     return names;
   }
+  if (!options.class_names.empty()) return options.class_names;
   if (options.classes > 0) return numbered_classes(options.classes);
   std::int64_t largest = 0;
   for (const auto& entry : entries)
@@ -99,7 +109,7 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   keep_labels_in_range();
   require_environment(!entries_.empty(),
                       format_,
-                      options_.files.front().string(),
+                      path_text(options_.files.front()),
                       ": needs at least one good record, received ",
                       skipped_,
                       " bad ones in ",
@@ -153,6 +163,13 @@ void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std:
     notes_.push_back(concat("skipped ", place_of(shard, offset), ": ", text));
 }
 
+std::vector<std::string> RecordDataset::notes() const {
+  auto notes = notes_;
+  const auto more = skipped_ - std::ssize(notes);
+  if (more > 0) notes.push_back(concat("skipped ", more, " more"));
+  return notes;
+}
+
 const RecordEntry& RecordDataset::entry(std::int64_t index) const {
   require(
       index >= 0 && index < size(), format_, "needs 0 <= index < ", size(), ", received ", index);
@@ -171,14 +188,14 @@ std::string RecordDataset::origin(std::int64_t index) const {
 }
 
 std::string RecordDataset::place_of(std::uint32_t shard, std::uint64_t offset) const {
-  return concat(options_.files[shard].string(), ", offset ", offset);
+  return concat(path_text(options_.files[shard]), ", offset ", offset);
 }
 
 std::string RecordDataset::description() const {
   return concat(
       format_,
       ' ',
-      utf8_text(options_.files.front().string()),
+      path_text(options_.files.front()),
       files_.size() > 1 ? concat(" and ", files_.size() - 1, " more files") : std::string(),
       remark_.empty() ? "" : ", ",
       remark_,
@@ -192,34 +209,6 @@ std::string RecordDataset::description() const {
       skipped_ > 0 ? concat(", ", skipped_, " bad records skipped") : std::string(),
       ", xxh3 ",
       digest_);
-}
-
-std::vector<std::string> read_class_names(const fs::path& file) {
-  const MappedFile mapped(file);
-  std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
-                        mapped.bytes().size());
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    const auto colon = line.find_first_not_of("0123456789");
-    if (colon != std::string_view::npos && colon > 0 && line[colon] == ':') {
-      require_environment(line.substr(0, colon) == std::to_string(names.size()),
-                          "labels",
-                          file.string(),
-                          ": needs ",
-                          names.size(),
-                          ":name on line ",
-                          names.size() + 1,
-                          ", received ",
-                          printable(line));
-      line.remove_prefix(colon + 1);
-    }
-    names.emplace_back(line);
-  }
-  return names;
 }
 
 }  // namespace dimred::data

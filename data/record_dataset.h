@@ -26,7 +26,7 @@ struct RecordOptions {
 /// A problem found by the pass is std::runtime_error("[format] file, offset N: rule, received ...;
 /// and K more") unless they are skipped; so is a data set without any good sample. Class names come
 /// from labels.txt beside the first file ("name" or "7:name" lines, in the order of the stored
-/// labels), else they are numbers.
+/// labels; a test set's must be the training set's), else they are numbers.
 class RecordDataset : public Dataset {
  public:
   /// `files` hold what options.files name (decompressed, of .gz files), in that order.
@@ -37,8 +37,9 @@ class RecordDataset : public Dataset {
   std::optional<ImageShape> shape() const override { return std::nullopt; }
   std::vector<std::int64_t> shard_sizes() const override;
   std::string origin(std::int64_t index) const override;
-  std::vector<std::string> notes() const override { return notes_; }  // the first skipped records
+  std::vector<std::string> notes() const override;  // the first skipped records, and how many more
   std::string description() const override;
+  std::string digest() const override { return digest_; }
 
  protected:
   const RecordEntry& entry(std::int64_t index) const;  // throws std::invalid_argument
@@ -68,8 +69,5 @@ class RecordDataset : public Dataset {
 /// The files of options.files, mapped. Throws as MappedFile, std::invalid_argument for none.
 std::vector<MappedFile> map_files(std::string_view format,
                                   const std::vector<std::filesystem::path>& paths);
-
-/// The names in labels.txt, in order. Throws std::runtime_error when a number is not its line's.
-std::vector<std::string> read_class_names(const std::filesystem::path& file);
 
 }  // namespace dimred::data

@@ -29,6 +29,8 @@ bool is_tfrecord(const std::filesystem::path& file);
 /// flowers_validation_00000-of-00005.tfrecord); the files of a subfolder train, or test, val,
 /// validation, as well. In natural number order. Throws std::invalid_argument when there are none.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
+/// The same; empty when there are none.
+std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
 
 /// The files that a list names, one a line, relative to its folder. Throws std::runtime_error when
 /// it names none, or one that is no file.

@@ -2,28 +2,59 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 
 #include "data/decode.h"
+#include "data/loader_report.h"
+#include "data/marks.h"
+#include "data/parallel.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::data {
 namespace {
 
-/// What could not be read, by index.
-struct Failure {
-  std::int64_t index;
-  std::string text;
+/// What is wrong with samples: a mark for each, and the texts of the first few by index.
+class Faults {
+ public:
+  explicit Faults(std::int64_t size) : marks_(static_cast<std::size_t>(size)) {}
+
+  void add(std::int64_t index, std::string text) {
+    marks_.set(static_cast<std::size_t>(index));
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    texts_[index] = std::move(text);
+    if (texts_.size() > most_texts) texts_.erase(std::prev(texts_.end()));
+  }
+  std::int64_t count() const { return count_; }
+  bool has(std::int64_t index) const { return marks_.has(static_cast<std::size_t>(index)); }
+  /// Of a sample that has one.
+  std::string_view text(std::int64_t index) const {
+    const auto found = texts_.find(index);
+    return found == texts_.end() ? std::string_view("is damaged") : found->second;
+  }
+  const std::string& first() const { return texts_.begin()->second; }
+
+ private:
+  static constexpr std::size_t most_texts = 100;
+  Marks marks_;
+  std::mutex mutex_;  // guards what follows while samples are decoded
+  std::int64_t count_ = 0;
+  std::map<std::int64_t, std::string> texts_;
 };
 
 class Resident : public Dataset {
  public:
   Resident(std::shared_ptr<const Dataset> whole, const ImageShape& shape)
-      : whole_(std::move(whole)), shape_(shape), size_(whole_->size()) {
+      : whole_(std::move(whole)),
+        shape_(shape),
+        size_(whole_->size()),
+        bad_(size_),
+        damaged_(size_) {
     planes_.resize(static_cast<std::size_t>(size_ * shape_.size()));
     labels_.resize(static_cast<std::size_t>(size_));
   }
@@ -39,41 +70,37 @@ class Resident : public Dataset {
             size_,
             ", received ",
             index);
+    if (bad_.has(index)) throw std::runtime_error(std::string(bad_.text(index)));
     return {.shape = shape_,
             .bytes = std::span(planes_).subspan(place_of(index), bytes_of_one()),
-            .label = labels_[static_cast<std::size_t>(index)]};
+            .label = labels_[static_cast<std::size_t>(index)],
+            .damage = damaged_.has(index) ? damaged_.text(index) : std::string_view()};
   }
 
   std::string origin(std::int64_t index) const override { return whole_->origin(index); }
   std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
-  std::vector<std::string> notes() const override {
-    auto notes = whole_->notes();
-    notes.insert(notes.end(), notes_.begin(), notes_.end());
-    return notes;
-  }
+  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
     return concat(whole_->description(), ", pixels xxh3 ", digest_);
   }
+  std::string digest() const override { return whole_->digest(); }
 
   /// Decodes all; false as soon as an image has another size.
   bool fill(std::int64_t threads, bool skip_bad) {
-    std::vector<std::thread> pool;
-    for (std::int64_t i = 1; i < threads; ++i) pool.emplace_back([this] { work(); });
-    work();
-    for (auto& thread : pool) thread.join();
+    constexpr std::int64_t chunk = 64;
+    in_parallel(static_cast<std::size_t>((size_ + chunk - 1) / chunk),
+                static_cast<std::size_t>(threads),
+                [&](std::size_t i) {
+                  const auto begin = static_cast<std::int64_t>(i) * chunk;
+                  take(begin, std::min(begin + chunk, size_));
+                });
     if (differs_) return false;
-    std::sort(failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
-      return a.index < b.index;
-    });
-    if (!failures_.empty()) {
-      require_environment(
-          skip_bad && static_cast<std::int64_t>(failures_.size()) < size_,
-          "data::resident",
-          failures_.front().text,
-          failures_.size() > 1 ? concat(" (and ", failures_.size() - 1, " more)") : "");
-      replace_bad();
-    }
-    digest_ = digest(std::as_bytes(std::span(planes_)));
+    const auto bad = bad_.count();
+    if (bad > 0)
+      require_environment(skip_bad && bad<size_, "data::resident", bad_.first(), bad> 1
+                              ? concat(" (and ", bad - 1, " more)")
+                              : "");
+    digest_ = dimred::digest(std::as_bytes(std::span(planes_)));
     return true;
   }
 
@@ -83,17 +110,10 @@ class Resident : public Dataset {
     return static_cast<std::size_t>(index) * bytes_of_one();
   }
 
-  void work() {
-    constexpr std::int64_t chunk = 64;
+  void take(std::int64_t begin, std::int64_t end) {
     std::vector<std::uint8_t> scratch;
     Image image;
-    while (!differs_) {
-      const auto begin = next_.fetch_add(chunk);
-      if (begin >= size_) return;
-      for (auto index = begin; index < std::min(begin + chunk, size_) && !differs_; ++index) {
-        take(index, scratch, image);
-      }
-    }
+    for (auto index = begin; index < end && !differs_; ++index) take(index, scratch, image);
   }
 
   void take(std::int64_t index, std::vector<std::uint8_t>& scratch, Image& image) {
@@ -110,15 +130,11 @@ class Resident : public Dataset {
              {shape.height, shape.width},
              static_cast<int>(shape_.channels),
              image);
-      if (!image.damage.empty()) note(index, image.damage);
+      if (!image.damage.empty()) damaged_.add(index, image.damage);
       to_planes(image, index);
-    } catch (const std::exception& error) {
+    } catch (const std::runtime_error&) {
       // What read() throws names the origin, what decode() throws does not.
-      const auto origin = whole_->origin(index);
-      const std::string text = error.what();
-      const std::lock_guard lock(mutex_);
-      failures_.push_back(
-          {index, text.find(origin) == std::string::npos ? concat(origin, ": ", text) : text});
+      bad_.add(index, text_of(with_origin(std::current_exception(), whole_->origin(index))));
     }
   }
 
@@ -132,39 +148,29 @@ class Resident : public Dataset {
     }
   }
 
-  void note(std::int64_t index, const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    notes_.push_back(concat(whole_->origin(index), ": ", text));
-  }
-
-  void replace_bad() {
-    std::vector<bool> bad(static_cast<std::size_t>(size_), false);
-    for (const auto& failure : failures_) bad[static_cast<std::size_t>(failure.index)] = true;
-    for (const auto& failure : failures_) {
-      auto good = failure.index;
-      while (bad[static_cast<std::size_t>(good)]) good = (good + 1) % size_;
-      std::memcpy(planes_.data() + place_of(failure.index),
-                  planes_.data() + place_of(good),
-                  bytes_of_one());
-      labels_[static_cast<std::size_t>(failure.index)] = labels_[static_cast<std::size_t>(good)];
-    }
-    notes_.push_back(concat(failures_.size(),
-                            " bad samples are replaced by others; the first: ",
-                            failures_.front().text));
-  }
-
   std::shared_ptr<const Dataset> whole_;
   ImageShape shape_;
   std::int64_t size_;
   std::vector<std::uint8_t> planes_;
   std::vector<std::int64_t> labels_;
   std::string digest_;
-  std::atomic<std::int64_t> next_ = 0;
   std::atomic<bool> differs_ = false;
-  std::mutex mutex_;  // guards failures_ and notes_ while fill() runs
-  std::vector<Failure> failures_;
-  std::vector<std::string> notes_;
+  Faults bad_, damaged_;
 };
+
+/// Of the first sample that has one.
+std::optional<ImageShape> first_shape(const Dataset& whole, bool skip_bad) {
+  std::vector<std::uint8_t> scratch;
+  for (std::int64_t index = 0; index < whole.size(); ++index) {
+    try {
+      return encoded_shape(whole.read(index, scratch));
+    } catch (const std::runtime_error&) {
+      if (!skip_bad)
+        std::rethrow_exception(with_origin(std::current_exception(), whole.origin(index)));
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -176,18 +182,12 @@ std::shared_ptr<const Dataset> resident(std::shared_ptr<const Dataset> whole,
                                         std::int64_t longest_side) {
   check(whole != nullptr, "resident: no dataset");
   if (whole->size() == 0 || whole->shape().has_value()) return whole;
-  std::vector<std::uint8_t> scratch;
-  ImageShape shape;
-  try {
-    shape = encoded_shape(whole->read(0, scratch));
-  } catch (const std::runtime_error&) {
-    if (!skip_bad) throw;
-    return whole;  // the pipeline counts it when it meets it
-  }
-  if (channels > 0) shape.channels = channels;
-  if (shape.size() > memory / whole->size()) return whole;
-  if (longest_side > 0 && std::max(shape.height, shape.width) > longest_side) return whole;
-  auto result = std::make_shared<Resident>(whole, shape);
+  auto shape = first_shape(*whole, skip_bad);
+  if (!shape) return whole;  // the pipeline says so
+  if (channels > 0) shape->channels = channels;
+  if (shape->size() > memory / whole->size()) return whole;
+  if (longest_side > 0 && std::max(shape->height, shape->width) > longest_side) return whole;
+  auto result = std::make_shared<Resident>(whole, *shape);
   if (!result->fill(threads, skip_bad)) return whole;
   return result;
 }

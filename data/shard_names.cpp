@@ -1,9 +1,8 @@
-#include <glob.h>
-
 #include <algorithm>
-#include <array>
 
+#include "data/class_names.h"
 #include "data/mapped_file.h"
+#include "data/paths.h"
 #include "data/record_readers.h"
 #include "support/errors.h"
 #include "support/list_files.h"
@@ -17,21 +16,12 @@ namespace fs = std::filesystem;
 
 constexpr auto place = "shards";
 
-bool is_pattern(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
-
 void sort_naturally(std::vector<fs::path>& files) {
   std::ranges::sort(files, [](const auto& a, const auto& b) { return natural_less(a, b); });
 }
 
-std::vector<fs::path> matches(const fs::path& pattern) {
-  glob_t found{};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  std::vector<fs::path> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  require_environment(result == 0 || result == GLOB_NOMATCH,
-                      place,
-                      "cannot look through the folders of ",
-                      pattern.string());
+std::vector<fs::path> files_matching(const fs::path& pattern) {
+  auto files = matches(pattern, place);
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   sort_naturally(files);
   return files;
@@ -70,52 +60,45 @@ std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
   auto files = files_in(folder);
   std::erase_if(files, [&](const auto& file) { return !is_named(file); });
   if (!files.empty()) return files;
-  for (const auto* name : {"train", "test", "val", "validation"}) {
-    if ((std::string_view(name) == "train") == train && fs::is_directory(folder / name))
-      return files_in(folder / name);
-  }
-  return {};
+  const auto inner = split_folder(folder, train);
+  return inner.empty() ? std::vector<fs::path>() : files_in(inner);
 }
 
 }  // namespace
 
 std::vector<fs::path> read_file_list(const fs::path& list) {
   const MappedFile mapped(list);
-  std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
-                        mapped.bytes().size());
+  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
+                              mapped.bytes().size());
   std::vector<fs::path> files;
-  while (!text.empty()) {
-    auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    while (!line.empty() && std::string_view(" \t\r").find(line.back()) != std::string_view::npos)
-      line.remove_suffix(1);
-    if (line.empty()) continue;
+  for_each_line(text, [&](std::string_view line, std::int64_t number) {
+    const auto where = concat(path_text(list), ':', number);
     require_environment(line.find('\0') == std::string_view::npos,
                         place,
-                        list.string(),
+                        where,
                         ": needs a list of file names, received ",
                         printable(line));
     files.push_back(list.parent_path() / line);
     require_environment(fs::is_regular_file(files.back()),
                         place,
-                        list.string(),
+                        where,
                         " names ",
                         printable(line),
                         ", which is no file");
-  }
-  require_environment(!files.empty(), place, list.string(), ": needs at least one file name");
+  });
+  require_environment(!files.empty(), place, path_text(list), ": needs at least one file name");
   return files;
 }
 
+std::vector<fs::path> shards_at(const fs::path& where, bool train) {
+  if (fs::is_directory(where)) return files_of_split(where, train);
+  if (fs::is_regular_file(where))
+    return where.extension() == ".txt" ? read_file_list(where) : std::vector{where};
+  return is_pattern(where) ? files_matching(where) : std::vector<fs::path>();
+}
+
 std::vector<fs::path> find_shards(const fs::path& where, bool train) {
-  std::vector<fs::path> files;
-  if (fs::is_directory(where)) {
-    files = files_of_split(where, train);
-  } else if (fs::is_regular_file(where)) {
-    files = where.extension() == ".txt" ? read_file_list(where) : std::vector{where};
-  } else if (is_pattern(where.string())) {
-    files = matches(where);
-  }
+  auto files = shards_at(where, train);
   require(!files.empty(),
           place,
           "needs a file, a list of files (.txt), a pattern, or a folder of files with ",

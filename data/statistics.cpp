@@ -43,16 +43,29 @@ ChannelStatistics channel_statistics(const Dataset& dataset) {
   const auto plane = static_cast<std::size_t>(shape.height * shape.width);
   std::vector<Sums> sums(static_cast<std::size_t>(shape.channels));
   std::vector<std::uint8_t> scratch;
+  std::uint64_t good = 0;
   for (std::int64_t index = 0; index < dataset.size(); ++index) {
-    const auto pixels = dataset.read(index, scratch).bytes;
-    for (std::size_t channel = 0; channel < sums.size(); ++channel) {
-      const auto part = sums_of(pixels.subspan(channel * plane, plane));
-      sums[channel].values += part.values;
-      sums[channel].squares += part.squares;
+    try {
+      const auto pixels = dataset.read(index, scratch).bytes;
+      for (std::size_t channel = 0; channel < sums.size(); ++channel) {
+        const auto part = sums_of(pixels.subspan(channel * plane, plane));
+        sums[channel].values += part.values;
+        sums[channel].squares += part.squares;
+      }
+      ++good;
+    } catch (const std::runtime_error&) {
+      continue;  // whoever trains on it says so
     }
   }
+  require_environment(good > 0,
+                      "data::channel_statistics",
+                      "none of ",
+                      dataset.size(),
+                      " samples of ",
+                      dataset.description(),
+                      " can be read");
   using Wide = unsigned __int128;
-  const auto count = static_cast<std::uint64_t>(dataset.size()) * plane;
+  const auto count = good * plane;
   const auto scale = 255.0 * static_cast<double>(count);
   ChannelStatistics result;
   for (const auto& [values, squares] : sums) {

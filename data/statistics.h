@@ -15,8 +15,9 @@ struct ChannelStatistics {
 
 /// mean = sum p / (255 N), deviation = sqrt(N sum p^2 - (sum p)^2) / (255 N), from exact integer
 /// sums, so the result does not depend on the order of the samples and only the last operations
-/// round. Fashion-MNIST's training set gives 0.2860 / 0.3530, MNIST's 0.1307 / 0.3081. One pass:
-/// 60,000 images of 28x28 in 11 ms. Throws std::invalid_argument for an empty dataset.
+/// round; samples that cannot be read do not count. Fashion-MNIST's training set gives 0.2860 /
+/// 0.3530, MNIST's 0.1307 / 0.3081. One pass: 60,000 images of 28x28 in 11 ms. Throws
+/// std::invalid_argument for an empty dataset, std::runtime_error when none can be read.
 ChannelStatistics channel_statistics(const Dataset& dataset);
 
 /// The same of images as `preprocessing` prepares them for evaluation (its mean and deviation are

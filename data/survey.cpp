@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "data/decode.h"
+#include "data/loader_report.h"
 #include "data/parallel.h"
 #include "support/errors.h"
 
@@ -23,6 +24,7 @@ std::string kind_text(const Sample& sample, const ImageShape& shape) {
 
 void look_at(const Dataset& dataset,
              std::int64_t index,
+             bool decode,
              std::vector<std::uint8_t>& scratch,
              Survey& found) {
   try {
@@ -41,9 +43,13 @@ void look_at(const Dataset& dataset,
     found.smallest.width = std::min(found.smallest.width, shape.width);
     found.largest.height = std::max(found.largest.height, shape.height);
     found.largest.width = std::max(found.largest.width, shape.width);
-  } catch (const std::runtime_error& error) {
+    if (!decode || sample.encoding == Encoding::planes) return;
+    const auto damage = decoded(sample, static_cast<int>(shape.channels)).damage;
+    if (!damage.empty()) throw std::runtime_error(damage);
+  } catch (const std::runtime_error&) {
     if (found.problem_count++ < static_cast<std::int64_t>(problems_kept))
-      found.problems.push_back(concat(dataset.origin(index), ": ", error.what()));
+      found.problems.push_back(
+          text_of(with_origin(std::current_exception(), dataset.origin(index))));
   }
 }
 
@@ -73,7 +79,8 @@ void add(const Survey& part, Survey& sum) {
 Survey survey(const Dataset& dataset,
               std::int64_t count,
               std::int64_t threads,
-              const Progress& progress) {
+              const Progress& progress,
+              bool decode) {
   const auto size = dataset.size();
   require(count >= 1 && count <= size,
           "data::survey",
@@ -98,6 +105,7 @@ Survey survey(const Dataset& dataset,
     for (auto i = number * count / parts; i < (number + 1) * count / parts; ++i) {
       look_at(dataset,
               static_cast<std::int64_t>(static_cast<__int128>(i) * size / count),
+              decode,
               scratch,
               found[part]);
       if (++unreported == report) tell();

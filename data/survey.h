@@ -21,12 +21,13 @@ struct Survey {
   std::vector<std::string> problems;  // the first 10 by index, with their origin
 };
 
-/// Reads `count` samples, evenly spread (index i size / count), and their headers; none is decoded.
-/// A sample that cannot be read is a problem, not an exception. Throws std::invalid_argument unless
-/// 1 <= count <= size.
+/// Reads `count` samples, evenly spread (index i size / count), and their headers; with `decode`
+/// all their pixels too. A sample that cannot be read, or only in part, is a problem, not an
+/// exception. Throws std::invalid_argument unless 1 <= count <= size.
 Survey survey(const Dataset& dataset,
               std::int64_t count,
               std::int64_t threads,
-              const Progress& progress);
+              const Progress& progress,
+              bool decode = false);
 
 }  // namespace dimred::data

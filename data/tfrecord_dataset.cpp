@@ -67,7 +67,11 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
     }
     return size;
   } catch (const std::runtime_error& error) {
-    scan.add_problem(offset, concat(rule_of(error), "; no record behind it can be found"));
+    scan.add_problem(offset,
+                     concat(rule_of(error),
+                            "; no record behind it can be found (",
+                            rest.size(),
+                            " bytes are lost)"));
     return 0;
   }
 }

@@ -7,13 +7,15 @@
 #include <utility>
 
 #include "data/base64.h"
+#include "data/class_names.h"
 #include "data/encode.h"
+#include "data/loader_report.h"
 #include "data/parallel.h"
+#include "data/permutation.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/random.h"
 
 namespace dimred::data {
 namespace {
@@ -37,7 +39,8 @@ void write_file(const Dataset& dataset,
                 const RecordPlan& plan,
                 std::int64_t number,
                 const std::filesystem::path& path,
-                const Progress& progress) {
+                const Progress& progress,
+                LeftOut& left_out) {
   const auto files = std::ssize(plan.names);
   const auto first = number * plan.count / files, last = (number + 1) * plan.count / files;
   AtomicFile file(path);
@@ -50,31 +53,26 @@ void write_file(const Dataset& dataset,
     progress(std::exchange(unreported, 0));
   };
   for (std::int64_t place = first; place < last; ++place, ++unreported) {
-    buffer += record_text(dataset, dataset.read(plan.sample(place), scratch), plan.form);
+    const auto index = plan.sample(place);
+    try {
+      buffer += record_text(dataset, dataset.read(index, scratch), plan.form);
+    } catch (const std::runtime_error&) {
+      const auto failure = with_origin(std::current_exception(), dataset.origin(index));
+      if (!plan.skip_bad) std::rethrow_exception(failure);
+      if (left_out.count++ == 0) left_out.first = text_of(failure);
+    }
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
   file.commit();
 }
 
-std::int64_t permute(std::int64_t place,
-                     std::int64_t size,
-                     std::uint64_t seed,
-                     RandomPurpose purpose,
-                     std::int64_t epoch) {
-  return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(place),
-                                            static_cast<std::uint64_t>(size),
-                                            seed,
-                                            purpose,
-                                            static_cast<std::uint64_t>(epoch)));
-}
-
 }  // namespace
 
-void write_records(const Dataset& dataset,
-                   const RecordPlan& plan,
-                   const OutputFolder& folder,
-                   const Progress& progress) {
+LeftOut write_records(const Dataset& dataset,
+                      const RecordPlan& plan,
+                      const OutputFolder& folder,
+                      const Progress& progress) {
   const auto files = plan.names.size();
   require(files >= 1 && plan.count >= std::ssize(plan.names),
           "data",
@@ -82,6 +80,7 @@ void write_records(const Dataset& dataset,
           files,
           " files, received ",
           plan.count);
+  std::vector<LeftOut> left_out(files);
   std::mutex mutex;  // one report at a time
   const Progress report = [&](std::int64_t samples) {
     const std::scoped_lock lock(mutex);
@@ -89,9 +88,19 @@ void write_records(const Dataset& dataset,
   };
   in_parallel(files, static_cast<std::size_t>(plan.threads), [&](std::size_t i) {
     if (!folder.has(plan.names[i]))
-      write_file(
-          dataset, plan, static_cast<std::int64_t>(i), folder.path() / plan.names[i], report);
+      write_file(dataset,
+                 plan,
+                 static_cast<std::int64_t>(i),
+                 folder.path() / plan.names[i],
+                 report,
+                 left_out[i]);
   });
+  LeftOut sum;
+  for (const auto& part : left_out) {
+    if (sum.count == 0) sum.first = part.first;
+    sum.count += part.count;
+  }
+  return sum;
 }
 
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count) {
@@ -108,12 +117,21 @@ std::vector<std::string> shard_names(const std::string& name, std::int64_t count
 
 void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFolder& folder) {
   std::string labels, files;
-  for (std::size_t i = 0; i < dataset.class_names().size(); ++i)
+  for (std::size_t i = 0; i < dataset.class_names().size(); ++i) {
+    require_class_name(dataset.class_names()[i], "data", "labels.txt");
     labels += concat(i, ':', dataset.class_names()[i], '\n');
+  }
   write_file_atomically(folder.path() / "labels.txt", labels);
   if (plan.form != RecordForm::base64) return;
   for (const auto& name : plan.names) files += name + '\n';
   write_file_atomically(folder.path() / "file_list.txt", files);
+}
+
+std::vector<std::int64_t> shuffled_indices(std::int64_t size, std::uint64_t seed) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(size));
+  for (std::int64_t place = 0; place < size; ++place)
+    indices[static_cast<std::size_t>(place)] = permute(place, size, seed, RandomPurpose::order, 0);
+  return indices;
 }
 
 RecordPlan conversion_plan(RecordForm form,
@@ -140,7 +158,8 @@ RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64
   plan.sample = [size, seed](std::int64_t place) {
     if (place < size) return permute(place, size, seed, RandomPurpose::order, 0);
     const auto again = place - size;
-    return permute(again % size, size, seed, RandomPurpose::padding, again / size);
+    return permute(
+        again % size, size, seed, RandomPurpose::padding, static_cast<std::uint64_t>(again / size));
   };
   return plan;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,24 +24,33 @@ struct RecordPlan {
   std::vector<std::string> names;                    // of the files
   std::int64_t count = 0;                            // places, >= names.size()
   std::function<std::int64_t(std::int64_t)> sample;  // index of the sample at a place; pure
+  bool skip_bad = false;  // samples that cannot be read are left out and counted
   std::int64_t threads = 1;
 };
 
 /// Writes the files that `folder` does not have yet, several at a time. TFRecord: tf.Example with
 /// image/class/label, image/class/text, image/encoded and image/format; Base64: `base64<TAB>label`.
 /// JPEG and PNG stay as they are, planes become PNG. Memory: one sample a thread and 1 MB.
-/// Throws what reading a sample or writing a file throws.
-void write_records(const Dataset& dataset,
-                   const RecordPlan& plan,
-                   const OutputFolder& folder,
-                   const Progress& progress);
+/// Returns how many samples are left out, with the first of the lowest file. Throws what reading a
+/// sample or writing a file throws.
+struct LeftOut {
+  std::int64_t count = 0;
+  std::string first;
+};
+LeftOut write_records(const Dataset& dataset,
+                      const RecordPlan& plan,
+                      const OutputFolder& folder,
+                      const Progress& progress);
 
 /// NAME-00000-of-00010, ..., as TensorFlow names shards.
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count);
 
 /// labels.txt (7:name lines) and, of Base64, file_list.txt; the latter last: with it the data set
-/// is complete.
+/// is complete. Throws std::runtime_error for a class name that a line cannot hold.
 void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFolder& folder);
+
+/// All of [0, size) in the order of one permutation chosen by `seed`: that of conversion_plan.
+std::vector<std::int64_t> shuffled_indices(std::int64_t size, std::uint64_t seed);
 
 /// The plan of convert: all samples in their order, or in that of one permutation chosen by `seed`.
 RecordPlan conversion_plan(RecordForm form,

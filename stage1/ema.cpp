@@ -60,7 +60,7 @@ class Ema final : public Hook {
     auto row = rows.front();
     row.weights = "ema";
     row.learning_rate = row.train_loss = std::nullopt;
-    training::add_scores(setup, row);
+    training::add_scores(setup, row, run.console);
     rows.push_back(row);
     if (setup.communicator->rank() != 0) return;
     run.writer.submit([file = run.folder.path() / "ema.h5",

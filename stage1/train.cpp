@@ -118,7 +118,7 @@ training::CurveRow evaluate(Run& run,
                                         .totals = position.totals,
                                         .learning_rate = rate,
                                         .train_loss = trained.mean_loss()}};
-  training::add_scores(run.setup, rows.front());
+  training::add_scores(run.setup, rows.front(), run.console);
   run.hooks.evaluate(view(run), rows);
   for (const auto& row : rows) {
     curve.append(row);

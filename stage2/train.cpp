@@ -136,7 +136,7 @@ training::CurveRow evaluate(Run& run,
                          .step = position.step,
                          .totals = position.totals};
   row.train_loss = train_loss;
-  training::add_scores(run.setup, row);
+  training::add_scores(run.setup, row, run.console);
   return row;
 }
 

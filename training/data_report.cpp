@@ -28,15 +28,58 @@ std::array<Stage, 3> stages_of(const data::LoaderReport& report) {
         "more num_preprocessing_threads, or no colour_jitter"}}};
 }
 
-void warn_of_samples(const data::LoaderReport& report, double bad, Console& console) {
-  const auto first =
-      report.messages.empty() ? "" : concat("; on this rank: ", report.messages.front());
-  if (bad > 0) {
-    console.warn(concat(bad, " bad samples were skipped in this epoch", first));
-  } else if (report.damaged_samples > 0) {
-    console.warn(
-        concat(report.damaged_samples, " damaged images were used as far as they go", first));
+/// A rank's part of what is told.
+struct Told {
+  std::int64_t bad = 0, damaged = 0;
+  double waited = 0;  // seconds, over all epochs
+  std::string advice;
+  std::vector<std::string> messages;
+};
+
+std::string to_text(const Told& told) {
+  const nlohmann::json json = {told.bad, told.damaged, told.waited, told.advice, told.messages};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Told told_of(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return {json[0].get<std::int64_t>(),
+          json[1].get<std::int64_t>(),
+          json[2].get<double>(),
+          json[3].get<std::string>(),
+          json[4].get<std::vector<std::string>>()};
+}
+
+/// The sum of what all ranks tell; the advice is that of the one that waited most.
+Told sum_of(const std::vector<std::string>& texts) {
+  Told sum;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    auto told = told_of(texts[rank]);
+    const auto prefix = texts.size() > 1 ? concat("rank ", rank, ": ") : std::string();
+    sum.bad += told.bad;
+    sum.damaged += told.damaged;
+    for (const auto& message : told.messages) sum.messages.push_back(prefix + message);
+    if (told.advice.empty() || told.waited <= sum.waited) continue;
+    sum.waited = told.waited;
+    sum.advice = prefix + told.advice;
   }
+  return sum;
+}
+
+void warn_of_samples(const Told& sum, Console& console) {
+  // Both kinds share the messages: the first belongs to the damaged only where none is bad.
+  const auto first = sum.messages.empty() ? "" : concat("; the first: ", sum.messages.front());
+  if (sum.bad > 0) console.warn(concat(sum.bad, " bad samples were skipped in this epoch", first));
+  if (sum.damaged > 0)
+    console.warn(concat(sum.damaged,
+                        " damaged images were used as far as they go",
+                        sum.bad > 0 ? std::string() : first));
+}
+
+void tell_notes(const Setup& setup, Console& console) {
+  for (const auto& note : setup.train->notes()) console.warn(note);
+  if (setup.test == setup.train) return;
+  for (const auto& note : setup.test->notes()) console.warn("test set: " + note);
 }
 
 }  // namespace
@@ -73,32 +116,50 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
 }
 
 void tell(Setup& setup, const data::LoaderReport& report, double seconds, Console& console) {
-  const bool first = setup.data_report.batches == 0;
-  add(setup.data_report, report);
-  std::array<double, 1> bad{static_cast<double>(report.bad_samples)};
-  if (setup.loading.bad_sample != data::BadSample::fail) setup.communicator->all_reduce(bad);
-  if (setup.communicator->rank() != 0) return;
-  warn_of_samples(report, bad[0], console);
   constexpr double long_enough = 5;  // seconds, not to warn of a first batch
-  if (!first) return;
-  for (const auto& note : setup.train->notes()) console.warn(note);
-  const auto text = advice(report, seconds, setup.loading.threads);
-  if (!text.empty() && seconds >= long_enough) console.warn(text);
+  auto& all = setup.data_report;
+  const bool first = all.training.batches == 0;
+  all.seconds += seconds;
+  auto own = report;  // its samples are counted with those of the other ranks
+  own.bad_samples = own.damaged_samples = 0;
+  own.messages.clear();
+  add(all.training, own);
+  const auto waited = all.training.seconds_waited;
+  const bool due = !all.advised && all.seconds >= long_enough;
+  const auto sum = sum_of(setup.communicator->gather(
+      to_text({report.bad_samples,
+               report.damaged_samples,
+               waited,
+               due ? advice(all.training, all.seconds, setup.loading.threads) : std::string(),
+               report.messages})));
+  all.training.bad_samples += sum.bad;
+  all.training.damaged_samples += sum.damaged;
+  for (const auto& message : sum.messages) data::take_note(all.training, message);
+  all.advised = all.advised || !sum.advice.empty();
+  if (setup.communicator->rank() != 0) return;
+  warn_of_samples(sum, console);
+  if (first) tell_notes(setup, console);
+  if (!sum.advice.empty()) console.warn(sum.advice);
 }
 
-nlohmann::json to_json(const data::LoaderReport& report) {
+nlohmann::json to_json(const DataReport& all, bool with_validation) {
+  const auto& report = all.training;
   const auto each = [&](double seconds) {
     return report.samples == 0 ? 0.0 : 1e6 * seconds / static_cast<double>(report.samples);
   };
-  return {{"seconds_waited", report.seconds_waited},
-          {"mean_batches_ready", report.mean_ready},
-          {"batches", report.batches},
-          {"samples", report.samples},
-          {"read_us_per_sample", each(report.read_seconds)},
-          {"decode_us_per_sample", each(report.decode_seconds)},
-          {"transform_us_per_sample", each(report.transform_seconds)},
-          {"bad_samples", report.bad_samples},
-          {"damaged_samples", report.damaged_samples}};
+  nlohmann::json json = {{"seconds_waited", report.seconds_waited},
+                         {"mean_batches_ready", report.mean_ready},
+                         {"batches", report.batches},
+                         {"samples", report.samples},
+                         {"read_us_per_sample", each(report.read_seconds)},
+                         {"decode_us_per_sample", each(report.decode_seconds)},
+                         {"transform_us_per_sample", each(report.transform_seconds)},
+                         {"bad_samples", report.bad_samples},
+                         {"damaged_samples", report.damaged_samples},
+                         {"first_bad_or_damaged", report.messages},
+                         {"bad_test_samples", all.bad_test_samples}};
+  if (with_validation) json["bad_validation_samples"] = all.bad_validation_samples;
+  return json;
 }
 
 }  // namespace dimred::training

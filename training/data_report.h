@@ -13,11 +13,12 @@ namespace dimred::training {
 std::string advice(const data::LoaderReport& report, double seconds, std::int64_t threads);
 
 /// Adds an epoch's report to setup.data_report, and says on the console what a person should know:
-/// advice, bad samples (summed over ranks, if they are skipped), damaged ones, what the data set
-/// notes. Called by all ranks.
+/// bad and damaged samples of all ranks with the first of them, what the data set notes (once), and
+/// advice (once, when it is due over all epochs so far, for the rank that waited most). Called by
+/// all ranks; cost: a short text of each goes to every rank.
 void tell(Setup& setup, const data::LoaderReport& report, double seconds, Console& console);
 
-/// For manifest.json: of rank 0.
-nlohmann::json to_json(const data::LoaderReport& report);
+/// For manifest.json: costs are rank 0's, bad and damaged samples all ranks'.
+nlohmann::json to_json(const DataReport& report, bool with_validation);
 
 }  // namespace dimred::training

@@ -4,6 +4,8 @@
 #include <array>
 #include <span>
 
+#include "support/errors.h"
+
 namespace dimred::training {
 namespace {
 
@@ -13,7 +15,28 @@ std::int64_t evaluation_batch(const data::ImageShape& shape) {
   return std::clamp<std::int64_t>((std::int64_t{32} << 20) / bytes, 1, 1000);
 }
 
+std::string first_message(const data::LoaderReport& report) {
+  return report.messages.empty() ? std::string() : report.messages.front();
+}
+
+/// Tells of bad samples when there are others than at the last time.
+void count_bad(const Score& score,
+               const char* set,
+               std::int64_t& count,
+               const Setup& setup,
+               Console& console) {
+  const bool news = score.bad != count && setup.communicator->rank() == 0;
+  count = score.bad;
+  if (news && score.bad > 0) console.warn(bad_text(score, set));
+}
+
 }  // namespace
+
+std::string bad_text(const Score& score, const char* set) {
+  if (score.bad == 0) return "";
+  return concat(
+      score.bad, " bad samples are left out of the ", set, " set; the first: ", score.first_bad);
+}
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
@@ -24,7 +47,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
 
-  std::array<double, 3> sums{};  // loss, correct, samples
+  std::array<double, 4> sums{};  // loss, correct, samples, bad ones
   while (auto batch = loader.next()) {
     if (batch->count() == 0) continue;  // the last batch may have fewer samples than ranks
     const auto result =
@@ -34,8 +57,24 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
     sums[2] += static_cast<double>(result.sample_count);
     loader.recycle(std::move(*batch));
   }
+  const auto report = loader.report();
+  sums[3] = static_cast<double>(report.bad_samples);
   setup.communicator->all_reduce(sums);
-  return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::int64_t>(sums[2])};
+  Score score{.samples = static_cast<std::int64_t>(sums[2]),
+              .bad = static_cast<std::int64_t>(sums[3])};
+  if (score.bad > 0) {
+    for (const auto& text : setup.communicator->gather(first_message(report)))
+      if (score.first_bad.empty()) score.first_bad = text;
+  }
+  require_environment(score.samples > 0,
+                      "training::evaluate",
+                      "none of the ",
+                      dataset.size(),
+                      " samples can be decoded; the first: ",
+                      score.first_bad);
+  score.loss = sums[0] / sums[2];
+  score.accuracy = sums[1] / sums[2];
+  return score;
 }
 
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
@@ -64,15 +103,18 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.objective->restore_constants();
 }
 
-void add_scores(Setup& setup, CurveRow& row) {
+void add_scores(Setup& setup, CurveRow& row, Console& console) {
+  auto& report = setup.data_report;
   if (setup.validation) {
     const auto score = evaluate(setup, *setup.validation);
     row.validation_loss = score.loss;
     row.validation_accuracy = score.accuracy;
+    count_bad(score, "validation", report.bad_validation_samples, setup, console);
   }
   const auto score = evaluate(setup, *setup.test);
   row.test_loss = score.loss;
   row.test_accuracy = score.accuracy;
+  count_bad(score, "test", report.bad_test_samples, setup, console);
 }
 
 }  // namespace dimred::training

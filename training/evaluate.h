@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+
+#include "support/console.h"
 #include "training/curve.h"
 #include "training/setup.h"
 
@@ -9,13 +12,21 @@ struct Score {
   double loss = 0;      // mean over samples
   double accuracy = 0;  // part of samples classified right, [0, 1]
   std::int64_t samples = 0;
+  std::int64_t bad = 0;   // that cannot be decoded and are left out, where they are skipped
+  std::string first_bad;  // what was met first, of the first rank that met one
 };
 
-/// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks.
+/// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
+/// std::runtime_error, on every rank, when no sample can be decoded.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
 
 /// Scores of the present weights on the validation set, where there is one, and the test set.
-void add_scores(Setup& setup, CurveRow& row);
+/// Counts their bad samples in setup.data_report, and warns when there are others than at the last
+/// time.
+void add_scores(Setup& setup, CurveRow& row, Console& console);
+
+/// "3 bad samples are left out of the test set; the first: ..."; empty when there are none.
+std::string bad_text(const Score& score, const char* set);
 
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
 /// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn. With

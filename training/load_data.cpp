@@ -1,10 +1,13 @@
 #include "training/load_data.h"
 
+#include <nlohmann/json.hpp>
+
 #include "data/arrangements.h"
 #include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
 #include "data/statistics.h"
+#include "distributed/agreement.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -63,15 +66,22 @@ data::Preprocessing preprocessing_of(const Setup& setup, const DataOptions& opti
   return result;
 }
 
-/// Mean and deviation of the training set, where the recipe has none.
+/// Mean and deviation of the training set, where the recipe has none: those that rank 0 sees, for
+/// all. A disk that lets one rank down must not give it other inputs than the others'.
 void normalise_by_data(Setup& setup, std::int64_t channels) {
   auto& preprocessing = setup.preprocessing;
   if (!preprocessing.mean.empty()) return;
   const bool whole = setup.train->shape() && preprocessing.crop.cut == data::Cut::none;
-  const auto statistics = whole ? data::channel_statistics(*setup.train)
+  const auto text = distributed::on_rank_0(*setup.communicator, [&] {
+    const auto statistics = whole
+                                ? data::channel_statistics(*setup.train)
                                 : data::prepared_statistics(*setup.train, preprocessing, channels);
-  preprocessing.mean = statistics.mean;
-  preprocessing.deviation = statistics.deviation;
+    return nlohmann::json({statistics.mean, statistics.deviation})
+        .dump();  // reads back bit for bit
+  });
+  const auto statistics = nlohmann::json::parse(text);
+  preprocessing.mean = statistics[0].get<std::vector<double>>();
+  preprocessing.deviation = statistics[1].get<std::vector<double>>();
 }
 
 data::LoaderOptions loading_of(const Setup& setup,
@@ -92,9 +102,26 @@ data::LoaderOptions loading_of(const Setup& setup,
       .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail};
 }
 
-/// Files of record data sets: their order, or their share of ranks.
+/// Files of record data sets: their order, or their share of ranks. The last step: file shares
+/// repeat samples, which no mean and no split may see.
 void arrange(Setup& setup, const DataOptions& options) {
   const auto sizes = setup.train->shard_sizes();
+  constexpr auto place = "training::data";
+  require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
+          place,
+          "shuffle_buffer_size needs data in several TFRecord or Base64 files, received ",
+          options.shuffle_buffer_size,
+          " for ",
+          setup.train->description());
+  require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
+          place,
+          "shuffle_buffer_size needs shard = samples, received ",
+          options.shuffle_buffer_size,
+          " with shard = files, which shuffles each rank's share as a whole");
+  require(options.shard != Sharding::files || sizes.size() > 1,
+          place,
+          "shard = files needs data in several TFRecord or Base64 files, received ",
+          setup.train->description());
   const auto ranks = setup.communicator->size();
   if (options.shard == Sharding::files) {
     auto shares = data::even_shares(sizes, ranks, setup.seed);
@@ -103,7 +130,7 @@ void arrange(Setup& setup, const DataOptions& options) {
         data::file_shares(setup.train->size() / ranks, ranks, setup.global_batch_size);
     setup.sample_order =
         concat("files shared over ", ranks, " ranks: another number of ranks sees other batches");
-  } else if (options.shuffle_buffer_size > 0 && sizes.size() > 1) {
+  } else if (options.shuffle_buffer_size > 0) {
     setup.arrangement = data::windowed(sizes, options.shuffle_buffer_size);
     setup.sample_order = concat("windows of ", options.shuffle_buffer_size, " samples");
   }
@@ -122,6 +149,7 @@ void load_data(Setup& setup,
   std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
   std::shared_ptr<const data::Dataset> test =
       data::open_dataset(opened, /*train=*/false, train->class_names());
+  setup.data_record = record_of(*train, *test);
   setup.preprocessing = preprocessing_of(setup, options);
   const auto of_recipe = static_cast<std::int64_t>(setup.preprocessing.mean.size());
   const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);

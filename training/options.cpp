@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "data/open.h"
 #include "models/network.h"
 
 namespace dimred::training {
@@ -37,15 +38,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   table.add_choice("dataset",
                    &options.dataset,
                    "what data holds; auto looks; mock needs no files",
-                   {{"auto", data::DatasetKind::automatic},
-                    {"idx", data::DatasetKind::idx},
-                    {"folder", data::DatasetKind::folder},
-                    {"list", data::DatasetKind::list},
-                    {"cifar", data::DatasetKind::cifar},
-                    {"tfrecord", data::DatasetKind::tfrecord},
-                    {"base64", data::DatasetKind::base64},
-                    {"packed", data::DatasetKind::packed},
-                    {"mock", data::DatasetKind::mock}});
+                   data::dataset_kinds());
   table.add(
       "test_data", &options.test_data, "the test set (default: found beside the training set)");
   table.add("data_cache",
@@ -58,8 +51,8 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             between(-1'000'000, 1'000'000));
   table.add("shuffle_buffer_size",
             &options.shuffle_buffer_size,
-            "of data in several record files: shuffle the files, then within windows of so many "
-            "samples; 0: all samples at once",
+            "of data in several record files, with shard = samples: shuffle the files, then within "
+            "windows of so many samples; 0: all samples at once",
             at_least(0));
   table.add_choice(
       "shard",

@@ -112,10 +112,10 @@ void add_step_event_options(OptionTable& table, EventOptions& options);
 
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,
-/// label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a TorchScript module's
-/// place and digest. Throws std::invalid_argument for batch sizes that the ranks do not fit, for
-/// options that contradict each other, and for a module that is not there or has another digest than
-/// the one given.
+/// label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a TorchScript
+/// module's place and digest. Throws std::invalid_argument for batch sizes that the ranks do not
+/// fit, for options that contradict each other, and for a module that is not there or has another
+/// digest than the one given.
 void resolve(CommonOptions& options, int ranks);
 
 }  // namespace dimred::training

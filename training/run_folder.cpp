@@ -254,7 +254,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["test_data"] = setup.test->description();
   manifest["sample_order"] = setup.sample_order;
   manifest["class_names"] = setup.train->class_names();
-  manifest["data_pipeline"] = to_json(setup.data_report);
+  manifest["data_pipeline"] = to_json(setup.data_report, setup.validation != nullptr);
   manifest["mean"] = setup.preprocessing.mean;
   manifest["deviation"] = setup.preprocessing.deviation;
   manifest["parameters"] = setup.flat.layout.file_size;

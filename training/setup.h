@@ -5,9 +5,20 @@
 #include "data/loader.h"
 #include "distributed/connect.h"
 #include "models/flat.h"
+#include "training/data_record.h"
 #include "training/options.h"
 
 namespace dimred::training {
+
+/// What the input pipeline has cost and met.
+struct DataReport {
+  data::LoaderReport training;  // of all epochs: what this rank's loaders cost; on rank 0 the bad
+                                // and damaged samples, with the first messages, of all ranks
+  double seconds = 0;           // that those epochs took
+  bool advised = false;
+  std::int64_t bad_test_samples = 0;  // of the latest evaluation, over all ranks
+  std::int64_t bad_validation_samples = 0;
+};
 
 /// Everything a stage trains with, made from the options alone.
 struct Setup {
@@ -27,9 +38,10 @@ struct Setup {
   std::int64_t gradient_accumulation = 1;
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
   std::string sample_order = "global";                   // the same in words, for the manifest
-  data::LoaderOptions loading;     // how batches are prepared; loader_options() fills in the rest
-  data::LoaderReport data_report;  // of all training epochs
-  std::string logits;              // names of the network's last layers, as NetworkInfo has them
+  data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
+  DataReport data_report;
+  DataRecord data_record;  // of the data sets as opened; empty in tests without
+  std::string logits;      // names of the network's last layers, as NetworkInfo has them
   // Digest of what is frozen, which weights from elsewhere must share; empty: nothing is.
   std::string frozen_digest;
   std::uint64_t seed = 0;

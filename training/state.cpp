@@ -51,6 +51,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"steps_per_epoch", setup.steps_per_epoch()},
                    {"layout", nlohmann::json::parse(carried_layout(setup))}};
   if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
+  if (!setup.data_record.class_names.empty()) state.scalars["data"] = to_json(setup.data_record);
   state.vectors["weights"] = models::to_file(setup.flat.layout, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
@@ -84,6 +85,15 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   require(
       difference.empty(), "training::state", "the state belongs to another model: ", difference);
   require_same_frozen(setup, scalars.at("layout").dump(), "the state");
+  // States of earlier versions have no record; they are taken as they are.
+  const auto data = scalars.value("data", nlohmann::json());
+  require_same_classes(data, setup.data_record, "training::state");
+  const auto different = other_samples(data, setup.data_record);
+  require(different.empty(),
+          "training::state",
+          "a run goes on with the data that it began with, but ",
+          different,
+          "; choose another --output for other data");
   require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
           "training::state",
           "the state has ",

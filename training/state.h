@@ -23,7 +23,8 @@ checkpoints::State network_state(const Setup& setup,
 void require_equal_weights(const Setup& setup, const Position& position);
 
 /// Puts it back; returns the position. Throws std::invalid_argument when the state belongs to
-/// another stage, model, data size or batch size than the setup.
+/// another stage, model, data (classes, samples, or their digest, where the state records them) or
+/// batch size than the setup.
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup);
 
 /// The network's weights and buffers as a snapshot, on the host; its epoch is the one under way, or

@@ -23,6 +23,27 @@ void require_layout(const Setup& setup, const Weights& weights) {
   require_same_frozen(setup, weights.layout_json, weights.source);
 }
 
+/// The record of the data in a run's newest state; empty when there is none to be read.
+std::string recorded_data(const fs::path& run) {
+  const auto states = checkpoints::StateStore(run / "checkpoints", 1).list();
+  if (states.empty()) return "";
+  try {
+    const auto header = checkpoints::read_state_header(states.back());
+    return header.at("scalars").value("data", nlohmann::json()).dump();
+  } catch (const std::exception&) {
+    return "";  // a snapshot is whole without the state beside it
+  }
+}
+
+/// Refuses other classes; notes other samples.
+void compare_data(const Setup& setup, Weights& weights) {
+  if (weights.data_json.empty()) return;
+  const auto saved = nlohmann::json::parse(weights.data_json);
+  require_same_classes(saved, setup.data_record, "training::weights");
+  const auto different = other_samples(saved, setup.data_record);
+  if (!different.empty()) weights.note = "not the data of the weights' run: " + different;
+}
+
 Weights from_snapshot(const fs::path& path) {
   auto snapshot = checkpoints::read_snapshot(path);
   return {.values = std::move(snapshot.weights),
@@ -31,6 +52,7 @@ Weights from_snapshot(const fs::path& path) {
           .epoch = snapshot.epoch,
           .step = snapshot.step,
           .layout_json = std::move(snapshot.layout_json),
+          .data_json = recorded_data(fs::absolute(path).parent_path().parent_path()),
           .source = "snapshot " + path.string()};
 }
 
@@ -42,6 +64,7 @@ Weights from_state(checkpoints::State state, const std::string& source) {
           .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
           .step = position.step,
           .layout_json = state.scalars.at("layout").dump(),
+          .data_json = state.scalars.value("data", nlohmann::json()).dump(),
           .source = source};
 }
 
@@ -82,6 +105,7 @@ Weights read_any(const Setup& setup, const fs::path& path) {
 Weights load_weights(const Setup& setup, const fs::path& path) {
   auto weights = read_any(setup, path);
   require_layout(setup, weights);
+  compare_data(setup, weights);
   return weights;
 }
 

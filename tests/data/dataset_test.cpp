@@ -18,6 +18,18 @@
 namespace dimred::data {
 namespace {
 
+TEST(Subset, KnowsHowManySamplesOfEachFileItHas) {
+  struct Files : ConstructedDataset {
+    using ConstructedDataset::ConstructedDataset;
+    std::vector<std::int64_t> shard_sizes() const override { return {3, 0, 5, 2}; }
+  };
+  const auto whole = std::make_shared<Files>(10, ImageShape{1, 2, 2});
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(subset(whole, {0, 2, 3, 7, 8, 9})->shard_sizes(), (Sizes{2, 0, 2, 2}));
+  EXPECT_EQ(subset(whole, {3, 7})->shard_sizes(), (Sizes{0, 0, 2, 0}));
+  EXPECT_EQ(subset(whole, {7, 3})->shard_sizes(), Sizes{2});  // not file after file
+}
+
 TEST(Subset, ReadsTheWholesSamples) {
   const auto whole = std::make_shared<ConstructedDataset>(10, ImageShape{2, 2, 2});
   const auto part = subset(whole, {7, 0, 7});

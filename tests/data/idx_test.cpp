@@ -132,6 +132,15 @@ TEST(Idx, MissingFileNamesItAndTheDebianPackage) {
   }
 }
 
+/// As EMNIST's letters, whose files do not say how many classes there are.
+TEST(Idx, HasTheClassesItIsTold) {
+  const TemporaryFolder folder;
+  write_file(images_of(folder), little_images());
+  write_file(labels_of(folder), idx_bytes({5}, {3, 26, 4, 1, 5}));
+  EXPECT_THROW(open_idx(folder.path(), true), std::runtime_error);
+  EXPECT_EQ(open_idx(folder.path(), true, 27)->classes(), 27);
+}
+
 TEST(Idx, ReadRefusesAnIndexOutside) {
   const TemporaryFolder folder;
   write_file(images_of(folder), little_images());
@@ -177,7 +186,9 @@ TEST_F(DamagedIdx, TruncatedGzIsRefusedAtEveryLength) {
   pack_images(little_images(), [&](Bytes& packed) { size = packed.size(); });
   for (std::size_t length = 0; length < size; ++length) {
     pack_images(little_images(), [&](Bytes& packed) { packed.resize(length); });
-    expect_contains(damage(folder_), "[idx] " + gz(images_of(folder_)).string() + ": needs ");
+    const auto text = damage(folder_);
+    expect_contains(text, "[idx] " + gz(images_of(folder_)).string());
+    expect_contains(text, ": needs ");
   }
 }
 

@@ -1,47 +1,18 @@
 #include "data/image_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "data/cifar.h"
-#include "data/decode.h"
-#include "data/encode.h"
 #include "data/mock.h"
-#include "data/open.h"
-#include "data/resident.h"
-#include "tests/tools/temporary_folder.h"
+#include "tests/data/shade_files.h"
 
 namespace dimred::data {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string image(int shade, std::int64_t height = 4, std::int64_t width = 5, bool png = true) {
-  const ImageShape shape{3, height, width};
-  const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(shape.size()),
-                                         static_cast<std::uint8_t>(shade));
-  return png ? to_png(pixels, shape) : to_jpeg(pixels, shape, 95);
-}
-
-void put(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  put_file(path, text);
-}
-
-int shade_of(const Dataset& dataset, std::int64_t index) {
-  std::vector<std::uint8_t> scratch;
-  const auto sample = dataset.read(index, scratch);
-  return decoded(sample, 3).pixels.front();
-}
-
-std::int64_t label_of(const Dataset& dataset, std::int64_t index) {
-  std::vector<std::uint8_t> scratch;
-  return dataset.read(index, scratch).label;
-}
 
 TEST(ImageFolder, ReadsClassesByNameAndFilesByPath) {
   const TemporaryFolder folder;
@@ -119,37 +90,38 @@ TEST(ImageFolder, NamesTheFileThatItCannotRead) {
   EXPECT_NE(read(0).find("1.png: No such file"), std::string::npos);
 }
 
-TEST(ImageList, ReadsPathsWithBlanksAndLabels) {
+TEST(ImageFolder, FollowsLinksToFoldersUnlessTheyLeadBack) {
   const TemporaryFolder folder;
-  put(folder / "images/one two.png", image(1));
-  put(folder / "images/3.png", image(3));
-  put(folder / "label.txt", "one two.png 2\r\n\n  3.png\t0 \n");
-  const auto dataset = open_image_list(folder / "label.txt");
-  ASSERT_EQ(dataset->size(), 2);
-  EXPECT_EQ(dataset->class_names(), numbered_classes(3));
-  EXPECT_EQ(label_of(*dataset, 0), 2);
-  EXPECT_EQ(shade_of(*dataset, 1), 3);
-  put(folder / "labels.txt", "0: cow\n1: cat\n2: dog\n");
-  EXPECT_EQ(open_image_list(folder / "label.txt")->class_names()[2], "dog");
-  put(folder / "words.txt", "3.png dog\none two.png cat\n");
-  const auto words = open_image_list(folder / "words.txt");
-  EXPECT_EQ(words->class_names(), (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(label_of(*words, 0), 1);
+  put(folder / "elsewhere/1.png", image(8));
+  put(folder / "data/a/2.png", image(9));
+  fs::create_directory_symlink(folder / "elsewhere", folder / "data/a/link");
+  EXPECT_EQ(open_image_folder(folder / "data")->size(), 2);
+  fs::create_directory_symlink("..", folder / "data/a/loop");
+  const auto loop = thrown<std::runtime_error>([&] { open_image_folder(folder / "data"); });
+  EXPECT_NE(loop.find("a/loop: needs a link that leads out of its own folders"), std::string::npos)
+      << loop;
 }
 
-TEST(ImageList, NamesTheLineThatIsBad) {
+TEST(ImageFolder, NamesAFileOnOneLine) {
   const TemporaryFolder folder;
-  const auto text = [&](const std::string& content, const std::vector<std::string>& names = {}) {
-    put(folder / "label.txt", content);
-    return thrown<std::runtime_error>([&] { open_image_list(folder / "label.txt", names); });
-  };
-  EXPECT_NE(text("a.png 1\nb.png\n").find("label.txt:2: needs \"path label\", received b.png"),
-            std::string::npos);
-  EXPECT_NE(text("a.png 1\nb.png 7\n", {"x", "y"})
-                .find("label.txt:2: needs one of the 2 classes, received 7"),
-            std::string::npos);
-  EXPECT_NE(text("\n\n").find("needs a line for each image"), std::string::npos);
-  EXPECT_NE(text("a.png 1000000\n").find("needs labels < 1000000"), std::string::npos);
+  put(folder / "a/one\ntwo\x1B[2J.png", "rubbish");
+  const auto dataset = open_image_folder(folder.path());
+  EXPECT_TRUE(dataset->origin(0).ends_with("a/one\\x0Atwo\\x1B[2J.png")) << dataset->origin(0);
+  const auto text = thrown<std::runtime_error>([&] { shade_of(*dataset, 0); });
+  EXPECT_EQ(text.find_first_of("\n\x1B"), std::string::npos) << text;
+  put(folder / "new\nline/1.png", image(1));
+  const auto name = thrown<std::runtime_error>([&] { open_image_folder(folder.path()); });
+  EXPECT_NE(name.find("without control characters, received new\\nline"), std::string::npos)
+      << name;
+}
+
+TEST(ImageFolder, DoesNotWaitForAPipe) {
+  const TemporaryFolder folder;
+  put(folder / "a/1.png", image(1));
+  ASSERT_EQ(::mkfifo((folder / "a/2.jpg").c_str(), 0600), 0);
+  const auto dataset = open_image_folder(folder.path());
+  const auto text = thrown<std::runtime_error>([&] { shade_of(*dataset, 1); });
+  EXPECT_NE(text.find("2.jpg: needs a regular file"), std::string::npos) << text;
 }
 
 TEST(ImagePattern, TakesTheFoldersNameAsTheClass) {
@@ -171,10 +143,16 @@ TEST(Cifar, ReadsRecordsNamesAndPlaces) {
   };
   put(folder / "data_batch_1.bin", record(3, 30) + record(9, 90));
   put(folder / "data_batch_2.bin", record(0, 7));
+  put(folder / "data_batch_4.bin", record(0, 7));
   put(folder / "test_batch.bin", record(1, 1));
   EXPECT_TRUE(is_cifar(folder.path()));
+  const auto missing = thrown<std::invalid_argument>([&] { open_cifar(folder.path(), true); });
+  EXPECT_TRUE(missing.ends_with("received a folder without data_batch_3.bin, data_batch_5.bin"))
+      << missing;
+  put(folder / "data_batch_3.bin", record(0, 7));
+  put(folder / "data_batch_5.bin", record(0, 7));
   const auto train = open_cifar(folder.path(), true);
-  ASSERT_EQ(train->size(), 3);
+  ASSERT_EQ(train->size(), 6);
   EXPECT_EQ(train->shape(), (ImageShape{3, 32, 32}));
   EXPECT_EQ(label_of(*train, 1), 9);
   EXPECT_EQ(shade_of(*train, 2), 7);
@@ -202,54 +180,6 @@ TEST(Mock, HasAnyShapeAndClasses) {
   EXPECT_EQ(mock->classes(), 1000);
   EXPECT_THROW(open_mock(1, {0, 1, 1}, 1), std::invalid_argument);
   EXPECT_THROW(mock->read(1'000'000, scratch), std::invalid_argument);
-}
-
-TEST(Resident, KeepsImagesOfOneSize) {
-  const TemporaryFolder folder;
-  for (int i = 0; i < 9; ++i) put(folder / ("a/" + std::to_string(i) + ".png"), image(i));
-  const std::shared_ptr<const Dataset> files = open_image_folder(folder.path());
-  const auto kept = resident(files, 9 * 60, 3);
-  EXPECT_EQ(kept->shape(), (ImageShape{3, 4, 5}));
-  for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(shade_of(*kept, i), i);
-  EXPECT_NE(kept->description(), files->description());
-  EXPECT_EQ(resident(files, 9 * 60 - 1, 3), files);           // too little memory
-  EXPECT_EQ(resident(files, 9 * 60, 3, 0, false, 4), files);  // too long a side
-  put(folder / "a/5.png", image(5, 5, 4));
-  EXPECT_EQ(resident(files, 9 * 60, 3), files);
-  put(folder / "a/5.png", "rubbish");
-  const auto text = thrown<std::runtime_error>([&] { resident(files, 9 * 60, 3); });
-  EXPECT_NE(text.find("5.png: needs a JPEG or PNG file"), std::string::npos) << text;
-  const auto skipped = resident(files, 9 * 60, 3, 0, /*skip_bad=*/true);
-  EXPECT_EQ(shade_of(*skipped, 5), 6);
-  EXPECT_EQ(skipped->notes().size(), 1U);
-}
-
-TEST(OpenDataset, FindsTheKindAndTheParts) {
-  const TemporaryFolder folder;
-  put(folder / "train/b/1.png", image(1));
-  put(folder / "train/a/1.png", image(2));
-  put(folder / "val/a/1.png", image(3));
-  EXPECT_EQ(kind_of(folder.path()), DatasetKind::folder);
-  DatasetOptions options{.path = folder.path()};
-  const auto train = open_dataset(options, true);
-  const auto missing =
-      thrown<std::invalid_argument>([&] { open_dataset(options, false, train->class_names()); });
-  EXPECT_NE(missing.find("needs the training set's 2 classes, received 1; only one of them has b"),
-            std::string::npos)
-      << missing;
-  put(folder / "val/b/1.png", image(4));
-  EXPECT_EQ(open_dataset(options, false, train->class_names())->size(), 2);
-  options.num_classes = 3;
-  const auto classes = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(classes.find("num_classes needs what the training set has (2"), std::string::npos);
-  options = {.path = folder / "train"};
-  const auto test = thrown<std::invalid_argument>([&] { open_dataset(options, false); });
-  EXPECT_NE(test.find("test_data can name it"), std::string::npos) << test;
-  options.test_path = folder / "val";
-  EXPECT_EQ(shade_of(*open_dataset(options, false), 0), 3);
-  EXPECT_THROW(kind_of(folder / "nowhere"), std::invalid_argument);
-  options = {.kind = DatasetKind::mock, .num_classes = 5, .mock_shape = {1, 8, 8}};
-  EXPECT_EQ(open_dataset(options, true)->shape(), (ImageShape{1, 8, 8}));
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "data/encode.h"
@@ -216,7 +220,42 @@ TEST(LoaderPool, SaysWhatItCost) {
   EXPECT_EQ(report.samples, 40);
   EXPECT_GT(report.decode_seconds, 0);
   EXPECT_GT(report.transform_seconds, 0);
-  EXPECT_LE(report.mean_ready, 4);
+}
+
+/// With one batch ahead none is ready when the next is asked for at once, and one is after a while.
+TEST(LoaderPool, SaysHowManyBatchesWereReady) {
+  const auto mean_ready = [](std::chrono::microseconds read, std::chrono::milliseconds step) {
+    ConstructedDataset dataset(8, {3, 8, 8});
+    dataset.read_time = read;
+    const Preprocessing plain{.mean = {0, 0, 0}, .deviation = {1, 1, 1}};
+    Loader loader(dataset, {.size = 8}, plain, {.batch_size = 1, .prefetch = 1}, 0);
+    do std::this_thread::sleep_for(step);
+    while (loader.next());
+    return loader.report().mean_ready;
+  };
+  EXPECT_LT(mean_ready(std::chrono::milliseconds(20), std::chrono::milliseconds(0)), 0.5);
+  EXPECT_GT(mean_ready(std::chrono::microseconds(0), std::chrono::milliseconds(40)), 0.5);
+}
+
+/// As under a limit on processes or memory: no thread is left behind, no half of them works on.
+TEST(LoaderPoolDeathTest, SaysThatAThreadCannotStart) {
+  const auto start = [] {
+    rlimit limit{};
+    limit.rlim_cur = limit.rlim_max = rlim_t{1} << 30;  // stacks of 8 MB: about a hundred
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) std::exit(3);
+    const ConstructedDataset dataset(40, {1, 8, 8});
+    const Preprocessing plain{.mean = {0}, .deviation = {1}};
+    try {
+      const Loader loader(dataset, {.size = 40}, plain, {.batch_size = 4, .threads = 1000}, 0);
+    } catch (const std::runtime_error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(0);
+    }
+    std::exit(4);
+  };
+  EXPECT_EXIT(start(),
+              testing::ExitedWithCode(0),
+              "\\[data::Loader\\] cannot start thread [0-9]+ of 1000 \\(");
 }
 
 TEST(LoaderPool, SizesThatDifferNeedACrop) {

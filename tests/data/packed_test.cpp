@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "data/decode.h"
+#include "data/encode.h"
 #include "data/pack.h"
+#include "data/survey.h"
 #include "data/write_records.h"
 #include "support/errors.h"
 #include "tests/data/constructed_dataset.h"
@@ -142,6 +144,63 @@ TEST_F(Packed, ReducesTheShortSideAndNeverEnlarges) {
   EXPECT_EQ(shape(7, PackEncoding::keep), (ImageShape{3, 7, 10}));
   EXPECT_EQ(shape(40, PackEncoding::planes), (ImageShape{3, 20, 30}));
   EXPECT_EQ(shape(0, PackEncoding::jpeg), (ImageShape{3, 20, 30}));
+}
+
+/// Two image files that can be decoded, one in part and one not at all.
+struct Damaged : ConstructedDataset {
+  Damaged() : ConstructedDataset(3, {3, 64, 64}) {}
+  std::optional<ImageShape> shape() const override { return std::nullopt; }
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    const auto file = to_jpeg(std::vector<std::uint8_t>(3 * 64 * 64, 90), image_shape, 90);
+    scratch.assign(file.begin(), index == 2 ? file.begin() + 30 : file.end() - 20 * index);
+    return {.encoding = Encoding::jpeg, .bytes = scratch, .label = index};
+  }
+};
+
+TEST_F(Packed, CountsWhatItLeavesOutOrTakesInPart) {
+  PackOptions options{.encoding = PackEncoding::planes};
+  EXPECT_THAT(error_of([&] { pack(Damaged(), folder / "all", options, {}); }),
+              HasSubstr("sample 2: "));
+  options.skip_bad = true;
+  const auto report = pack(Damaged(), folder / "some", options, {});
+  EXPECT_EQ(report.samples, 2);
+  EXPECT_EQ(report.bad, 1);
+  EXPECT_EQ(report.damaged, 1);
+  EXPECT_THAT(report.first_bad, HasSubstr("sample 2: "));
+  EXPECT_THAT(report.first_damaged, HasSubstr("sample 1: "));
+  EXPECT_EQ(open_packed(folder / "some")->size(), 2);
+}
+
+TEST(Survey, DecodesWhenAsked) {
+  EXPECT_EQ(survey(Damaged(), 3, 1, {}).problem_count, 1);
+  const auto found = survey(Damaged(), 3, 1, {}, /*decode=*/true);
+  EXPECT_EQ(found.problem_count, 2);
+  EXPECT_THAT(found.problems, ElementsAre(HasSubstr("sample 1: "), HasSubstr("sample 2: ")));
+}
+
+TEST(WriteRecords, LeavesOutAndCounts) {
+  const TemporaryFolder folder;
+  ConstructedDataset source(7, {1, 8, 8});
+  source.broken_index = 4;
+  auto plan = conversion_plan(RecordForm::base64, {"a", "b"}, 7, std::nullopt);
+  const OutputFolder output(folder / "out", "job");
+  EXPECT_THROW(write_records(source, plan, output, {}), std::runtime_error);
+  plan.skip_bad = true;
+  const OutputFolder other(folder / "other", "job");
+  const auto left_out = write_records(source, plan, other, {});
+  EXPECT_EQ(left_out.count, 1);
+  EXPECT_THAT(left_out.first, HasSubstr("sample 4"));
+  std::string text = text_of_file(folder / "other/a") + text_of_file(folder / "other/b");
+  EXPECT_EQ(std::ranges::count(text, '\n'), 6);
+}
+
+TEST(WriteRecords, RefusesNamesThatALineCannotHold) {
+  const TemporaryFolder folder;
+  ConstructedDataset source(7, {1, 8, 8});
+  source.names[1] = "new\nline";
+  const auto plan = conversion_plan(RecordForm::base64, {"a"}, 7, std::nullopt);
+  EXPECT_THAT(error_of([&] { write_lists(source, plan, OutputFolder(folder / "out", "job")); }),
+              HasSubstr("without control characters, received new\\nline"));
 }
 
 TEST(WriteRecords, RepeatsSamplesEvenly) {

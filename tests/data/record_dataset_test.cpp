@@ -83,7 +83,25 @@ TEST_P(RecordFiles, TakeNamesFromLabelsTxt) {
       failure({.classes = 3}),
       AllOf(HasSubstr("labels.txt names 4 classes"), HasSubstr("received num_classes = 3")));
   folder.write("labels.txt", "0:daisy\n2:rose\n");
-  EXPECT_THAT(failure(), HasSubstr("needs 1:name on line 2, received 2:rose"));
+  EXPECT_THAT(failure(), HasSubstr("labels.txt:2: needs 1:name, received 2:rose"));
+}
+
+TEST_P(RecordFiles, OfATestSetNeedTheTrainingSetsNames) {
+  const std::vector<std::string> names = {"daisy", "rose", "tulip"};
+  EXPECT_EQ(open({.class_names = names})->class_names(), names);
+  folder.write("labels.txt", "0:daisy\n1:rose\n2:tulip\n");
+  EXPECT_EQ(open({.class_names = names})->class_names(), names);
+  folder.write("labels.txt", "0:rose\n1:daisy\n2:tulip\n");
+  EXPECT_THAT(failure({.class_names = names}), HasSubstr("label 0 is daisy there, rose here"));
+}
+
+TEST_P(RecordFiles, SayHowManyMoreWereSkipped) {
+  std::string text;
+  for (int i = 0; i < 14; ++i) text += record(i, i < 12 ? 99 : i % 3);
+  files = {folder.write("one", text)};
+  const auto notes = open({.classes = 3, .skip_bad = true})->notes();
+  ASSERT_EQ(notes.size(), 11U);
+  EXPECT_EQ(notes.back(), "skipped 2 more");
 }
 
 TEST_P(RecordFiles, SubtractTheLabelsOffset) {

@@ -44,6 +44,15 @@ TEST(ChannelStatistics, CrossTheNarrowAccumulatorsLimit) {
   EXPECT_EQ(statistics.deviation.at(0), 0);
 }
 
+TEST(ChannelStatistics, LeaveOutWhatCannotBeRead) {
+  ConstructedDataset whole(9, {3, 5, 7});
+  auto broken = std::make_shared<ConstructedDataset>(10, ImageShape{3, 5, 7});
+  broken->broken_index = 9;
+  EXPECT_EQ(channel_statistics(*broken).mean, channel_statistics(whole).mean);
+  EXPECT_EQ(channel_statistics(*broken).deviation, channel_statistics(whole).deviation);
+  EXPECT_THROW(channel_statistics(*subset(broken, {9})), std::runtime_error);
+}
+
 TEST(ChannelStatistics, DoNotDependOnTheOrder) {
   const auto whole = std::make_shared<ConstructedDataset>(100, ImageShape{3, 5, 7});
   std::vector<std::int64_t> reversed;

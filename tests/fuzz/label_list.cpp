@@ -1,3 +1,4 @@
+#include "data/class_names.h"
 #include "data/image_files.h"
 #include "data/record_readers.h"
 #include "tests/fuzz/fuzz.h"

@@ -105,6 +105,17 @@ def test_a_missing_tail_is_borne_and_said(ask: Ask, tmp_path: Path) -> None:
     assert answer.startswith("error: [png] the file ends early")
 
 
+def test_a_small_png_is_borne_as_far_as_its_bytes_go(ask: Ask, tmp_path: Path) -> None:
+    """Less than libpng asks for at once, unless told otherwise."""
+    png = cut_short(save(photograph(64, 64), tmp_path / "a.png"), 0.9)
+    assert png.stat().st_size < 3 * 8192
+    answer = " ".join(ask("decode", png, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
+    rows = int(answer.split("rows from ")[1].split()[0])
+    assert rows >= 50, answer
+    pixels = np.fromfile(tmp_path / "out", np.uint8).reshape(64, 64, 3)
+    np.testing.assert_array_equal(pixels[:rows], np.asarray(photograph(64, 64))[:rows])
+
+
 def test_bombs_are_refused_before_anything_is_allocated(ask: Ask, tmp_path: Path) -> None:
     def answer(path: Path) -> str:
         return " ".join(ask("decode", path, 0, 0, 0, 0, 1, 1, 3, tmp_path / "out"))
@@ -129,14 +140,28 @@ def test_bombs_are_refused_before_anything_is_allocated(ask: Ask, tmp_path: Path
     assert "needs sizes below 2^31" in answer(tmp_path / "bomb.png")
 
 
-def test_damage_is_an_error_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:
+def test_damage_is_an_error_or_named_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
+    told = 0
     for name, options in (("a.jpg", {}), ("b.jpg", {"progressive": True}), ("c.png", {})):
         sound = save(photograph(60, 80), tmp_path / name, **options).read_bytes()
         for _ in range(150):
             data = bytearray(sound)
-            for at in random.integers(2 if name != "c.png" else 8, len(data), random.integers(1, 8)):
+            changes = random.integers(8)
+            for at in random.integers(2 if name != "c.png" else 8, len(data), changes):
                 data[at] = random.integers(256)
-            (tmp_path / name).write_bytes(data[: random.integers(20, len(data) + 1)])
-            ask("decode", tmp_path / name, 0, 0, 0, 0, 30, 30, 3, tmp_path / "out")
+            length = random.integers(20, len(data) + 1)
+            (tmp_path / name).write_bytes(data[:length])
+            (tmp_path / "out").unlink(missing_ok=True)
+            answer = ask("decode", tmp_path / name, 0, 0, 0, 0, 30, 30, 3, tmp_path / "out")
+            if answer[0] == "error:":
+                assert answer[1].startswith(("[jpeg]", "[png]", "[decode]")), answer
+                assert not (tmp_path / "out").exists()
+            else:
+                assert (tmp_path / "out").stat().st_size == int(answer[3]) * int(answer[4]) * 3
+                named = bool(answer[8])
+                told += named
+                if changes == 0:  # with them the header may say another size
+                    assert named or length > len(sound) - 40, f"{name} of {length} bytes of {len(sound)}: {answer}"
+    assert told > 20  # used as far as they go
     assert ask("decode", save(photograph(9, 9), tmp_path / "d.png"), 0, 0, 0, 0, 1, 1, 3, tmp_path / "out")[0] == "3"

@@ -81,7 +81,10 @@ def test_a_bad_sample_ends_the_run_or_is_counted(tmp_path: Path, photos: Path, e
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "warning: 1 bad samples were skipped" in done.stderr
-    assert json.loads((tmp_path / "skips" / "manifest.json").read_text())["data_pipeline"]["bad_samples"] == 1
+    report = json.loads((tmp_path / "skips" / "manifest.json").read_text())["data_pipeline"]
+    assert (report["bad_samples"], report["bad_test_samples"]) == (1, 1)
+    assert "warning: 1 bad samples are left out of the test set" in done.stderr
+    assert "val/dog/1.jpg: the file is empty" in done.stderr
 
 
 def test_mock_data_needs_no_files(tmp_path: Path, execute: Callable) -> None:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -294,3 +295,45 @@ def test_inspect_counts_what_is_there(folder: Path, execute: Callable[..., str])
         assert re.search(rf"^ +{label}  {name}  {count}$", train, re.MULTILINE)
     assert re.search(r"jpeg colour +15", train) and re.search(r"png colour +8", train)
     assert "height 8 to 30, width 9 to 9" in train
+
+
+def test_converts_to_packed_in_the_order_of_the_permutation(folder: Path, tmp_path: Path, execute: Callable[..., str],
+                                                            fails: Callable[..., str]) -> None:  # fmt: skip
+    convert = ["data", "convert", folder, "--split=train", "--quiet"]
+    for form in ("packed", "base64"):
+        execute("dimred", *convert, f"--to={form}", "--shuffle", "--seed=5", "--output", tmp_path / form)
+    execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--quiet", "--output", tmp_path / "back")
+    orders = [read_base64([tmp_path / name / "train/part-00000-of-00001"]) for name in ("back", "base64")]
+    assert orders[0] == orders[1] != in_order(folder)
+    output = ["--output", tmp_path / "refused"]
+    assert "files needs --to tfrecord or base64, received 2" in fails(2, *convert, "--to=packed", "--files=2", *output)
+    assert "seed needs shuffle, received 5 without" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
+    whole = ["data", "convert", folder, "--quiet", "--to=tfrecord"]  # 23 and 6 samples
+    assert "at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
+    assert not (tmp_path / "refused").exists()
+    inside = ["--output", folder / "train" / "out"]
+    assert "outside the data" in fails(2, "data", "convert", f"{folder}/train/*/*.jpg", "--to=packed", *inside)
+
+
+def test_tools_count_what_is_bad_or_damaged(folder: Path, tmp_path: Path, execute: Callable[..., str],
+                                            fails: Callable[..., str], binaries: Path) -> None:  # fmt: skip
+    data = tmp_path / "test_data"  # a path that once read as "no test set"
+    shutil.copytree(folder, data)
+    large = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (160, 160, 3), dtype=np.uint8)).save(large, "JPEG")
+    (data / "train/daisy/cut.jpg").write_bytes(large.getvalue()[:-60])
+    (data / "train/daisy/bad.jpg").write_bytes(b"\xff\xd8\xff rubbish")
+    said = subprocess.run([binaries / "dimred", "data", "inspect", data], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    problems = [line for line in said.stdout.splitlines() if line.startswith("  problem: ")]
+    assert [Path(line.split(": ")[1]).name for line in problems] == ["bad.jpg", "cut.jpg"]
+    assert "ends early" in problems[1]
+    pack = ["data", "pack", data, "--encoding=planes", "--output", tmp_path / "packed"]
+    assert "daisy/bad.jpg" in fails(1, *pack)
+    done = subprocess.run([binaries / "dimred", *pack, "--on_bad_sample=skip"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "train: 1 bad samples were left out; the first: " in done.stderr
+    assert re.search("train: 1 damaged images were written as far as they go; the first: .*cut.jpg: ends early", done.stderr)
+    assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
+    shutil.rmtree(data / "test" / "tulip")
+    assert "only one of them has tulip" in fails(2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out")

@@ -1,0 +1,149 @@
+#include "data/class_names.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "data/read_file.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower(std::string text) {
+  for (auto& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
+/// The name of a line; `number` is how many stand before it.
+std::string_view name_in(std::string_view line, std::size_t number, const std::string& where) {
+  const auto digits = line.find_first_not_of("0123456789");
+  if (digits == std::string_view::npos || digits == 0 || line[digits] != ':') return line;
+  require_environment(line.substr(0, digits) == std::to_string(number),
+                      "labels",
+                      where,
+                      ": needs ",
+                      number,
+                      ":name, received ",
+                      printable(line));
+  return without_blanks(line.substr(digits + 1));
+}
+
+}  // namespace
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+void require_class_name(std::string_view name, const char* place, std::string_view where) {
+  require_environment(utf8_text(name) == name,
+                      place,
+                      where,
+                      ": needs class names in UTF-8, received ",
+                      printable(utf8_text(name)));
+  const bool plain = std::ranges::none_of(name, [](char letter) {
+    const auto code = static_cast<unsigned char>(letter);
+    return code < 32 || code == 127;
+  });
+  require_environment(plain && !name.empty(),
+                      place,
+                      where,
+                      ": needs class names without control characters, received ",
+                      printable(name));
+}
+
+std::vector<std::string> ordered_classes(std::vector<std::string> names,
+                                         const std::vector<std::string>& expected,
+                                         std::string_view place) {
+  std::sort(names.begin(), names.end());
+  std::map<std::string, std::string> seen;
+  for (const auto& name : names) {
+    require_class_name(name, "image_files", place);
+    const auto [other, is_new] = seen.emplace(lower(name), name);
+    require(is_new,
+            "image_files",
+            place,
+            ": needs class names that differ by more than case, received ",
+            other->second,
+            " and ",
+            name);
+  }
+  if (expected.empty()) return names;
+  auto sorted = expected;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> odd;
+  std::set_symmetric_difference(
+      names.begin(), names.end(), sorted.begin(), sorted.end(), std::back_inserter(odd));
+  require(odd.empty(),
+          "image_files",
+          place,
+          ": needs the training set's ",
+          expected.size(),
+          " classes, received ",
+          names.size(),
+          "; only one of them has ",
+          odd.empty() ? "" : odd.front());
+  return expected;
+}
+
+fs::path class_names_file(const fs::path& folder) {
+  for (const auto* name : {"labels.txt", "classes.txt"}) {
+    if (fs::is_regular_file(folder / name)) return folder / name;
+  }
+  return {};
+}
+
+std::vector<std::string> read_class_names(const fs::path& file) {
+  std::vector<std::uint8_t> bytes;
+  read_file(file.string(), "labels", bytes);
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;  // points into bytes
+  for_each_line({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                [&](std::string_view line, std::int64_t number) {
+                  const auto where = concat(utf8_text(file.string()), ':', number);
+                  const auto name = name_in(line, names.size(), where);
+                  require_class_name(name, "labels", where);
+                  require_environment(seen.insert(name).second,
+                                      "labels",
+                                      where,
+                                      ": needs a name of its own for each class, received ",
+                                      name,
+                                      " again");
+                  names.emplace_back(name);
+                });
+  return names;
+}
+
+void require_same_names(const std::vector<std::string>& names,
+                        const std::vector<std::string>& expected,
+                        const fs::path& file) {
+  const auto [own, theirs] =
+      std::mismatch(names.begin(), names.end(), expected.begin(), expected.end());
+  const auto text = [](const auto& list, auto at) {
+    return at == list.end() ? std::string("no more") : *at;
+  };
+  require(names == expected,
+          "labels",
+          utf8_text(file.string()),
+          ": needs the training set's ",
+          expected.size(),
+          " class names in their order, received ",
+          names.size(),
+          "; label ",
+          own - names.begin(),
+          " is ",
+          text(expected, theirs),
+          " there, ",
+          text(names, own),
+          " here");
+}
+
+}  // namespace dimred::data

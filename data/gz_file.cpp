@@ -1,0 +1,43 @@
+#include "data/gz_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "data/paths.h"
+#include "support/errors.h"
+
+namespace dimred::data {
+
+GzFile::GzFile(std::filesystem::path path, const char* place)
+    : path_(std::move(path)), place_(place), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
+  require_environment(file_ != nullptr, place_, path_text(path_), ": ", std::strerror(errno));
+  gzbuffer(file_.get(), 1 << 18);
+}
+
+std::size_t GzFile::read(std::span<std::uint8_t> out) {
+  constexpr std::size_t part = 1 << 30;  // gzread counts in int
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const auto wanted = static_cast<unsigned>(std::min(part, out.size() - done));
+    const int got = gzread(file_.get(), out.data() + done, wanted);
+    int code = Z_OK;
+    std::string_view text = gzerror(file_.get(), &code);
+    if (code == Z_ERRNO) text = std::strerror(errno);
+    if (text.starts_with(path_.string() + ": ")) text.remove_prefix(path_.string().size() + 2);
+    require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
+                        place_,
+                        path_text(path_),
+                        ", offset ",
+                        gzoffset(file_.get()),
+                        ": needs a complete, undamaged file, received ",
+                        text);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace dimred::data

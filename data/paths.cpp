@@ -1,0 +1,62 @@
+#include "data/paths.h"
+
+#include <glob.h>
+
+#include <algorithm>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::data {
+
+namespace fs = std::filesystem;
+
+std::string path_text(const fs::path& path) {
+  constexpr std::string_view hex = "0123456789ABCDEF";
+  std::string text;
+  for (const char letter : utf8_text(path.string())) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (code < 32 || code == 127) {
+      text += {'\\', 'x', hex[code >> 4], hex[code & 15]};
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+bool is_pattern(const fs::path& path) {
+  return path.string().find_first_of("*?[") != std::string::npos && !fs::exists(path);
+}
+
+std::vector<fs::path> matches(const fs::path& pattern, const char* place) {
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<fs::path> paths;
+  if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require_environment(code == 0 || code == GLOB_NOMATCH,
+                      place,
+                      "cannot look through the folders of ",
+                      path_text(pattern));
+  std::ranges::sort(
+      paths, {}, [](const auto& path) -> const std::string& { return path.native(); });
+  return paths;
+}
+
+const std::vector<std::string>& split_names(bool train) {
+  static const std::vector<std::string> of_train = {"train"};
+  static const std::vector<std::string> of_test = {"test", "val", "validation"};
+  return train ? of_train : of_test;
+}
+
+fs::path split_folder(const fs::path& path, bool train) {
+  for (const auto& name : split_names(train)) {
+    if (fs::is_directory(path / name)) return path / name;
+  }
+  return {};
+}
+
+const char* split_text(bool train) { return train ? "training" : "test"; }
+
+}  // namespace dimred::data

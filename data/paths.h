@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// What the paths of data sets have in common.
+namespace dimred::data {
+
+/// The path as UTF-8 on one line, for messages: other bytes and control characters as \xNN.
+std::string path_text(const std::filesystem::path& path);
+
+/// Whether the path is a pattern with * ? or [ ], and no file or folder of that very name.
+bool is_pattern(const std::filesystem::path& path);
+
+/// What the pattern matches, sorted by bytes. Throws std::runtime_error("[place] ...") when a
+/// folder cannot be read.
+std::vector<std::filesystem::path> matches(const std::filesystem::path& pattern, const char* place);
+
+/// The names that the folder (or file, or list) of a split may have, the usual one first: train; or
+/// test, val, validation.
+const std::vector<std::string>& split_names(bool train);
+
+/// The first of split_names that is a folder in `path`; empty when there is none.
+std::filesystem::path split_folder(const std::filesystem::path& path, bool train);
+
+/// "training" or "test", for messages.
+const char* split_text(bool train);
+
+}  // namespace dimred::data

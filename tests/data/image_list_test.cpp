@@ -1,0 +1,133 @@
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "data/image_files.h"
+#include "data/open.h"
+#include "tests/data/shade_files.h"
+
+namespace dimred::data {
+namespace {
+
+TEST(ImageList, ReadsPathsWithBlanksAndLabels) {
+  const TemporaryFolder folder;
+  put(folder / "images/one two.png", image(1));
+  put(folder / "images/3.png", image(3));
+  put(folder / "label.txt", "one two.png 2\r\n\n  3.png\t0 \n");
+  const auto dataset = open_image_list(folder / "label.txt");
+  ASSERT_EQ(dataset->size(), 2);
+  EXPECT_EQ(dataset->class_names(), numbered_classes(3));
+  EXPECT_EQ(label_of(*dataset, 0), 2);
+  EXPECT_EQ(shade_of(*dataset, 1), 3);
+  put(folder / "labels.txt", "0: cow\n1: cat\n2: dog\n");
+  EXPECT_EQ(open_image_list(folder / "label.txt")->class_names()[2], "dog");
+  put(folder / "words.txt", "3.png dog\none two.png cat\n");
+  const auto words = open_image_list(folder / "words.txt");
+  EXPECT_EQ(words->class_names(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(label_of(*words, 0), 1);
+}
+
+TEST(ImageList, NamesTheLineThatIsBad) {
+  const TemporaryFolder folder;
+  const auto text = [&](const std::string& content, const std::vector<std::string>& names = {}) {
+    put(folder / "label.txt", content);
+    return thrown<std::runtime_error>(
+        [&] { open_image_list(folder / "label.txt", names, /*numbers=*/true); });
+  };
+  EXPECT_NE(text("a.png 1\nb.png\n").find("label.txt:2: needs \"path label\", received b.png"),
+            std::string::npos);
+  EXPECT_NE(text("a.png 1\nb.png 7\n", {"x", "y"})
+                .find("label.txt:2: needs one of the 2 classes, received 7"),
+            std::string::npos);
+  EXPECT_NE(text("im 9.jpg\n").find("label.txt:1: needs \"path label\", received im 9.jpg"),
+            std::string::npos);
+  EXPECT_NE(text("a.png -1\n").find("label.txt:1: needs a label >= 0, received -1"),
+            std::string::npos);
+  EXPECT_NE(text("\n\n").find("needs a line for each image"), std::string::npos);
+  EXPECT_NE(text("a.png 1000000\n").find("needs labels < 1000000"), std::string::npos);
+}
+
+/// Twelve classes: as words they would be sorted 0, 1, 10, 11, 2, ...
+TEST(ImageList, NeedsLabelsOfOneKind) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 12; ++i) lines += "i.png " + std::to_string(i) + '\n';
+  const auto text = [&](const std::string& more) {
+    put(folder / "train.txt", lines + more);
+    return thrown<std::runtime_error>([&] { open_image_list(folder / "train.txt"); });
+  };
+  EXPECT_NE(text("i.png 5x\n").find("train.txt:13: needs a number as line 1 has (0), received 5x"),
+            std::string::npos);
+  lines = "i.png cat\n";
+  EXPECT_NE(text("i.png 7\n").find("train.txt:2: needs a name as line 1 has (cat), received 7"),
+            std::string::npos);
+}
+
+TEST(ImageList, TestListsNeedTheTrainingListsKind) {
+  const TemporaryFolder folder;
+  put(folder / "a.png", image(1));
+  put(folder / "train.txt", "a.png cat\nb.png dog\n");
+  put(folder / "test.txt", "a.png 1\n");
+  DatasetOptions options{.path = folder.path()};
+  const auto names = open_dataset(options, true)->class_names();
+  const auto number = thrown<std::runtime_error>([&] { open_dataset(options, false, names); });
+  EXPECT_NE(number.find("test.txt:1: needs a name as the training set's labels are (cat is label 0)"
+                        ", received 1"),
+            std::string::npos)
+      << number;
+  put(folder / "test.txt", "a.png dog\n");
+  EXPECT_EQ(label_of(*open_dataset(options, false, names), 0), 1);
+  put(folder / "train.txt", "a.png 0\nb.png 1\n");
+  put(folder / "labels.txt", "cat\ndog\n");
+  const auto word = thrown<std::runtime_error>([&] { open_dataset(options, false, names); });
+  EXPECT_NE(word.find("needs a number as the training set's labels are"), std::string::npos)
+      << word;
+  put(folder / "test.txt", "a.png 1\n");
+  EXPECT_EQ(label_of(*open_dataset(options, false, names), 0), 1);
+}
+
+TEST(ImageList, TestSetsOwnNamesMustBeTheTrainingSets) {
+  const TemporaryFolder folder;
+  put(folder / "train/label.txt", "a.png 0\nb.png 1\n");
+  put(folder / "train/labels.txt", "0: cat\n1: dog\n");
+  put(folder / "test/label.txt", "a.png 0\n");
+  const DatasetOptions options{.path = folder.path()};
+  const auto names = open_dataset(options, true)->class_names();
+  EXPECT_EQ(open_dataset(options, false, names)->class_names(), names);
+  put(folder / "test/labels.txt", "cat\ndog\n");
+  EXPECT_EQ(open_dataset(options, false, names)->class_names(), names);
+  put(folder / "test/labels.txt", "dog\ncat\n");
+  const auto text = thrown<std::invalid_argument>([&] { open_dataset(options, false, names); });
+  EXPECT_NE(text.find("label 0 is cat there, dog here"), std::string::npos) << text;
+}
+
+TEST(ImageList, NamesFilesMustBeSound) {
+  const TemporaryFolder folder;
+  put(folder / "label.txt", "a.png 0\n");
+  const auto text = [&](const std::string& content) {
+    put(folder / "classes.txt", content);
+    return thrown<std::runtime_error>([&] { open_image_list(folder / "label.txt"); });
+  };
+  EXPECT_NE(text("cat\ncat\n").find("classes.txt:2: needs a name of its own"), std::string::npos);
+  EXPECT_NE(text("1: cat\n").find("classes.txt:1: needs 0:name, received 1: cat"),
+            std::string::npos);
+  EXPECT_NE(text("c\xFF\n").find("needs class names in UTF-8"), std::string::npos);
+}
+
+TEST(ImageList, FindsTheFolderByAnyFileThatIsThere) {
+  const TemporaryFolder folder;
+  put(folder / "images/2.png", image(2));
+  put(folder / "label.txt", "1.png 0\n2.png 1\n");
+  const auto dataset = open_image_list(folder / "label.txt");
+  EXPECT_EQ(shade_of(*dataset, 1), 2);
+  EXPECT_NE(
+      thrown<std::runtime_error>([&] { shade_of(*dataset, 0); }).find("images/1.png: No such"),
+      std::string::npos);
+  put(folder / "2.png", image(3));
+  EXPECT_EQ(shade_of(*open_image_list(folder / "label.txt"), 1), 3);
+}
+
+}  // namespace
+}  // namespace dimred::data

@@ -1,0 +1,31 @@
+#include "data/mapped_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/data/record_files.h"
+
+namespace dimred::data {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+/// Kernels from 5.14 on.
+TEST(MappedFile, SaysThatAFileWasCutShort) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("shard", std::string(5 * 4096, 'x'));
+  const MappedFile file(path);
+  file.fetch(file.bytes());
+  std::filesystem::resize_file(path, 4096);
+  file.fetch(file.bytes().first(4000));
+  EXPECT_THAT(error_of([&] { file.fetch(file.bytes().subspan(3 * 4096 + 5, 10)); }),
+              AllOf(HasSubstr("shard, offset 12293: "),
+                    EndsWith("the file was cut short while it was read")));
+}
+
+}  // namespace
+}  // namespace dimred::data
