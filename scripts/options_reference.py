@@ -38,7 +38,7 @@ def page(dimred: Path) -> str:
     parts = [HEAD]
     for command in listed(help_of(dimred)):
         text = help_of(dimred, command)
-        further = re.findall(rf"see dimred {command} (--\w+) --help", " ".join(text.split()))
+        further = re.findall(rf"dimred {command} (--\w+)(?: FILE)? --help`?", " ".join(text.split()))
         further += listed(text) if command == "data" else []
         for words in [(command,), *((command, word) for word in further)]:
             parts.append(f"\n## dimred {' '.join(words)}\n\n```\n{help_of(dimred, *words)}\n```\n")

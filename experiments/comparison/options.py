@@ -47,7 +47,8 @@ class Option:
 
 def parse_help(text: str) -> dict[str, Option]:
     """The option table from the text of --help; descriptions may run over several lines."""
-    joined = re.sub(r"\n {10,}", " ", text)
+    below = re.sub(r"^(  --\w+(?: \S+)?)\n {10,}", r"\1  ", text, flags=re.MULTILINE)  # names too long for a line
+    joined = re.sub(r"\n {10,}", " ", below)
     options = {}
     for line in joined.splitlines():
         if found := LINE.match(line):

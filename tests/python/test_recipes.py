@@ -18,14 +18,14 @@ FILES = sorted(
 NAMES = [file.stem for file in FILES]
 # Of the short version, for a second or two a step.
 SMALLER = {
-    "mindspore_imagenet": ["stage1.image_size=32", "stage1.batch_size=8"],
+    "mindspore_imagenet": ["stage1.image_size=32", "stage1.warmup_epochs=0", "stage1.batch_size=8"],
     "dldr_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
     "dldr_cifar100": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
     "estimator_fashion": ["stage1.train_samples=640", "stage1.test_samples=200", "stage1.batch_size=64"],
     "estimator_oct": ["backbone.train_samples=64", "backbone.test_samples=20", "stage1.batch_size=8"],
     "fastnn_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage1.num_classes=4"],
     "flowers_transfer": ["backbone.train_samples=0", "backbone.test_samples=0", "backbone.batch_size=8",
-                         "scratch.epochs=1", "scratch.batch_size=8", "stage1.batch_size=8"],
+                         "scratch.epochs=1", "scratch.warmup_epochs=0", "scratch.batch_size=8", "stage1.batch_size=8"],
 }  # fmt: skip
 ALWAYS = ["stage1.epochs=1", "stage1.snapshots_per_epoch=4", "pca.components=2", "stage2.n_component=2",
           "stage2.epochs=1"]  # fmt: skip
@@ -71,6 +71,7 @@ def test_a_short_version_runs_to_its_end(file: Path, binaries: Path, tmp_path: P
     settings = [*ALWAYS, *SMALLER[file.stem], *(f"{name}.threads=1" for name in ("stage1", "stage2"))]
     if file.stem in ("estimator_oct", "flowers_transfer"):
         settings.append("backbone.epochs=1")
+        settings.append("backbone.warmup_epochs=0")
     words = [str(file), *places, "--short", "--output", str(tmp_path / "runs"), "--dimred", str(binaries / "dimred"),
              "--set", *settings]  # fmt: skip
     assert recipe.main(words) == 0, capsys.readouterr().err
