@@ -42,7 +42,7 @@ def forms(folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.fixture(scope="module", params=["convnet", "resnet20", "torchscript"])
+@pytest.fixture(scope="module", params=["resnet20", "torchscript"])
 def exported(request, tmp_path_factory, execute) -> Path:
     """RUN/export/1 of a short run, with all forms."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -57,6 +57,10 @@ def exported(request, tmp_path_factory, execute) -> Path:
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 3
     return folder / "run" / "export" / "1"
+
+
+# What does not depend on the network.
+once = pytest.mark.parametrize("exported", ["resnet20"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +143,7 @@ def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(exported: Path,
     assert np.abs(guesses(tmp_path / "b.csv") - ours).max() < 1e-5
 
 
+@once
 def test_versions_are_numbered_and_whole(exported: Path, tmp_path: Path, execute, fails) -> None:
     run, output = exported.parents[1], tmp_path / "versions"
     (output / "7").mkdir(parents=True)
@@ -158,6 +163,7 @@ def test_evaluate_reads_the_exported_weights(exported: Path, execute) -> None:
     assert told.splitlines()[-1] == expected.splitlines()[-1]
 
 
+@once
 def test_unusable_images_are_named_and_counted(exported: Path, pictures: Path, tmp_path: Path, binaries) -> None:
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "cut.png").write_bytes((pictures / "000.png").read_bytes()[:90])
@@ -172,6 +178,7 @@ def test_unusable_images_are_named_and_counted(exported: Path, pictures: Path, t
     assert "needs a JPEG or PNG file" in lines[2]
 
 
+@once
 def test_bad_requests_are_refused(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
     assert "needs a run or an export, and images" in fails(2, "predict", exported)
     assert "--pad has no place" in fails(2, "predict", exported, pictures, "--pad=2")
@@ -190,6 +197,7 @@ def changed(exported: Path, folder: Path, **values: object) -> Path:
     return folder
 
 
+@once
 def test_a_network_without_a_twin_is_refused_by_name(exported: Path, tmp_path: Path) -> None:
     folder = changed(exported, tmp_path / "1", network="perceptron")
     done = forms(folder)
@@ -198,6 +206,7 @@ def test_a_network_without_a_twin_is_refused_by_name(exported: Path, tmp_path: P
     assert not (folder / "model.onnx").exists()
 
 
+@once
 def test_logits_that_differ_are_refused(exported: Path, tmp_path: Path) -> None:
     """Weights that are not those of the reference."""
     folder = changed(exported, tmp_path / "1")
