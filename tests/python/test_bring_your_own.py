@@ -22,25 +22,25 @@ def blocks(*languages: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory, binaries: Path) -> Path:
+def desk(tmp_path_factory, binaries: Path) -> Path:
     """A folder that looks like the repository's root, with runs of its own."""
-    folder = tmp_path_factory.mktemp("workplace")
+    folder = tmp_path_factory.mktemp("desk")
     for name in ("scripts", "experiments", ".venv"):
         (folder / name).symlink_to(REPOSITORY / name)
     (folder / "build").symlink_to(binaries.parent)
     return folder
 
 
-def test_commands_and_programs_run(workplace: Path) -> None:
+def test_commands_and_programs_run(desk: Path) -> None:
     found = blocks("bash", "python")
     assert len(found) == 5
     for language, text in found:
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, cwd=workplace, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-    assert len((workplace / "answers.csv").read_text().splitlines()) == 1 + 2 * 20
-    assert (workplace / "runs" / "pictures" / "export" / "1" / "model.onnx").exists()
-    assert (workplace / "runs" / "boost" / "model.pt").read_bytes() == (workplace / "mine.pt").read_bytes()
+    assert len((desk / "answers.csv").read_text().splitlines()) == 1 + 2 * 20
+    assert (desk / "runs" / "pictures" / "export" / "1" / "model.onnx").exists()
+    assert (desk / "runs" / "boost" / "model.pt").read_bytes() == (desk / "mine.pt").read_bytes()
 
 
 def test_the_network_in_cpp_compiles(binaries: Path, tmp_path: Path) -> None:
