@@ -74,7 +74,7 @@ constexpr auto foreign =
 std::filesystem::path checkpoint_of(const Values& values) {
   const std::filesystem::path folder = values.at("model_dir"), file = values.at("ckpt_file_name");
   if (values.at("task_type") != "finetune") return {};
-  const auto path = folder / file;  // the file alone where it is absolute
+  const auto path = file.empty() ? folder : folder / file;  // the file alone where it is absolute
   const bool run = file.empty() && std::filesystem::exists(folder / "config.toml");
   return run || std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
 }
