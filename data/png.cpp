@@ -17,7 +17,7 @@ using Bytes = std::span<const std::uint8_t>;
 constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;  // of text, colour profiles and such
 constexpr std::size_t smallest_request = 512;
-constexpr std::int64_t deflate_ratio = 1032;           // largest of zlib
+constexpr std::int64_t deflate_ratio = 1032;  // largest of zlib
 
 struct Reader {
   png_structp png = nullptr;

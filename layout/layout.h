@@ -19,7 +19,7 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   MemoryFormat memory_format = MemoryFormat::contiguous;
   Placement placement = Placement::replicated;
-  bool decay = true;      // weight decay applies (not to BatchNorm and bias)
+  bool decay = true;  // weight decay applies (not to BatchNorm and bias)
 };
 
 struct Entry : Parameter {
