@@ -55,7 +55,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
       "inflated-" + short_digest(fs::absolute(file).lexically_normal().string()) + '-';
   const auto name =
       prefix + short_digest(concat(identity.size, ' ', identity.modified, ' ', identity.sample));
-  const auto copy = folder / name;
+  auto copy = folder / name;
   if (fs::is_regular_file(copy)) return copy;
   const CacheLock lock(folder);
   if (fs::is_regular_file(copy)) return copy;
