@@ -58,6 +58,10 @@ struct Setup {
 /// is.
 torch::Device parse_device(const std::string& text, int local_rank = 0);
 
+/// The precision meant on that device. Throws std::invalid_argument for bfloat16 where it is not
+/// native ("auto" falls back to float32) and for float16 without CUDA.
+models::Precision choose_precision(PrecisionChoice choice, torch::Device device);
+
 /// Sets torch's threads (the machine's cores shared by its ranks), loads the data, builds the
 /// network with weights drawn from the seed. Options must be resolved. Throws std::invalid_argument
 /// for options that contradict each other or the data, a missing device, bfloat16 where it is not
