@@ -1,58 +1,7 @@
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <map>
-
-#include "imports/import.h"
-#include "tests/tools/temporary_folder.h"
+#include "tests/imports/imports_fixture.h"
 
 namespace dimred::imports {
 namespace {
-
-class Imports : public testing::Test {
- protected:
-  std::filesystem::path file(const std::string& name, const std::string& text) {
-    const auto path = folder_.path() / name;
-    std::ofstream(path) << text;
-    return path;
-  }
-  Import fastnn(const std::string& text) { return read_fastnn(file("hyper.txt", text)); }
-
-  static const Line& line(const Import& import, const std::string& key) {
-    const auto found = std::ranges::find(import.lines, key, &Line::key);
-    if (found == import.lines.end()) throw std::runtime_error("no line " + key);
-    return *found;
-  }
-  static std::map<std::string, std::string> settings(const Import& import) {
-    std::map<std::string, std::string> all;
-    for (const auto& entry : entries_of(import)) {
-      EXPECT_FALSE(all.contains(entry.name)) << entry.name << " is set twice";
-      all[entry.name] = entry.text;
-    }
-    return all;
-  }
-  static std::string refusal(const Import& import) {
-    try {
-      require_settled(import, [](std::string_view) { return false; });
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return {};
-  }
-  template <class Call>
-  static std::string message(const Call& call) {
-    try {
-      call();
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "accepted";
-  }
-
- private:
-  TemporaryFolder folder_;
-};
 
 // The seed documents' example, its misspelt first key included.
 constexpr auto example =
@@ -243,74 +192,6 @@ TEST_F(Imports, UnknownKeysAndValuesOfAnotherTypeNameTheirLine) {
     const auto told = message([&] { fastnn(text); });
     EXPECT_NE(told.find(said), std::string::npos) << told;
   }
-}
-
-// The tutorial's dictionary: two of its keys are unknown to MindSpore itself.
-constexpr auto tutorial = R"({
-  "boost": {"mode": "manual", "less_bn": false, "dim_reduce": true},
-  "common": {"device_num": 8},
-  "dim_reduce": {"rho": 0.55, "gamma": 0.9, "alpha": 0.001, "sigma": 0.4, "n_component": 32,
-                 "pca_mat_path": "pca_mat.npy", "weight_load_dir": "./checkpoint_pca", "timeout": 1200}
-})";
-
-TEST_F(Imports, TheTutorialsBoostDictionaryMeansMindsporesLatest) {
-  const auto import = read_boost(file("boost.json", tutorial));
-  const std::map<std::string, std::string> expected = {{"alpha", "0.001"},
-                                                       {"gamma", "0.9"},
-                                                       {"pca_mat", "pca_mat.npy"},
-                                                       {"preset", "mindspore-latest"},
-                                                       {"rho", "0.55"},
-                                                       {"sigma", "0.4"},
-                                                       {"snapshots", "./checkpoint_pca"}};
-  EXPECT_EQ(settings(import), expected);
-  for (const auto* key : {"common.device_num", "dim_reduce.n_component"})
-    EXPECT_NE(line(import, key).text.find("ignores it"), std::string::npos) << key;
-  EXPECT_EQ(refusal(import), "");
-}
-
-TEST_F(Imports, TheKeysOfDimReduceMayStandAlone) {
-  const auto import = read_boost(file("boost.json", R"({"n_components": 20, "timeout": 9})"));
-  EXPECT_EQ(settings(import).at("n_component"), "20");
-}
-
-TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
-  const std::map<std::string, std::string> cases = {
-      {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},
-      {R"({"dim_reduse": {"rho": 1}})", "dim_reduse: not a key"},
-      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a part"},
-      {R"([1])", "needs a JSON object"},
-      {R"({"rho": )", "not JSON"}};
-  for (const auto& [text, said] : cases) {
-    const auto told = message([&] { read_boost(file("boost.json", text)); });
-    EXPECT_NE(told.find(said), std::string::npos) << told;
-  }
-  EXPECT_NE(refusal(read_boost(file("b.json", R"({"boost": {"dim_reduce": false}})")))
-                .find("dimred stage1"),
-            std::string::npos);
-}
-
-TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
-  const auto table =
-      file("rank_table.json", R"({"version": "1.0", "server_count": "2", "server_list": [
-    {"server_id": "10.0.0.1", "device": [{"device_id": "0", "device_ip": "x", "rank_id": "0"},
-                                         {"device_id": "1", "device_ip": "y", "rank_id": "1"}]},
-    {"server_id": "10.0.0.2", "device": [{"device_id": "3", "device_ip": "z", "rank_id": "2"}]}]})");
-  EXPECT_EQ(format_of(table), Format::rank_table);
-  const auto text = describe_rank_table(table);
-  EXPECT_NE(text.find("on 10.0.0.1: CUDA_VISIBLE_DEVICES=0,1 torchrun --no-python "
-                      "--nproc_per_node=2 --nnodes=2 --node_rank=0 --master_addr=10.0.0.1"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("on 10.0.0.2: CUDA_VISIBLE_DEVICES=3 torchrun"), std::string::npos) << text;
-  EXPECT_NE(message([&] {
-              describe_rank_table(file("r.json", R"({"server_list": []})"));
-            }).find("a list server_list"),
-            std::string::npos);
-  EXPECT_NE(message([&] {
-              describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
-                "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
-            }).find("rank_id in order"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,167 @@
+"""dimred data: what the tools make of a folder, what they count and refuse, and a killed one that goes on."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from record_samples import CLASSES, COUNT, in_order, read_base64
+
+
+def test_shuffle_splits_into_files_of_equal_size(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
+    def split(name: str, seed: int) -> list[list[tuple[bytes, int]]]:
+        out = tmp_path / name
+        said = execute("dimred", "data", "shuffle-split", flowers, "--nranks=4", f"--seed={seed}", "--output", out)
+        assert "4 files of 6 images, 1 of them repeated" in said
+        listed = (out / "file_list.txt").read_text().split()
+        assert listed == [f"base64_rank_{rank}" for rank in range(4)]
+        return [read_base64([out / file]) for file in listed]
+
+    first = split("first", 1)
+    assert [len(part) for part in first] == [6, 6, 6, 6]
+    together = [sample for part in first for sample in part]
+    counts = Counter(together)
+    assert set(counts) == set(in_order(flowers))
+    assert sorted(counts.values()) == [1] * 22 + [2]
+    assert together[:COUNT] != in_order(flowers)
+    assert split("again", 1) == first
+    assert split("other", 2) != first
+    assert in_order(flowers)  # the input is still there
+
+
+def test_packed_files_give_the_same_samples(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
+    execute("dimred", "data", "pack", flowers, "--output", tmp_path / "packed")
+    execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--output", tmp_path / "out")
+    assert read_base64([tmp_path / "out/train/part-00000-of-00001"]) == in_order(flowers)
+    assert read_base64([tmp_path / "out/test/part-00000-of-00001"]) == in_order(flowers, "test")
+
+
+def test_packs_at_a_short_side_as_pillow_reduces(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
+    """Planes of Pillow's BILINEAR: within 1, as Pillow 13 takes rows before columns where that is less work; of a
+    JPEG within 2, as its decoder may round otherwise."""
+    execute("dimred", "data", "pack", flowers, "--encoding=planes", "--short_side=6", "--output", tmp_path / "packed")
+    execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--output", tmp_path / "out")
+    found = read_base64([tmp_path / "out/train/part-00000-of-00001"])
+    assert len(found) == COUNT
+    for (image, label), (source, expected) in zip(found, in_order(flowers), strict=True):
+        assert label == expected
+        ours = np.asarray(Image.open(io.BytesIO(image)), dtype=int)
+        full = Image.open(io.BytesIO(source)).convert("RGB")
+        short = min(full.size)
+        size = (full.width * 6 // short, full.height * 6 // short)
+        theirs = np.asarray(full.resize(size, Image.Resampling.BILINEAR), dtype=int)
+        assert ours.shape == theirs.shape
+        assert np.abs(ours - theirs).max() <= (1 if source.startswith(b"\x89PNG") else 2)
+
+
+def test_a_killed_conversion_goes_on(flowers: Path, tmp_path: Path, binaries: Path, execute: Callable[..., str]) -> None:
+    """Killed while it writes: no half file under a final name; the next start keeps what is whole."""
+    command = [str(binaries / "dimred"), "data", "convert", "--dataset=mock", "--to=base64", "--files=40",
+               "--threads=1", "--split=train", "--quiet"]  # fmt: skip
+    out = tmp_path / "out"
+    process = subprocess.Popen([*command, "--output", str(out)])
+    while not (out / "train" / "part-00001-of-00040").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = sorted((out / "train").glob("part-*-of-00040"))
+    assert 2 <= len(done) < 40
+    for file in done:
+        assert len(file.read_bytes().splitlines()) == 1250
+    times = [file.stat().st_mtime_ns for file in done]
+    subprocess.run([*command, "--output", str(out)], check=True)
+    assert [file.stat().st_mtime_ns for file in done] == times
+    assert len(list((out / "train").glob("part-*-of-00040"))) == 40
+    assert not list((out / "train").glob("*.tmp"))
+
+
+def test_names_bad_input(
+    flowers: Path, tmp_path: Path, binaries: Path, fails: Callable[..., str], execute: Callable[..., str]
+) -> None:
+    out = tmp_path / "out"
+    assert "did you mean shuffle-split?" in fails(2, "data", "shufle-split")
+    assert "needs --output" in fails(2, "data", "convert", flowers)
+    assert "needs an --output outside the data" in fails(2, "data", "convert", flowers, "--output", flowers / "new")
+    assert "does not exist" in fails(2, "data", "convert", tmp_path / "none", "--output", out)
+    assert "--nranks: needs" in fails(2, "data", "shuffle-split", flowers, "--nranks=0", "--output", out)
+    (out / "x").mkdir(parents=True)
+    assert "holds other files already (x)" in fails(2, "data", "convert", flowers, "--output", out)
+    done = tmp_path / "done"
+    execute("dimred", "data", "convert", flowers, "--to=tfrecord", "--output", done)
+    execute("dimred", "data", "convert", flowers, "--to=tfrecord", "--output", done)
+    assert "holds the files of another job" in fails(2, "data", "convert", flowers, "--files=2", "--output", done)
+    shard = done / "train-00000-of-00001"
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "train-00000-of-00001").write_bytes(content)
+    line = fails(1, "data", "convert", damaged, "--output", tmp_path / "new")
+    assert re.search(r"train-00000-of-00001, offset 0: .*checksum of its payload differs", line)
+    shown = subprocess.run(
+        [binaries / "dimred", "data", "inspect", damaged, "--quiet"], capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 1
+    assert "note: skipped" in shown.stdout and "1 bad records skipped" in shown.stdout
+
+
+def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]) -> None:
+    said = execute("dimred", "data", "inspect", flowers, "--quiet")
+    train = said[: said.index("test:")]
+    for label, name in enumerate(CLASSES):
+        count = sum(number % 3 == label for number in range(COUNT))
+        assert re.search(rf"^ +{label}  {name}  {count}$", train, re.MULTILINE)
+    assert re.search(r"jpeg colour +15", train) and re.search(r"png colour +8", train)
+    assert "height 8 to 30, width 9 to 9" in train
+
+
+def test_converts_to_packed_in_the_order_of_the_permutation(flowers: Path, tmp_path: Path, execute: Callable[..., str],
+                                                            fails: Callable[..., str]) -> None:  # fmt: skip
+    convert = ["data", "convert", flowers, "--split=train", "--quiet"]
+    for form in ("packed", "base64"):
+        execute("dimred", *convert, f"--to={form}", "--shuffle", "--seed=5", "--output", tmp_path / form)
+    execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--quiet", "--output", tmp_path / "back")
+    orders = [read_base64([tmp_path / name / "train/part-00000-of-00001"]) for name in ("back", "base64")]
+    assert orders[0] == orders[1] != in_order(flowers)
+    output = ["--output", tmp_path / "refused"]
+    assert "files needs --to tfrecord or base64, received 2" in fails(2, *convert, "--to=packed", "--files=2", *output)
+    assert "seed needs shuffle, received 5 without" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
+    whole = ["data", "convert", flowers, "--quiet", "--to=tfrecord"]  # 23 and 6 samples
+    assert "at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
+    assert not (tmp_path / "refused").exists()
+    inside = ["--output", flowers / "train" / "out"]
+    assert "outside the data" in fails(2, "data", "convert", f"{flowers}/train/*/*.jpg", "--to=packed", *inside)
+
+
+def test_tools_count_what_is_bad_or_damaged(flowers: Path, tmp_path: Path, execute: Callable[..., str],
+                                            fails: Callable[..., str], binaries: Path) -> None:  # fmt: skip
+    data = tmp_path / "test_data"  # a path that once read as "no test set"
+    shutil.copytree(flowers, data)
+    large = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (160, 160, 3), dtype=np.uint8)).save(large, "JPEG")
+    (data / "train/daisy/cut.jpg").write_bytes(large.getvalue()[:-60])
+    (data / "train/daisy/bad.jpg").write_bytes(b"\xff\xd8\xff rubbish")
+    said = subprocess.run([binaries / "dimred", "data", "inspect", data], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    problems = [line for line in said.stdout.splitlines() if line.startswith("  problem: ")]
+    assert [Path(line.split(": ")[1]).name for line in problems] == ["bad.jpg", "cut.jpg"]
+    assert "ends early" in problems[1]
+    pack = ["data", "pack", data, "--encoding=planes", "--output", tmp_path / "packed"]
+    assert "daisy/bad.jpg" in fails(1, *pack)
+    done = subprocess.run([binaries / "dimred", *pack, "--on_bad_sample=skip"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "train: 1 bad samples were left out; the first: " in done.stderr
+    assert re.search("train: 1 damaged images were written as far as they go; the first: .*cut.jpg: ends early", done.stderr)
+    assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
+    shutil.rmtree(data / "test" / "tulip")
+    assert "only one of them has tulip" in fails(2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out")
