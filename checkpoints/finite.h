@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -33,6 +34,22 @@ inline void require_finite(std::span<const float> values,
           '[',
           *bad,
           ']');
+}
+
+/// Throws std::runtime_error with the file, the tensor's name and the first such element.
+inline void require_finite_in_file(std::span<const float> values,
+                                   std::string_view place,
+                                   const std::filesystem::path& path,
+                                   std::string_view name) {
+  const auto bad = first_not_finite(values);
+  require_environment(!bad,
+                      place,
+                      "'",
+                      path.string(),
+                      "': \"",
+                      name,
+                      "\" needs values that are finite as float32, received another at element ",
+                      bad.value_or(0));
 }
 
 }  // namespace dimred::checkpoints

@@ -139,15 +139,7 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
 std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor) {
   const InputFile file(path);
   std::vector<float> values = read_floats(file, tensor);
-  const auto bad = first_not_finite(values);
-  require_environment(!bad,
-                      "safetensors",
-                      "'",
-                      path.string(),
-                      "': \"",
-                      tensor.name,
-                      "\" needs values that are finite as float32, received another at element ",
-                      bad.value_or(0));
+  require_finite_in_file(values, "safetensors", path, tensor.name);
   return values;
 }
 

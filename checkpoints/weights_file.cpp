@@ -153,15 +153,7 @@ WeightsFile read_weights(const fs::path& path) {
                         "': needs different names, received '",
                         tensor.name,
                         "' twice");
-    const auto bad = first_not_finite(tensor.values);
-    require_environment(!bad,
-                        file.format,
-                        "'",
-                        path.string(),
-                        "': \"",
-                        tensor.name,
-                        "\" needs values that are finite as float32, received another at element ",
-                        bad.value_or(0));
+    require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }
   return file;
 }
