@@ -174,6 +174,11 @@ std::string folder_of(const fs::path& path, const ZipArchive& archive) {
       concat("[PyTorch] '", path.string(), "': is a zip archive, but has no data.pkl"));
 }
 
+/// Tied weights share a storage; a file of many tensors on one would fill the memory.
+std::int64_t most_elements(const fs::path& path) {
+  return 8 * static_cast<std::int64_t>(fs::file_size(path));
+}
+
 }  // namespace
 
 WeightsFile read_pytorch_weights(const fs::path& path) {
@@ -199,9 +204,20 @@ WeightsFile read_pytorch_weights(const fs::path& path) {
   }
   WeightsFile file{.format = "PyTorch", .tensors = {}};
   Storages storages(archive, folder);
+  const auto most = most_elements(path);
+  std::int64_t elements = 0;
   for (const auto& [name, value] : state_dict_of(path, *pickle->top).entries) {
-    if (name->kind == Kind::text && value->kind == Kind::tensor)
-      file.tensors.push_back(read_tensor(path, name->text, *value, storages));
+    if (name->kind != Kind::text || value->kind != Kind::tensor) continue;
+    file.tensors.push_back(read_tensor(path, name->text, *value, storages));
+    const auto& tensor = file.tensors.back();
+    elements += std::ssize(tensor.values) + std::ssize(tensor.integers);
+    require_environment(elements <= most,
+                        "PyTorch",
+                        "'",
+                        path.string(),
+                        "': needs at most ",
+                        most,
+                        " elements for its size, its tensors repeat one another");
   }
   return file;
 }

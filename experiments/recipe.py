@@ -159,9 +159,9 @@ def run(recipe: Recipe, options: argparse.Namespace) -> None:
             raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parser(description: str) -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="what the recipe trains on")
     parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
@@ -171,18 +171,24 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--set", nargs="*", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's")
     parser.add_argument("--dry_run", action="store_true", help="only print the commands")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
-    return parser.parse_args(arguments)
+    return parser
+
+
+def read(options: argparse.Namespace, output: Path) -> Recipe:
+    """The recipe that the command line means. Raises RecipeError."""
+    given = {place: getattr(options, place) for place in PLACES}
+    recipe = read_recipe(options.recipe, output, given, options.short)
+    return replace(recipe, steps=changed(recipe.steps, options.set))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a recipe; its exit code."""
-    options = parse(arguments)
+    options = parser(__doc__.splitlines()[0]).parse_args(arguments)
     name = options.recipe.stem + ("_short" if options.short else "")
     output = (options.output or Path("runs") / name).resolve()
     begin = time.monotonic()
     try:
-        recipe = read_recipe(options.recipe, output, {place: getattr(options, place) for place in PLACES}, options.short)
-        recipe = replace(recipe, steps=changed(recipe.steps, options.set))
+        recipe = read(options, output)
         print(f"{recipe.title}\ncost: {recipe.texts['cost']}\ngives: {recipe.texts['gives']}\n")
         run(recipe, options)
     except RecipeError as error:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every parser of data/ with clang's libFuzzer under the address and undefined-behaviour
+# Fuzzes every parser of data/ and of weight files with clang's libFuzzer under the address and undefined-behaviour
 # sanitizers: RUNS executions each, no allocation above 80 MB, no process above 600 MB (the
 # sanitizers' own share included). Needs apt's clang (14 or newer, with its compiler-rt).
 # New inputs are kept in runs/fuzz/NAME/corpus, crashes in runs/fuzz/NAME; a table at the end.
@@ -13,7 +13,7 @@ build=build-fuzz
 cmake -S . -B $build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Debug \
   -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON >/dev/null
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(idx cifar tfrecord tf_example base64_part record_index packed jpeg png label_list)
+[ ${#targets[@]} -gt 0 ] || targets=(idx cifar tfrecord tf_example base64_part record_index packed jpeg png label_list pickle weights_file)
 ninja -C $build -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}" >/dev/null
 root=$PWD failed=0
 for target in "${targets[@]}"; do

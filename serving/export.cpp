@@ -13,6 +13,7 @@
 #include "models/script.h"
 #include "support/errors.h"
 #include "support/threads.h"
+#include "training/named_weights.h"
 #include "training/weights.h"
 
 namespace dimred::serving {
@@ -22,29 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t reference_images = 4;
 
-/// PyTorch's memory order, whatever the tensor's own.
-std::vector<float> values_of(const torch::Tensor& tensor) {
-  return models::to_vector(tensor.contiguous());
-}
-
 checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tensor& tensor) {
-  return {name, tensor.sizes().vec(), values_of(tensor)};
-}
-
-void write_weights(training::Setup& setup, const fs::path& file) {
-  std::vector<checkpoints::FloatTensor> floats;
-  std::vector<checkpoints::IntegerTensor> integers;
-  auto& objective = *setup.objective;
-  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
-    for (const auto& [name, tensor] : list) {
-      if (tensor.is_floating_point()) {
-        floats.push_back(float_tensor(name, tensor));
-      } else {
-        integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
-      }
-    }
-  }
-  checkpoints::write_safetensors(file, floats, integers);
+  return {name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())};
 }
 
 void write_reference(training::Setup& setup, const fs::path& file) {
@@ -115,7 +95,7 @@ fs::path export_network(training::Setup& setup,
                         const fs::path& module) {
   const auto version = reserve(parent);
   try {
-    write_weights(setup, version.temporary / weights_file);
+    training::write_named_weights(setup, version.temporary / weights_file);
     write_reference(setup, version.temporary / reference_file);
     if (!module.empty())
       checkpoints::write_file_atomically(version.temporary / module_file, bytes_of(module));

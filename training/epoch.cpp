@@ -56,11 +56,17 @@ void add(BatchResult& sums, const BatchResult& result) {
   sums.sample_count += result.sample_count;
 }
 
+/// A step that was made, and the buffers that its report's images are a view into.
+struct DoneStep {
+  data::Batch buffers;
+  StepReport report;
+};
+
 /// The next batch and its step, timed.
-StepReport one_step(Setup& setup,
-                    Position& position,
-                    data::Loader& loader,
-                    const std::function<BatchResult(const Step&)>& step) {
+DoneStep one_step(Setup& setup,
+                  Position& position,
+                  data::Loader& loader,
+                  const std::function<BatchResult(const Step&)>& step) {
   RECORD_USER_SCOPE("step");
   const Stopwatch clock;
   const double waited_before = loader.seconds_waited();
@@ -72,13 +78,12 @@ StepReport one_step(Setup& setup,
   const Step now{.batch = to_minibatch(setup, *batch),
                  .global_count = batch->global_count,
                  .key = {position.epoch, position.step_in_epoch}};
-  StepReport report{.result = step(now), .images = batch->global_count};
+  StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
   require_finite(report.result, position);
   add(position.epoch_sums, report.result);
-  loader.recycle(std::move(*batch));
   report.seconds = clock.seconds();
   report.data_wait_seconds = loader.seconds_waited() - waited_before;
-  return report;
+  return {std::move(*batch), std::move(report)};
 }
 
 }  // namespace
@@ -166,12 +171,13 @@ EpochEnd run_epoch(const RunView& run,
   bool enough = false;
   while (!stopping && !enough && position.step_in_epoch < steps) {
     hooks.before_step(run);
-    const auto report = one_step(setup, position, loader, step);
+    auto [buffers, report] = one_step(setup, position, loader, step);
     ++position.step_in_epoch;
     ++position.step;
     auto& totals = position.totals;
     totals.images += report.images;
     hooks.after_step(run, report);
+    loader.recycle(std::move(buffers));
     enough = position.step_in_epoch < steps && hooks.want_end(run);
     totals.seconds = before.seconds + clock.seconds();
     totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();

@@ -27,6 +27,7 @@ struct StepReport {
   std::int64_t images = 0;       // over all ranks
   double seconds = 0;            // of this rank's step and its wait for data; no hooks
   double data_wait_seconds = 0;  // of these
+  models::Minibatch batch;       // this rank's, until after_step returns
 };
 
 /// One thing that a run does beside training. Every rank has the same hooks and calls them at the

@@ -201,6 +201,22 @@ class Matcher {
 
 }  // namespace
 
+void write_named_weights(Setup& setup, const fs::path& file) {
+  std::vector<checkpoints::FloatTensor> floats;
+  std::vector<checkpoints::IntegerTensor> integers;
+  auto& objective = *setup.objective;
+  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
+    for (const auto& [name, tensor] : list) {
+      if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
+        floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
+      } else {
+        integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
+      }
+    }
+  }
+  checkpoints::write_safetensors(file, floats, integers);
+}
+
 std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values) {
   DigestStream stream;
   stream.update(std::as_bytes(std::span(layout.hash)));

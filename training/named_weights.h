@@ -17,6 +17,10 @@ namespace dimred::training {
 /// part. Throws std::invalid_argument when there is none, std::runtime_error when it is damaged.
 checkpoints::WeightsFile named_weights(const std::filesystem::path& path);
 
+/// All parameters, frozen ones among them, and buffers by name, as safetensors: float32, counters
+/// int64.
+void write_named_weights(Setup& setup, const std::filesystem::path& file);
+
 /// Of the frozen part with this layout and values in file order.
 std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values);
 

@@ -33,7 +33,7 @@ def desk(tmp_path_factory, binaries: Path) -> Path:
 
 def test_commands_and_programs_run(desk: Path) -> None:
     found = blocks("bash", "python")
-    assert len(found) == 5
+    assert len(found) == 7
     for language, text in found:
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
         done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=300, check=False)

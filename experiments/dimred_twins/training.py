@@ -1,0 +1,150 @@
+"""Trains a PyTorch twin as a stage-1 run trained: on its batches, from its weights, with its options.
+
+    run with `dimred stage1 --hooks batches --output RUN`, then
+    steps = train_as(RUN)                # one line a step: epoch, loss (dimred's), twin_loss
+
+What it cannot do as the run did is refused: it knows the options of the recipes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from dimred_runs import read_options
+from safetensors.torch import load_file, safe_open
+from torch import nn
+from torch.nn import functional
+
+from . import build
+
+Options = dict[str, Any]
+# Options that would change a step and have no counterpart here, with the values that do not.
+NEUTRAL = {"gradient_accumulation": 1, "max_gradient_norm": None, "gradient_centralization": False, "nesterov": False,
+           "anneal_from_epoch": -1.0}  # fmt: skip
+
+
+class CannotFollow(ValueError):
+    """The run did what the twin cannot do, in one line."""
+
+
+def learning_rate(options: Options, step: int, per_epoch: int) -> float:
+    """Of a step counted from 0; formulas as in schedules/schedule.h. Raises CannotFollow."""
+    base, end = options["learning_rate"], options["end_learning_rate"]
+    warmup = options.get("warmup_steps") or options["warmup_epochs"] * per_epoch
+    total = options.get("total_steps") or (options["total_epochs"] or options["epochs"]) * per_epoch
+    epoch, kind = step / per_epoch, options["schedule"]
+    part = min(1.0, (step - warmup) / (total - warmup))
+    t2t = options.get("warmup_scheme") == "t2t"
+    if step < warmup and not t2t:
+        start = options["start_learning_rate"]
+        return start + (base - start) * step / warmup
+    if kind == "constant":
+        rate = base
+    elif kind == "linear":
+        rate = base - (base - end) * part
+    elif kind == "cosine":
+        rate = end + (base - end) * (1 + math.cos(math.pi * part)) / 2
+    elif kind == "step":
+        rate = base * options["factor"] ** sum(mark <= epoch for mark in options["milestones"])
+    elif kind == "exponential" and options["decay_scheme"] == "luong10":
+        start = total // 2
+        rate = base * options["factor"] ** max(0, (min(step, total - 1) - start) // ((total - start) // 10))
+    elif kind == "piecewise" and ">" not in options["pieces"]:
+        pieces = [tuple(map(float, piece.split(":"))) for piece in options["pieces"].split(",")]
+        rate = next((rate for last, rate in pieces if epoch < last), pieces[-1][1])
+    else:
+        raise CannotFollow(f"the twin has no schedule {kind} of this form")
+    return rate * 0.01 ** ((warmup - step) / warmup) if step < warmup else rate
+
+
+def optimizer_of(options: Options, network: nn.Module) -> torch.optim.Optimizer:
+    """PyTorch's own, of the parameters that train; biases and BatchNorm do not decay. Raises CannotFollow."""
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": options["weight_decay"]},
+              {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]  # fmt: skip
+    kind = options.get("optimizer", "momentum")
+    if kind == "momentum":
+        return torch.optim.SGD(groups, lr=1.0, momentum=options["momentum"])
+    if kind == "adam":
+        betas = (options["adam_beta1"], options["adam_beta2"])
+        return torch.optim.Adam(groups, lr=1.0, betas=betas, eps=options["opt_epsilon"])
+    raise CannotFollow(f"the twin has no optimizer {kind}")
+
+
+def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Mean cross-entropy of logits [batch, classes] and labels [batch]."""
+    smoothing = options["label_smoothing"]
+    if smoothing == 0 or options["smoothing_form"] == "pytorch":
+        return lambda logits, labels: functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+
+    def mindspore(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        classes = logits.shape[1]
+        target = torch.full_like(logits, smoothing / (classes - 1))
+        target.scatter_(1, labels[:, None], 1 - smoothing)
+        return functional.cross_entropy(logits, target)
+
+    return mindspore
+
+
+def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
+    """With the run's first weights; what it froze is frozen. Raises CannotFollow."""
+    weights = load_file(run / "batches" / "weights_00000000.safetensors")
+    shape = images.shape[1:]
+    with torch.device("meta"):
+        last = list(build(options["model"], *shape, 2).named_parameters())[-1][0]
+    network = build(options["model"], *shape, classes=weights[last].shape[0])
+    network.load_state_dict(weights)
+    frozen = run / "frozen.safetensors"
+    names = set(safe_open(frozen, "pt").keys()) if frozen.is_file() else set()
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(name not in names)
+    network.train()
+    for name, module in network.named_modules():
+        if isinstance(module, nn.BatchNorm2d) and f"{name}.running_mean" in names:
+            module.eval()
+    if options["memory_format"] == "channels_last":
+        network = network.to(memory_format=torch.channels_last)
+    return network
+
+
+def train_as(run: Path) -> pd.DataFrame:
+    """Every step of the run again, by PyTorch. Raises CannotFollow.
+
+    Columns epoch (from 1), loss and twin_loss, both of the batch before its step; the index counts steps from 1.
+    """
+    options = read_options(run / "config.toml")
+    files = sorted((run / "batches").glob("step_*.safetensors"))
+    if not files or not (run / "batches" / "weights_00000000.safetensors").is_file():
+        raise CannotFollow(f"{run} has no batches of a whole run; train with --hooks batches")
+    for name, value in NEUTRAL.items():
+        if options.get(name, value) != value:
+            raise CannotFollow(f"the twin has no {name}, received {options[name]}")
+    torch.manual_seed(options["seed"])  # of dropout's masks, which are others than the run's
+    network = network_of(run, options, load_file(files[0])["images"])
+    optimizer, loss_function = optimizer_of(options, network), loss_of(options)
+    per_epoch = -(-len(files) // options["epochs"])
+    if options["threads"]:
+        torch.set_num_threads(options["threads"])
+    half = options["precision"] == "bfloat16"
+    lines = []
+    for step, file in enumerate(files):
+        batch = load_file(file)
+        images = batch["images"]
+        if options["memory_format"] == "channels_last":
+            images = images.contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16) if half else nullcontext():
+            logits = network(images)
+        loss = loss_function(logits.float(), batch["labels"])
+        optimizer.zero_grad()
+        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(options, step, per_epoch)
+        optimizer.step()
+        lines.append((step // per_epoch + 1, batch["loss"].item(), loss.item()))
+    return pd.DataFrame(lines, columns=["epoch", "loss", "twin_loss"], index=range(1, len(lines) + 1))

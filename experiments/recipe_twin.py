@@ -1,0 +1,92 @@
+"""A recipe's training steps beside PyTorch: the same network, batches, weights and options, loss by loss.
+
+    python experiments/recipe_twin.py experiments/recipes/fastnn_cifar10.toml --data FOLDER --short
+
+Each stage 1 of the recipe is trained by dimred, which keeps its batches (4 bytes a value of the images; removed
+afterwards), then by the PyTorch twin on these. Prints both losses of the first and the last epoch, and how far they
+are apart; writes twin.csv, a line a step, into each run. Exit code 1 when either loss does not fall, or the epochs'
+means differ by more than --tolerance of the first epoch's loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import recipe
+from dimred_runs import read_run
+from dimred_twins.training import CannotFollow, train_as
+from workbench.text_table import text_table
+
+HEADER = ("run", "steps", "first epoch", "twin", "last epoch", "twin", "step 1 apart", "steps 1-10", "epochs apart",
+          "seconds", "twin")  # fmt: skip
+
+
+def compare(step: recipe.Step, tolerance: float) -> tuple[list[str], list[str]]:
+    """A row of the table, and what is wrong."""
+    file, seconds = step.output / "twin.csv", "-"
+    if file.is_file():  # of the time before; its batches are gone
+        table = pd.read_csv(file, index_col="step")
+    else:
+        begin = time.monotonic()
+        table = train_as(step.output)
+        seconds = f"{time.monotonic() - begin:.0f}"
+        table.to_csv(file, index_label="step")
+    epochs = table.groupby("epoch")[["loss", "twin_loss"]].mean()
+    first, last = epochs.iloc[0], epochs.iloc[-1]
+    apart = (table["loss"] - table["twin_loss"]).abs()
+    between = (epochs["loss"] - epochs["twin_loss"]).abs().max()
+    wrong = [f"{step.name}: the {word} loss does not fall" for word, column in (("run's", "loss"), ("twin's", "twin_loss"))
+             if len(epochs) > 1 and last[column] >= first[column]]  # fmt: skip
+    if between > tolerance * first["loss"]:
+        wrong.append(f"{step.name}: epochs differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}")
+    ours = float(read_run(step.output).curve["seconds"].iloc[-1])
+    numbers = (first["loss"], first["twin_loss"], last["loss"], last["twin_loss"])
+    return [step.name, str(len(table)), *(f"{value:.4f}" for value in numbers), f"{apart.iloc[0]:.1e}",
+            f"{apart.iloc[:10].max():.1e}", f"{between:.4f}", f"{ours:.0f}", seconds], wrong  # fmt: skip
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line: recipe.py's, and ours."""
+    parser = recipe.parser(__doc__.splitlines()[0])
+    parser.add_argument("--tolerance", type=float, default=0.1, help="of the first epoch's loss (default: %(default)s)")
+    parser.add_argument("--keep_batches", action="store_true", help="leave them in the runs")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs both; the exit code."""
+    options = parse(arguments)
+    output = (options.output or Path("runs") / f"{options.recipe.stem}_twin").resolve()
+    rows, wrong = [], []
+    try:
+        found = recipe.read(options, output)
+        hooks = [f"{step.name}.hooks=batches" for step in found.steps if step.command == "stage1"]
+        steps = [step for step in recipe.changed(found.steps, hooks) if step.command == "stage1"]
+        for step in steps:
+            recipe.run(replace(found, steps=[step]), options)
+            if options.dry_run:
+                continue
+            row, mistakes = compare(step, options.tolerance)
+            rows.append(row)
+            wrong += mistakes
+            if not options.keep_batches:
+                shutil.rmtree(step.output / "batches", ignore_errors=True)
+    except (recipe.RecipeError, CannotFollow) as error:
+        print(f"recipe_twin.py: {error}", file=sys.stderr)
+        return 1
+    if rows:
+        print(f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; epochs: of their means")
+    for line in wrong:
+        print(f"recipe_twin.py: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

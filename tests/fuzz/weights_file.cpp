@@ -1,0 +1,51 @@
+#include "checkpoints/weights_file.h"
+
+#include <array>
+#include <cstring>
+
+#include "tests/fuzz/fuzz.h"
+
+// A weight file of any kind, by its content. Of PyTorch's archives only the outside: a changed
+// record fails its CRC, and the pickle has a target of its own.
+namespace {
+
+std::string safetensors(std::string_view header, std::size_t data_bytes) {
+  const std::uint64_t size = header.size();
+  std::array<char, sizeof size> length;
+  std::memcpy(length.data(), &size, sizeof size);
+  return std::string(length.data(), length.size()).append(header).append(data_bytes, '\1');
+}
+
+/// Protobuf: a delimited field of fewer than 128 bytes.
+std::string field(int number, std::string_view content) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(content.size())}.append(
+      content);
+}
+
+/// A Value of a checkpoint with eight bytes of content.
+std::string mindspore(std::string_view tag, const std::string& dims, std::string_view type) {
+  const auto tensor = dims + field(2, type) + field(3, std::string(8, '\1'));
+  return field(1, field(1, tag) + field(2, tensor));
+}
+
+}  // namespace
+
+std::vector<std::string> dimred::fuzz::seeds() {
+  return {safetensors(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                      R"("n":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})",
+                      32),
+          safetensors(R"({"__metadata__":{"format":"pt"},)"
+                      R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}})",
+                      8),
+          mindspore("conv.weight", std::string("\010\002\010\001", 4), "Float32") +
+              mindspore("n", field(1, "\1"), "Int64")};
+}
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dimred;
+  const auto path = fuzz::file_with({data, size});
+  fuzz::bear_errors([&] {
+    if (checkpoints::read_weights(path).tensors.size() > size) __builtin_trap();
+  });
+  return 0;
+}

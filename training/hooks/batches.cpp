@@ -1,0 +1,53 @@
+#include <iomanip>
+
+#include "checkpoints/safetensors.h"
+#include "models/flat.h"
+#include "support/errors.h"
+#include "training/hooks.h"
+#include "training/named_weights.h"
+
+namespace dimred::training::hooks {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Writes what the steps are made on, so that another program can make the same ones: in batches/,
+/// the network before this process's first step as weights_STEP.safetensors, and after each step
+/// step_STEP.safetensors with `images` [samples, channels, height, width] and `labels` [samples] as
+/// the network had them, and `loss` [], the mean over all ranks before the step. Other ranks than 0
+/// write step_STEP.rankN.safetensors. Disk: the images in float32, 4 bytes a value.
+class Batches final : public Hook {
+ public:
+  void begin(const RunView& run) override {
+    folder_ = run.folder.path() / "batches";
+    fs::create_directories(folder_);
+    const auto rank = run.setup.communicator->rank();
+    if (rank == 0) write_named_weights(run.setup, file("weights_", run.position.step, ""));
+    if (rank > 0) suffix_ = concat(".rank", rank);
+  }
+
+  void after_step(const RunView& run, const StepReport& step) override {
+    const auto& [images, labels] = step.batch;
+    checkpoints::write_safetensors(
+        file("step_", run.position.step, suffix_),
+        {{"images", images.sizes().vec(), models::to_vector(images.contiguous())},
+         {"loss", {}, {static_cast<float>(step.result.mean_loss())}}},
+        {{"labels", labels.sizes().vec(), models::to_integers(labels)}});
+  }
+
+ private:
+  fs::path file(const char* name, std::int64_t step, const std::string& suffix) const {
+    constexpr int digits = 8;
+    return folder_ /
+           concat(name, std::setw(digits), std::setfill('0'), step, suffix, ".safetensors");
+  }
+
+  fs::path folder_;
+  std::string suffix_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_batches() { return std::make_unique<Batches>(); }
+
+}  // namespace dimred::training::hooks
