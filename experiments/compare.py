@@ -24,6 +24,7 @@ import pandas as pd
 from comparison.jobs import Entry, Planner, cell, jobs_of
 from comparison.options import ConfigError, read_options_of
 from comparison.plan import Plan, read_plan
+from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy, write_whole
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
 from comparison.summary import (
@@ -136,7 +137,7 @@ class Comparison:
         say = partial(print, flush=True)
         scheduler = Scheduler(options.dimred, options.jobs, options.threads, journal, self.lock, say)
         self.failed |= scheduler.run(jobs_of(entries))
-        return Reader(journal, self.failed).outcomes(entries, phase)
+        return Reader(self.readings, journal, self.failed).outcomes(entries, phase)
 
     def run(self) -> int:
         """All of it. Returns the exit code."""
@@ -147,6 +148,7 @@ class Comparison:
     def run_locked(self, output: Path) -> int:
         """While no other comparison works in the folder."""
         self.journal = Journal(output / "journal.jsonl")
+        self.readings = Readings(output / "readings.json")
         write_whole(output / "comparison.toml", lambda path: path.write_bytes(self.options.config.read_bytes()))
         file = output / "choices.json"
         before = read_choices(file, self.plan) if file.is_file() else None
@@ -160,7 +162,7 @@ class Comparison:
             entries = self.planner.entries(self.plan.confirmation_seeds)
             confirmation = self.execute([entry for entry in entries if chosen(entry, choices)], "confirmation")
         self.report(output, selection, confirmation, choices)
-        bad = [outcome for outcome in (*selection, *confirmation) if outcome.run is None]
+        bad = [outcome for outcome in (*selection, *confirmation) if outcome.reading is None]
         return 1 if bad else 0
 
     def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
@@ -181,7 +183,7 @@ class Comparison:
                 if cost is None or table["difference"].notna().any():
                     texts.append(f"\n{phase}, {words}\n{shown(table, list(axes), cost)}")
         texts.append(f"\n{NOTES}")
-        bad = [outcome for outcome in everything if outcome.run is None]
+        bad = [outcome for outcome in everything if outcome.reading is None]
         if bad:
             texts.append(f"\n{len(bad)} of {len(everything)} runs count for nothing above:")
             texts += [f"  {o.entry.job.name} ({o.phase}): {o.word}: {o.note}" for o in bad]

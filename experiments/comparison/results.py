@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from dimred_runs import COSTS, BadRun, Run, read_run
-from dimred_runs.family import adopt
+from dimred_runs import COSTS, BadRun
 
 from .jobs import Entry, Job, as_text
 from .plan import OURS
+from .readings import Reading, Readings
 from .schedule import Journal
 
 MEASURES = ("validation_accuracy", "validation_loss", "test_accuracy", "test_loss")
@@ -22,15 +22,14 @@ MEASURES = ("validation_accuracy", "validation_loss", "test_accuracy", "test_los
 
 @dataclass
 class Outcome:
-    """What became of an entry: its run when it finished, else a word and a reason."""
+    """What became of an entry: what its run came to when it finished, else a word and a reason."""
 
     entry: Entry
     phase: str  # selection | confirmation
-    run: Run | None
+    reading: Reading | None
     word: str
     note: str = ""
     matrix_seconds: float = 0.0
-    start: Run | None = None
     costs: dict[str, float] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
 
@@ -40,57 +39,43 @@ class Outcome:
         return dict(self.entry.axes)
 
     def __post_init__(self) -> None:
-        """`epochs` is the epoch counted from the run's own start; `seconds` include its matrix's."""
-        if self.run is None:
+        """`seconds` include its matrix's."""
+        if self.reading is None:
             return
-        own = self.run.own().rename(columns={"epoch": "epochs"})
-        own["seconds"] += self.matrix_seconds
-        self.result = own.loc[self.run.result().name].to_dict()
-        self.costs = own[["epochs", *COSTS]].max().to_dict()
+        self.result = self.reading.result | {"seconds": self.reading.result["seconds"] + self.matrix_seconds}
+        self.costs = self.reading.costs | {"seconds": self.reading.costs["seconds"] + self.matrix_seconds}
 
 
 class Reader:
-    """Reads each folder once, also where entries share it."""
+    """Finds what became of entries."""
 
-    def __init__(self, journal: Journal, failed: dict[Path, str]) -> None:
+    def __init__(self, readings: Readings, journal: Journal, failed: dict[Path, str]) -> None:
         """`failed`: why jobs did not come to their end."""
-        self.journal, self.failed = journal, failed
-        self.runs: dict[Path, Run | BadRun] = {}
-
-    def folder(self, job: Job) -> Run | BadRun:
-        """The finished run, or what is wrong with it."""
-        if job.target not in self.runs:
-            try:
-                self.runs[job.target] = read_run(job.target, finished=True)
-            except BadRun as error:
-                self.runs[job.target] = error
-        return self.runs[job.target]
+        self.readings, self.journal, self.failed = readings, journal, failed
 
     def outcome(self, entry: Entry, phase: str) -> Outcome:
         """What became of it. A failure is a better reason than the folder that it left."""
-        run = self.folder(entry.job)
-        if isinstance(run, BadRun):
+        reading = self.readings.read(entry.job.target, entry.start.target if entry.start else None)
+        if isinstance(reading, BadRun):
             note = self.failed.get(entry.job.target, "")
-            word = "diverged" if note.startswith("diverged") else "failed" if note else run.outcome
-            return Outcome(entry, phase, None, word, note or str(run))
-        if note := foreign(run, entry):
+            word = "diverged" if note.startswith("diverged") else "failed" if note else reading.outcome
+            return Outcome(entry, phase, None, word, note or str(reading))
+        if note := foreign(reading, entry):
             return Outcome(entry, phase, None, "foreign", note)
-        start = self.folder(entry.start) if entry.start else None
-        start = start if isinstance(start, Run) else None
-        if start is not None and run.parent is None:
-            adopt(run, start)
-        return Outcome(entry, phase, run, "finished", "", self.journal.seconds(entry.matrix), start)
+        return Outcome(entry, phase, reading, "finished", "", self.journal.seconds(entry.matrix))
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Of all."""
-        return [self.outcome(entry, phase) for entry in entries]
+        found = [self.outcome(entry, phase) for entry in entries]
+        self.readings.save()
+        return found
 
 
-def foreign(run: Run, entry: Entry) -> str:
+def foreign(run: Reading, entry: Entry) -> str:
     """How the run in an entry's folder is another than it should be; empty when it is not. Places may have moved,
     and what is left to dimred (auto, preset) is in its config.toml as it was settled."""
-    if run.manifest.get("seed") != entry.seed:
-        return f"{entry.job.target} is a run of seed {run.manifest.get('seed')}"
+    if run.seed != entry.seed:
+        return f"{entry.job.target} is a run of seed {run.seed}"
     for key, value in entry.job.options:
         has = run.config.get(key, value)
         if key in OURS or value in ("auto", "preset"):
@@ -113,10 +98,11 @@ def line(outcome: Outcome, axes: Sequence[str], root: Path) -> dict[str, object]
             "variant": entry.variant} | {axis: outcome.axes.get(axis) for axis in axes}  # fmt: skip
     names = ("weights", *MEASURES, "epochs", *COSTS)
     measured = dict.fromkeys(names)
-    if outcome.run is not None:
+    start: dict[str, float] = {}
+    if outcome.reading is not None:
+        start = outcome.reading.start_costs
         measured = {name: outcome.result.get(name) for name in names} | outcome.costs
         measured["seconds"] -= outcome.matrix_seconds
-    start = outcome.start.costs() if outcome.start is not None else {}
     tail = {"matrix_seconds": outcome.matrix_seconds, "stage1_seconds": start.get("seconds"),
             "stage1_spent": start.get("spent"), "outcome": outcome.word,
             "folder": os.path.relpath(entry.job.target, root), "note": outcome.note}  # fmt: skip

@@ -39,7 +39,7 @@ def within(outcomes: Iterable[Outcome], condition: Condition) -> Groups:
 
 def finished(group: Sequence[Outcome]) -> dict[int, Outcome]:
     """By seed; only these are averaged."""
-    return {outcome.entry.seed: outcome for outcome in group if outcome.run is not None}
+    return {outcome.entry.seed: outcome for outcome in group if outcome.reading is not None}
 
 
 def score(group: Sequence[Outcome]) -> tuple[int, float]:
@@ -75,7 +75,7 @@ def one_step(group: Sequence[Outcome], cost: str) -> float:
     """A budget ends on a whole step, so this much more is no more either."""
     if cost == "seconds":
         return 0.0
-    steps = mean(outcome.run.steps_per_epoch for outcome in finished(group).values())
+    steps = mean(outcome.reading.steps_per_epoch for outcome in finished(group).values())
     return 0.0 if math.isnan(steps) else 1.001 / steps
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import compare
 import pandas as pd
 import pytest
+from comparison import readings
 from comparison.options import Option, parse_help
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
@@ -79,7 +80,7 @@ def test_the_comparisons_that_come_with_it_are_valid(config: Path, tmp_path: Pat
     assert len(capsys.readouterr().out.splitlines()) >= 30
 
 
-def test_shared_work_is_done_once_and_nothing_twice(copy: Path) -> None:
+def test_shared_work_is_done_once_and_nothing_twice(copy: Path, monkeypatch) -> None:
     made = calls(copy)
     kinds = [line.split()[0] for line in made]
     # Per seed: 1 start; 2 kinds of matrix x 2 components; 2 alphas x 2 + 1 control x 2; 2 continuations.
@@ -93,6 +94,11 @@ def test_shared_work_is_done_once_and_nothing_twice(copy: Path) -> None:
     assert compare.main(arguments(copy)) == 0
     assert time.monotonic() - begin < 5
     assert calls(copy) == made
+    with monkeypatch.context() as patch:  # nothing is read again, and it comes to the same
+        patch.setattr(readings, "read_run", lambda folder, finished: pytest.fail(f"read {folder} again"))
+        assert compare.main(arguments(copy)) == 0
+    (copy / "out/readings.json").write_text('{"version": 1')  # a kill cannot leave that; it is made anew
+    assert compare.main(arguments(copy)) == 0
     shared = [column for column in table if column != "matrix_seconds"]  # known by the folder's place
     pd.testing.assert_frame_equal(results(copy)[shared], table[shared])
 

@@ -55,7 +55,7 @@ def fake_group(role: str, validation: float, spent: float, **options: str) -> li
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
     run = SimpleNamespace(steps_per_epoch=50)
-    return [SimpleNamespace(entry=entry, run=run, result=result, axes={}) for entry in entries]
+    return [SimpleNamespace(entry=entry, reading=run, result=result, axes={}) for entry in entries]
 
 
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:

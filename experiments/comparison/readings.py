@@ -1,0 +1,99 @@
+"""What finished runs came to, read once: a later comparison reads only the folders whose files have changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dimred_runs import COSTS, BadRun, Run, read_run
+from dimred_runs.family import adopt
+
+VERSION = 1  # of the file; another one is read anew
+FILES = ("manifest.json", "config.toml", "curve.csv", "steps.csv")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One finished run. `result` is its row of curve.csv with `epochs` and costs counted from its own start,
+    `costs` their largest values, `start_costs` those of the run that it began from."""
+
+    seed: int
+    config: dict[str, Any]
+    steps_per_epoch: float
+    result: dict[str, Any]
+    costs: dict[str, float]
+    start_costs: dict[str, float] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item()
+
+
+def reading_of(run: Run, start: Run | None) -> Reading:
+    """Joins the run to its start."""
+    if start is not None and run.parent is None:
+        adopt(run, start)
+    own = run.own().rename(columns={"epoch": "epochs"})
+    return Reading(run.manifest.get("seed"), run.config, run.steps_per_epoch, own.loc[run.result().name].to_dict(),
+                   own[["epochs", *COSTS]].max().to_dict(), start.costs() if start is not None else {})  # fmt: skip
+
+
+def signature(folder: Path) -> list[list[int]]:
+    """Sizes and times of the files that a reading depends on."""
+    stats = [(folder / name).stat() for name in FILES if (folder / name).is_file()]
+    return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
+
+
+class Readings:
+    """Those of one comparison, kept in a JSON file beside its tables. A run that is damaged or unfinished is never
+    kept; one whose files keep size and time is not looked at again."""
+
+    def __init__(self, file: Path) -> None:
+        """What is there already; a file that cannot be read counts for nothing, as all of it can be had anew."""
+        self.file = file
+        self.kept: dict[str, dict[str, Any]] = {}
+        self.runs: dict[Path, Run | BadRun] = {}
+        self.changed = False
+        try:
+            value = json.loads(file.read_text())
+            if value["version"] == VERSION:
+                self.kept = value["readings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+
+    def run(self, folder: Path) -> Run | BadRun:
+        """The finished run, or what is wrong with it."""
+        if folder not in self.runs:
+            try:
+                self.runs[folder] = read_run(folder, finished=True)
+            except BadRun as error:
+                self.runs[folder] = error
+        return self.runs[folder]
+
+    def read(self, folder: Path, start: Path | None) -> Reading | BadRun:
+        """Of a run in `folder` that began from the run in `start`."""
+        name = os.path.relpath(folder, self.file.parent)
+        now = [signature(folder), signature(start) if start else None]
+        kept = self.kept.get(name)
+        if kept and kept["files"] == now:
+            return Reading(**kept["reading"])
+        run = self.run(folder)
+        if isinstance(run, BadRun):
+            return run
+        begin = self.run(start) if start else None
+        reading = reading_of(run, begin if isinstance(begin, Run) else None)
+        self.kept[name] = {"files": now, "reading": asdict(reading)}
+        self.changed = True
+        return reading
+
+    def save(self) -> None:
+        """When there is anything new."""
+        if self.changed:
+            temporary = self.file.with_name(f".{self.file.name}.tmp")
+            temporary.write_text(json.dumps({"version": VERSION, "readings": self.kept}, default=plain))
+            temporary.replace(self.file)
+            self.changed = False
