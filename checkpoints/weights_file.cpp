@@ -11,6 +11,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/weights_readers.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -75,22 +76,34 @@ WeightsFile read_by_content(const fs::path& path) {
       "checkpoint: save its weights as safetensors)");
 }
 
-void strip_module(std::vector<WeightTensor>& tensors) {
-  constexpr std::string_view prefix = "module.";
-  const bool all = std::ranges::all_of(
-      tensors, [&](const WeightTensor& tensor) { return tensor.name.starts_with(prefix); });
-  if (!all) return;
-  for (WeightTensor& tensor : tensors) tensor.name.erase(0, prefix.size());
+using Names = std::vector<std::string>;
+
+Names names_of(const WeightsFile& file) {
+  Names names;
+  for (const WeightTensor& tensor : file.tensors) names.push_back(tensor.name);
+  return names;
 }
 
-/// A safetensors file of MindSpore has its names, too.
-void translate(std::vector<WeightTensor>& tensors) {
-  const bool theirs = std::ranges::any_of(tensors, [](const WeightTensor& tensor) {
-    return tensor.name.ends_with(".gamma") || tensor.name.ends_with(".moving_mean") ||
-           tensor.name.starts_with("end_point.");
-  });
-  if (!theirs) return;
-  for (WeightTensor& tensor : tensors) tensor.name = name_from_mindspore(tensor.name);
+Names without_module(Names names) {
+  constexpr std::string_view prefix = "module.";
+  const bool all =
+      std::ranges::all_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
+  if (!all) return names;
+  for (std::string& name : names) name.erase(0, prefix.size());
+  return names;
+}
+
+Names from_mindspore(Names names) {
+  for (std::string& name : names) name = name_from_mindspore(name);
+  return names;
+}
+
+/// How many different ones are wanted; none when two are the same.
+std::size_t found_among(const Names& names, const std::set<std::string>& wanted) {
+  const std::set<std::string> different(names.begin(), names.end());
+  if (different.size() < names.size()) return 0;
+  return static_cast<std::size_t>(std::ranges::count_if(
+      different, [&](const std::string& name) { return wanted.contains(name); }));
 }
 
 }  // namespace
@@ -142,8 +155,6 @@ void append_elements(ElementType type, std::span<const std::byte> bytes, WeightT
 
 WeightsFile read_weights(const fs::path& path) {
   WeightsFile file = read_by_content(path);
-  strip_module(file.tensors);
-  translate(file.tensors);
   std::set<std::string_view> names;
   for (const WeightTensor& tensor : file.tensors) {
     require_environment(names.insert(tensor.name).second,
@@ -153,9 +164,24 @@ WeightsFile read_weights(const fs::path& path) {
                         "': needs different names, received '",
                         tensor.name,
                         "' twice");
+    require_environment(utf8_text(tensor.name) == tensor.name,
+                        file.format,
+                        "'",
+                        path.string(),
+                        "': needs names in UTF-8, received '",
+                        utf8_text(tensor.name),
+                        "'");
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }
   return file;
+}
+
+void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
+  Names best = names_of(file);
+  const Names unwrapped = without_module(best);
+  for (const Names& other : {unwrapped, from_mindspore(best), from_mindspore(unwrapped)})
+    if (found_among(other, wanted) > found_among(best, wanted)) best = other;
+  for (std::size_t i = 0; i < best.size(); ++i) file.tensors[i].name = best[i];
 }
 
 }  // namespace dimred::checkpoints

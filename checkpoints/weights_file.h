@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace dimred::checkpoints {
 
 struct WeightTensor {
-  std::string name;  // in PyTorch's convention
+  std::string name;
   std::vector<std::int64_t> shape;
   bool floating = true;
   std::vector<float> values;           // of a floating one, as float32
@@ -24,12 +25,16 @@ struct WeightsFile {
 };
 
 /// Reads a whole file; its content says which format it is. Float16, bfloat16 and float64 become
-/// float32. Names lose a leading "module." where all have it; MindSpore's become PyTorch's: gamma,
-/// beta, moving_mean, moving_variance -> weight, bias, running_mean, running_var, and of its ResNet
-/// down_sample_layer, end_point -> downsample, fc. Throws std::invalid_argument for a missing file
+/// float32; names stay as they are. Throws std::invalid_argument for a missing file
 /// or another format (with the remedy), std::runtime_error("[format] 'file': ...") for a damaged
 /// one, one that wants code to be run, an element type without a place here, or a value that is not
 /// finite.
 WeightsFile read_weights(const std::filesystem::path& path);
+
+/// Gives the tensors the names that a network of PyTorch has for them, where that finds more of
+/// `wanted` than the names as they are: without a leading "module." that all have (DataParallel),
+/// and MindSpore's as PyTorch's: gamma, beta, moving_mean, moving_variance -> weight, bias,
+/// running_mean, running_var, and of its ResNet down_sample_layer, end_point -> downsample, fc.
+void fit_names(WeightsFile& file, const std::set<std::string>& wanted);
 
 }  // namespace dimred::checkpoints

@@ -1,10 +1,10 @@
 #include "commands/import_command.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "commands/run.h"
 #include "imports/import.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/options.h"
 
@@ -16,10 +16,7 @@ void write_config(const std::filesystem::path& file, const imports::Import& impo
           "import",
           "output needs a name that ends in .toml, received ",
           file.string());
-  std::ofstream out(file, std::ios::binary);
-  out << imports::to_toml(import);
-  out.flush();
-  require_environment(out.good(), "import", "cannot write ", file.string());
+  write_file_atomically(file, imports::to_toml(import));
   print(concat("wrote ",
                file.string(),
                ": dimred ",

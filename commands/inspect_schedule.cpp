@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "commands/run.h"
 #include "commands/schedule_drawing.h"
 #include "schedules/options.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::commands {
@@ -34,10 +34,7 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
 }
 
 void write_text(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.flush();
-  require_environment(out.good(), "inspect", "cannot write ", file.string());
+  write_file_atomically(file, text);
   print(concat("wrote ", file.string(), '\n'));
 }
 

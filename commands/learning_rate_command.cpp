@@ -6,6 +6,7 @@
 #include "optimizers/options.h"
 #include "stage1/learning_rate_finder.h"
 #include "support/errors.h"
+#include "training/transfer.h"
 
 namespace dimred::commands {
 namespace {
@@ -16,6 +17,7 @@ struct Options {
   training::CommonOptions common;
   stage1::FinderOptions finder;
   optimizers::OptimizerOptions optimizer;
+  training::TransferOptions transfer;
   fs::path table;
   bool overwrite = false;
 };
@@ -56,6 +58,7 @@ void check_options(const Options& options) {
           " is there already; --overwrite replaces it");
   stage1::validate(options.finder);
   optimizers::validate(options.optimizer);
+  training::validate(options.transfer);
 }
 
 std::string describe(const std::vector<stage1::FinderPoint>& points, const Options& options) {
@@ -75,6 +78,8 @@ std::string describe(const std::vector<stage1::FinderPoint>& points, const Optio
 int find(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   auto console = console_of(ranks, options.common.run.quiet);
+  if (!options.transfer.initialize_from.empty())
+    training::initialize(setup, options.transfer, /*folder=*/{}, console);
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
   distributed::on_rank_0(*ranks.communicator, [&] {
@@ -95,6 +100,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
+  training::add_transfer_options(table, options.transfer);
   training::add_loss_options(table, options.common.loss);
   optimizers::add_options(table, options.optimizer);
   launch::add_options(table, options.common.ranks);

@@ -26,7 +26,7 @@ from workbench.jobs import DIMRED, flags
 
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
-COMMANDS = ("stage1", "pca", "stage2", "export")
+COMMANDS = ("stage1", "pca", "stage2")
 
 
 class RecipeError(ValueError):
@@ -121,7 +121,7 @@ def changed(steps: list[Step], settings: list[str]) -> list[Step]:
 def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
     """As one would type it."""
     launcher = []
-    if ranks > 1 and step.command != "export":
+    if ranks > 1:
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
     options = {
         key: str(value).lower() if isinstance(value, bool)

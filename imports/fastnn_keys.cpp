@@ -5,6 +5,7 @@
 #include "imports/fastnn.h"
 #include "support/option_values.h"
 #include "support/options.h"
+#include "support/split_list.h"
 
 // Machines, model and run. Data: fastnn_data.cpp; optimizer and learning rate: fastnn_training.cpp.
 namespace dimred::imports::fastnn {
@@ -162,20 +163,16 @@ void answer_statistics(Line& line, const Values& values) {
                              : "dimred inspect --model lists every layer";
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words(1);
-  for (const char letter : list) {
-    if (letter == ',') words.emplace_back();
-    if (letter != ',' && letter != ' ')
-      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
-  return words;
+std::string lower(std::string text) {
+  for (char& letter : text)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
 }
 
 void answer_hooks(Line& line, const Values&) {
   const std::vector<std::string> known = {
       "stopatstephook", "profilerhook", "loggingtensorhook", "checkpointsaverhook"};
-  for (const auto& word : words_of(line.value)) {
+  for (const auto& word : split_list(lower(line.value))) {
     if (word.empty() || std::ranges::find(known, word) != known.end()) continue;
     line.answer = Answer::refused;
     line.text =
@@ -196,8 +193,8 @@ void answer_fusion(Line& line, const Values&) {
 }  // namespace
 
 bool has_hook(const Values& values, std::string_view name) {
-  const auto hooks = words_of(values.at("hooks"));
-  return std::ranges::find(hooks, words_of(std::string(name)).front()) != hooks.end();
+  const auto hooks = split_list(lower(values.at("hooks")));
+  return std::ranges::find(hooks, lower(std::string(name))) != hooks.end();
 }
 
 std::vector<Key> machine_keys() {

@@ -5,23 +5,15 @@
 
 #include "support/errors.h"
 #include "support/options.h"
+#include "support/split_list.h"
 
 namespace dimred::models {
 namespace {
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts(list.empty() ? 0 : 1);
-  for (const char letter : list) {
-    if (letter == ',') parts.emplace_back();
-    if (letter != ',' && letter != ' ') parts.back() += letter;
-  }
-  return parts;
-}
-
 /// "fc,AuxLogits.fc" -> "^(fc|AuxLogits\.fc)\."
 std::string expression_of_layers(const std::string& layers) {
   std::string names;
-  for (const auto& layer : split(layers)) {
+  for (const auto& layer : split_list(layers)) {
     if (!names.empty()) names += '|';
     for (const char letter : layer) {
       if (letter == '.') names += '\\';
@@ -48,9 +40,14 @@ std::optional<std::string> suggestion(const std::string& text,
 
 NamePatterns::NamePatterns(std::string option, const std::string& list, const std::string& logits)
     : option_(std::move(option)) {
-  for (const auto& text : split(list)) {
+  for (const auto& text : split_list(list)) {
     require(!text.empty(), option_, "needs patterns between commas, received ", list);
     if (text == "global_step") continue;
+    require(
+        text != "logits" || !logits.empty(),
+        option_,
+        "needs patterns of names, received logits: which layers of a TorchScript module are its "
+        "last ones is not known");
     const auto expression = text == "logits" ? expression_of_layers(logits) : text;
     try {
       patterns_.push_back({text, std::regex(expression)});

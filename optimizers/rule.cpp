@@ -19,6 +19,7 @@ class ByRule : public Optimizer {
   void step(torch::Tensor& weights,
             const torch::Tensor& gradient,
             const StepControl& control) override {
+    if (rule_.needs_rate && control.host_learning_rate() == 0) return;
     const torch::NoGradGuard no_grad;
     const auto shared = rule_.prepare ? rule_.prepare(control) : control.learning_rate();
     const auto pieces = static_cast<std::int64_t>(pieces_.size());

@@ -21,7 +21,8 @@ struct Rule {
     double initial = 0;
   };
   std::vector<State> state;
-  bool decoupled = false;  // weight decay is the rule's own, not L2 in the gradient
+  bool needs_rate = false;  // a step at rate 0 changes nothing, its state neither
+  bool decoupled = false;   // weight decay is the rule's own, not L2 in the gradient
   /// Numbers [] that all columns of a step share, on the device; may be empty.
   std::function<torch::Tensor(const StepControl&)> prepare;
   /// In place on weights and state; the gradient may be overwritten. `shared` is what prepare gave,

@@ -13,6 +13,7 @@
 #include "models/script.h"
 #include "support/errors.h"
 #include "support/threads.h"
+#include "training/determinism.h"
 #include "training/named_weights.h"
 #include "training/weights.h"
 
@@ -114,6 +115,7 @@ fs::path export_network(training::Setup& setup,
 training::Setup open_export(const fs::path& folder,
                             const Signature& signature,
                             const training::RunOptions& run) {
+  if (run.deterministic) training::make_deterministic();
   torch::set_num_threads(static_cast<int>(run.threads > 0 ? run.threads : available_threads()));
   training::Setup setup;
   setup.communicator = distributed::single_rank();

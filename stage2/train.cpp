@@ -115,8 +115,9 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
   log.append(run.state.position, report);
   run.counts.add(report);
   auto& scale = setup.loss_scale;
-  scale.update(report.not_finite);
-  const bool hopeless = report.not_finite && !scale.can_fall();
+  const bool overflow = report.not_finite && std::isfinite(batch.result.loss_sum);
+  scale.update(overflow);
+  const bool hopeless = report.not_finite && !(overflow && scale.can_fall());
   run.state.not_finite = hopeless ? run.state.not_finite + 1 : 0;
   require_finite(run, most_not_finite);
   return batch.result;

@@ -94,6 +94,16 @@ void require_same_frozen(const Setup& setup,
 
 void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (!is_any_frozen(setup) || setup.communicator->rank() != 0) return;
+  const auto file = folder / frozen_file_name;
+  if (fs::exists(file) && !checkpoints::StateStore(folder / "checkpoints", 1).list().empty()) {
+    const auto kept = picked(setup, checkpoints::read_weights(file));
+    require(frozen_digest(setup.flat.frozen_layout, kept) == setup.frozen_digest,
+            place,
+            folder.string(),
+            " was begun with another frozen part than that of the checkpoint; another output "
+            "starts anew");
+    return;
+  }
   const auto values = frozen_values(setup);
   std::vector<checkpoints::FloatTensor> tensors;
   for (const auto& entry : setup.flat.frozen_layout.entries) {
@@ -107,9 +117,11 @@ void load_frozen(Setup& setup, const fs::path& near) {
   if (!is_any_frozen(setup)) return;
   const auto state = shared_state(*setup.communicator, [&] {
     const auto file = source_of(setup, near);
+    const bool is_ours = file.filename() == frozen_file_name;
     checkpoints::State read;
     try {
-      read.vectors["frozen"] = picked(setup, checkpoints::read_weights(file));
+      const auto weights = is_ours ? checkpoints::read_weights(file) : foreign_weights(setup, file);
+      read.vectors["frozen"] = picked(setup, weights);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(concat(error.what(), " (", file.string(), ')'));
     }

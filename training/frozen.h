@@ -25,7 +25,8 @@ void require_same_frozen(const Setup& setup,
                          const std::string& layout_json,
                          const std::string& source);
 
-/// Rank 0 writes frozen.safetensors into the run folder, if anything is frozen.
+/// Rank 0 writes frozen.safetensors into the run folder, if anything is frozen. In the folder of a
+/// run that has states it must be there, and the same: throws std::invalid_argument otherwise.
 void keep_frozen(const Setup& setup, const std::filesystem::path& folder);
 
 /// The frozen part of the run that `near` is or lies in; else of `near` itself, a weight file of

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/errors.h"
+#include "support/split_list.h"
 #include "training/builtin_hooks.h"
 
 // Each file of training/hooks/ makes one, and has one line in list.inc.
@@ -51,10 +52,7 @@ const Entry& find(const std::string& name) {
 /// "a, b" -> the entries of a and b.
 std::vector<const Entry*> entries_of(const std::string& list) {
   std::vector<const Entry*> entries;
-  if (list.empty()) return entries;
-  std::istringstream words(list + ',');
-  for (std::string word; std::getline(words, word, ',');) {
-    std::erase(word, ' ');
+  for (const auto& word : split_list(list)) {
     const auto* entry = &find(word);
     require(std::ranges::find(entries, entry) == entries.end(),
             "training",

@@ -224,10 +224,20 @@ std::string frozen_digest(const layout::Layout& layout, const std::vector<float>
   return stream.hex();
 }
 
-WeightsFile named_weights(const fs::path& path) {
+WeightsFile foreign_weights(const Setup& setup, const fs::path& path) {
+  std::set<std::string> names;
+  auto& objective = *setup.objective;
+  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()})
+    for (const auto& tensor : list) names.insert(tensor.name);
+  auto file = checkpoints::read_weights(path);
+  checkpoints::fit_names(file, names);
+  return file;
+}
+
+WeightsFile named_weights(const Setup& setup, const fs::path& path) {
   require(fs::exists(path), place, "no such file or folder: ", path.string());
   if (!fs::is_directory(path))
-    return checkpoints::is_snapshot(path) ? own_weights(path) : checkpoints::read_weights(path);
+    return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(setup, path);
   const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints");
   return own_weights(run ? path : snapshot_files(path).back());
 }

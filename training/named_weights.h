@@ -12,10 +12,13 @@
 // Weights of any origin as tensors with names, and the network's tensors found among them.
 namespace dimred::training {
 
+/// A weight file of another program, its tensors by the network's names.
+checkpoints::WeightsFile foreign_weights(const Setup& setup, const std::filesystem::path& path);
+
 /// A weight file of another program (checkpoints/weights_file.h), or of ours: a snapshot, a folder
 /// of them (the newest), a state, a run folder (its newest valid state), each with the run's frozen
 /// part. Throws std::invalid_argument when there is none, std::runtime_error when it is damaged.
-checkpoints::WeightsFile named_weights(const std::filesystem::path& path);
+checkpoints::WeightsFile named_weights(const Setup& setup, const std::filesystem::path& path);
 
 /// All parameters, frozen ones among them, and buffers by name, as safetensors: float32, counters
 /// int64.

@@ -4,6 +4,7 @@
 
 #include "data/open.h"
 #include "models/network.h"
+#include "support/split_list.h"
 
 namespace dimred::training {
 namespace {
@@ -14,20 +15,10 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-std::vector<std::string> names_of(const std::string& list) {
-  std::vector<std::string> names;
-  std::istringstream text(list);
-  for (std::string name; std::getline(text, name, ',');) {
-    std::erase(name, ' ');
-    names.push_back(name);
-  }
-  return names;
-}
-
 }  // namespace
 
 models::AmpLists amp_lists(const ModelOptions& options) {
-  return {names_of(options.amp_allow), names_of(options.amp_deny)};
+  return {split_list(options.amp_allow), split_list(options.amp_deny)};
 }
 
 void add_data_options(OptionTable& table, DataOptions& options) {

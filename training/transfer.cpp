@@ -6,6 +6,7 @@
 #include "checkpoints/atomic_file.h"
 #include "models/name_patterns.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "training/frozen.h"
 #include "training/named_weights.h"
 #include "training/state.h"
@@ -43,7 +44,7 @@ std::vector<std::string> frozen_as_drawn(const Setup& setup, const Matching& mat
 
 /// The setup's vectors as they are to be; what happened, in its scalars.
 checkpoints::State initial_state(const Setup& setup, const TransferOptions& options) {
-  const auto file = named_weights(options.initialize_from);
+  const auto file = named_weights(setup, options.initialize_from);
   const auto selected = selection_of(setup, options);
   const auto names = names_of(setup, file);
   selected.include.require_matches(names);
@@ -61,7 +62,7 @@ checkpoints::State initial_state(const Setup& setup, const TransferOptions& opti
           options.initialize_from.string(),
           " to load");
   auto state = std::move(matching.state);
-  state.scalars = {{"source", options.initialize_from.string()},
+  state.scalars = {{"source", utf8_text(options.initialize_from.string())},
                    {"format", file.format},
                    {"loaded", matching.loaded},
                    {"excluded", matching.excluded},
@@ -129,7 +130,7 @@ void initialize(Setup& setup,
                                   [&] { return std::optional(initial_state(setup, options)); });
   put(setup, *state);
   report(state->scalars, console);
-  if (setup.communicator->rank() == 0)
+  if (setup.communicator->rank() == 0 && !folder.empty())
     checkpoints::write_file_atomically(folder / initialization_file_name,
                                        state->scalars.dump(2) + "\n");
 }

@@ -24,9 +24,10 @@ void add_transfer_options(OptionTable& table, TransferOptions& options);
 void validate(const TransferOptions& options);
 
 /// Loads parameters and buffers, frozen ones too, by name and shape; rank 0 reads, all get them.
-/// Says in a few lines, and in `folder`/initialization.json by name, what was loaded, left out and
-/// unused. Throws std::invalid_argument when a tensor that is not left out is absent from the file
-/// or of another shape (the first five), and for a pattern that matches nothing.
+/// Says in a few lines, and (unless `folder` is empty) in `folder`/initialization.json by name,
+/// what was loaded, left out and unused. Throws std::invalid_argument when a tensor that is not
+/// left out is absent from the file or of another shape (the first five), and for a pattern that
+/// matches nothing.
 void initialize(Setup& setup,
                 const TransferOptions& options,
                 const std::filesystem::path& folder,

@@ -70,7 +70,7 @@ Weights from_state(checkpoints::State state, const std::string& source) {
 
 /// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
 Weights from_weights_file(const Setup& setup, const fs::path& path) {
-  const auto file = checkpoints::read_weights(path);
+  const auto file = foreign_weights(setup, path);
   auto matching = match(setup, file, [](const std::string&) { return true; });
   require(matching.problems.empty(),
           "training::weights",

@@ -71,10 +71,10 @@ def optimizer_of(options: Options, network: nn.Module) -> torch.optim.Optimizer:
     kind = options.get("optimizer", "momentum")
     if kind == "momentum":
         return torch.optim.SGD(groups, lr=1.0, momentum=options["momentum"])
-    if kind == "adam":
+    if kind == "adam" and options["opt_epsilon"] <= 1e-6:  # ours stands inside the bias correction, as TensorFlow's
         betas = (options["adam_beta1"], options["adam_beta2"])
         return torch.optim.Adam(groups, lr=1.0, betas=betas, eps=options["opt_epsilon"])
-    raise CannotFollow(f"the twin has no optimizer {kind}")
+    raise CannotFollow(f"the twin has no optimizer {kind}, or not with its options")
 
 
 def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -119,7 +119,11 @@ def train_as(run: Path) -> pd.DataFrame:
     Columns epoch (from 1), loss and twin_loss, both of the batch before its step; the index counts steps from 1.
     """
     options = read_options(run / "config.toml")
-    files = sorted((run / "batches").glob("step_*.safetensors"))
+    files = sorted((run / "batches").glob("step_????????.safetensors"))
+    if any((run / "batches").glob("*.rank*")):
+        raise CannotFollow(f"{run} was trained by several ranks; the twin is one process")
+    if options["precision"] == "float16":
+        raise CannotFollow("the twin has no float16 on the CPU")
     if not files or not (run / "batches" / "weights_00000000.safetensors").is_file():
         raise CannotFollow(f"{run} has no batches of a whole run; train with --hooks batches")
     for name, value in NEUTRAL.items():

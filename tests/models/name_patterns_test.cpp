@@ -28,6 +28,7 @@ TEST(NamePatterns, LogitsAreTheLastLayersAndNothingElse) {
   EXPECT_FALSE(logits.matches("fc2.weight"));
   EXPECT_FALSE(logits.matches("AuxLogitsxfc.bias"));
   EXPECT_FALSE(logits.matches("layer.fc.weight"));
+  EXPECT_THROW(patterns("logits", ""), std::invalid_argument);  // of a TorchScript module
 }
 
 /// The registered names are those of real layers, and of little of the network.

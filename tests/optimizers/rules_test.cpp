@@ -141,6 +141,22 @@ TEST_P(Rules, EqualsItsPublishedFormulaStepByStep) {
   }
 }
 
+/// Schedules begin and end at rate 0.
+TEST_P(Rules, StaysWhereItIsAtRateZero) {
+  torch::manual_seed(4);
+  auto weights = torch::randn({size});
+  const auto before = weights.clone();
+  const auto optimizer = make_optimizer(GetParam().options, two_segments(), weights);
+  StepControl control(torch::kCPU);
+  control.set(0, 1);
+  optimizer->step(weights, torch::randn({size}), control);
+  EXPECT_TRUE(torch::equal(weights, before));
+  control.set(0.1, 2);
+  optimizer->step(weights, torch::randn({size}), control);
+  EXPECT_TRUE(torch::isfinite(weights).all().item<bool>());
+  EXPECT_FALSE(torch::equal(weights, before));
+}
+
 /// A state taken out and put into a fresh optimiser continues with the same bits.
 TEST_P(Rules, ResumesBitwise) {
   const auto& options = GetParam().options;

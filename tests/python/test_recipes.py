@@ -105,7 +105,7 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
 
     good = 'title = "t"\n[stage1]\nepochs = 1\n'
     assert "needs a title" in error("[stage1]\n")
-    assert "needs a command of stage1, pca, stage2, export, received train" in error('title = "t"\n[train]\n')
+    assert "needs a command of stage1, pca, stage2, received train" in error('title = "t"\n[train]\n')
     assert "needs one of here, stage1 in braces, received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
     assert "needs --data: photographs" in error('data = "photographs"\n' + good)
     assert "has no use for --data" in error(good, "--data", "x")

@@ -275,4 +275,4 @@ def test_the_documents_hook_is_the_one_that_runs(tmp_path: Path, execute, fails)
         assert float(norm) == pytest.approx(np.linalg.norm(weights), rel=1e-5)
     assert 0 < float(found[0][2]) < float(found[1][2])
     error = fails(2, "stage1", *TEN, "--hooks=weight_nrm", "--output", tmp_path / "other")
-    assert "hooks needs names among weight_norm, received weight_nrm; did you mean weight_norm?" in error
+    assert "hooks needs names among batches, weight_norm, received weight_nrm; did you mean weight_norm?" in error

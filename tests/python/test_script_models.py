@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from fashion import fashion
+from PIL import Image
 from ranks import run_ranks
 from torch import nn
 from torch.nn import functional
@@ -110,6 +111,37 @@ def test_steps_are_pytorchs(how: str, tmp_path: Path, execute) -> None:
     assert np.abs(ours["weights"] - weights).max() < 1e-5
     assert np.abs(ours["buffers"] - buffers).max() < 1e-5
     assert ours["counters"].tolist() == ([STEPS, STEPS] if how == "scripted" else [0, 0])
+
+
+class Wrapped(nn.Module):
+    """All its names begin with `module.`, and one ends as MindSpore's do: other programs' names, elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = Viewing()
+        self.module.gamma = nn.Parameter(torch.ones(10))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        return self.module(images) * self.module.gamma
+
+
+def test_our_own_files_keep_the_modules_names(tmp_path: Path, execute) -> None:
+    """Through a frozen part, a resume, an export and its answers; and as weights of another program."""
+    torch.manual_seed(6)
+    net, run = Wrapped(), tmp_path / "run"
+    torch.jit.script(net).save(tmp_path / "net.pt")
+    torch.save(net.state_dict(), tmp_path / "weights.pt")
+    words = [*PLAIN, "--model", tmp_path / "net.pt", "--initialize_from", tmp_path / "weights.pt",
+             "--trainable_include_patterns=fc,gamma", "--output", run]  # fmt: skip
+    assert "5 tensors loaded, 0 left as drawn" in execute("dimred", "stage1", *words, "--epochs=1", "--total_epochs=2")
+    execute("dimred", "stage1", *words, "--epochs=2", "--total_epochs=2")
+    execute("dimred", "export", run, "--threads=1")
+    image = tmp_path / "grey.png"
+    Image.fromarray(np.full((28, 28), 90, np.uint8)).save(image)
+    execute("dimred", "predict", run / "export" / "1", image, "--threads=1", "--csv", tmp_path / "export.csv")
+    execute("dimred", "predict", run, image, "--threads=1", "--csv", tmp_path / "run.csv")
+    assert (tmp_path / "export.csv").read_text() == (tmp_path / "run.csv").read_text()
 
 
 @pytest.fixture(scope="module")

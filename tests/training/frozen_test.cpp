@@ -165,7 +165,7 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   keep_frozen(setup, folder.path());
   const auto path =
       checkpoints::SnapshotStore(folder / "snapshots", 3).save(to_snapshot(setup, {}));
-  const auto file = named_weights(folder / "snapshots");
+  const auto file = named_weights(setup, folder / "snapshots");
   const auto matching = match(setup, file, [](const std::string&) { return true; });
   EXPECT_TRUE(matching.problems.empty()) << first_problems(matching);
   EXPECT_TRUE(matching.unused.empty());
@@ -186,8 +186,25 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
     setup.flat.frozen[0] += 1;
   }
   keep_frozen(setup, folder.path());
-  EXPECT_NE(thrown<std::runtime_error>([&] { named_weights(path); }).find("digest"),
+  EXPECT_NE(thrown<std::runtime_error>([&] { named_weights(setup, path); }).find("digest"),
             std::string::npos);
+}
+
+/// What states stand on is not replaced by another start.
+TEST(Frozen, StaysInTheFolderOfARunThatHasStates) {
+  const TemporaryFolder folder;
+  auto setup = frozen_setup(std::make_shared<TwoNorms>());
+  settle_frozen(setup);
+  keep_frozen(setup, folder.path());
+  std::filesystem::create_directories(folder / "checkpoints" / "state_00000001");
+  EXPECT_NO_THROW(keep_frozen(setup, folder.path()));
+  {
+    const torch::NoGradGuard no_grad;
+    setup.flat.frozen[0] += 1;
+  }
+  settle_frozen(setup);
+  const auto told = thrown<std::invalid_argument>([&] { keep_frozen(setup, folder.path()); });
+  EXPECT_NE(told.find("was begun with another frozen part"), std::string::npos);
 }
 
 }  // namespace
