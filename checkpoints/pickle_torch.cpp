@@ -45,11 +45,18 @@ bool are_integers(const PickleValue& value) {
 
 bool is_text(const PickleValue& value) { return value.kind == Kind::text; }
 
+/// Of a tensor that stands for the negative or the conjugate of its storage there is something.
+bool is_nothing(const PickleValue& metadata) {
+  return metadata.kind == Kind::none ||
+         (metadata.kind == Kind::dictionary && metadata.entries.empty());
+}
+
 /// (storage, offset, shape, stride, requires_grad, hooks[, metadata])
 bool are_of_a_tensor(const std::vector<const PickleValue*>& items) {
   return (items.size() == 6 || items.size() == 7) && items[0]->kind == Kind::storage &&
          items[1]->kind == Kind::integer && are_integers(*items[2]) && are_integers(*items[3]) &&
-         items[2]->items.size() == items[3]->items.size();
+         items[2]->items.size() == items[3]->items.size() &&
+         (items.size() == 6 || is_nothing(*items[6]));
 }
 
 }  // namespace

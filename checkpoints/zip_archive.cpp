@@ -41,6 +41,21 @@ ZipArchive::ZipArchive(const std::filesystem::path& path)
   }
 }
 
+void ZipArchive::verify() const {
+  std::vector<std::uint8_t> part(std::size_t{1} << 16);
+  for (zip_uint64_t i = 0; i < names_.size(); ++i) {
+    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
+        zip_fopen_index(archive_.get(), i, 0), zip_fclose);
+    if (!file) fail(concat("record ", names_[i], " is damaged: ", zip_strerror(archive_.get())));
+    zip_int64_t received = 0;
+    do {
+      received = zip_fread(file.get(), part.data(), part.size());
+    } while (received > 0);
+    if (received < 0)
+      fail(concat("record ", names_[i], " is damaged: ", zip_file_strerror(file.get())));
+  }
+}
+
 std::vector<std::uint8_t> ZipArchive::read(const std::string& name) const {
   zip_stat_t stat;
   zip_stat_init(&stat);

@@ -20,6 +20,10 @@ class ZipArchive {
 
   const std::vector<std::string>& names() const { return names_; }
 
+  /// Reads every record once, compressed ones too, and keeps none. Throws std::runtime_error for
+  /// the first whose CRC differs.
+  void verify() const;
+
   /// Throws std::runtime_error when there is no such record, or it is damaged.
   std::vector<std::uint8_t> read(const std::string& name) const;
 

@@ -1,3 +1,4 @@
+#include "commands/effects.h"
 #include "commands/foreign_options.h"
 #include "commands/model_table.h"
 #include "commands/ranks.h"
@@ -161,6 +162,8 @@ int stage1_command(const std::vector<std::string>& arguments) {
   const auto config = resolve(common, options, table);
   stage1::validate(options);
   training::validate(options.hooks, place.size);
+  require_effects(table, options);
+  require_effects(table, common.loss_scale);
 
   const bool on_gpu = training::parse_device(common.run.device).is_cuda();
   return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {

@@ -1,5 +1,6 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
+#include "commands/effects.h"
 #include "commands/foreign_options.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
@@ -249,6 +250,8 @@ int stage2_command(const std::vector<std::string>& arguments) {
   const auto place = launch::discover();
   training::resolve(plan.common, place.size);
   training::validate(plan.hooks, place.size);
+  require_effects(table, plan.resolved);
+  require_effects(table, plan.common.loss_scale);
   const training::RunConfig config{.toml = table.to_toml(),
                                    .defaults = table.defaults(),
                                    .module = training::module_of(plan.common.model)};

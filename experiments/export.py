@@ -74,8 +74,12 @@ def write_onnx(network: torch.nn.Module, images: torch.Tensor, file: Path) -> No
     batch = {"images": {0: "batch"}, "logits": {0: "batch"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is another exporter, which wants a Python module
-        torch.onnx.export(network, (images,), str(file), dynamo=False, input_names=["images"],
-                          output_names=["logits"], dynamic_axes=batch)  # fmt: skip
+        try:
+            torch.onnx.export(network, (images,), str(file), dynamo=False, input_names=["images"],
+                              output_names=["logits"], dynamic_axes=batch)  # fmt: skip
+        except Exception as error:  # the exporter's own are of many kinds
+            reason = str(error).strip().partition("\n")[0]
+            raise ExportError(f"torch's ONNX exporter cannot take the network: {reason}") from error
 
 
 def onnx_logits(file: Path, images: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ option away). Started again it goes on where it stopped. --dry_run prints the co
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
@@ -138,22 +139,29 @@ def results(recipe: Recipe) -> list[str]:
     for step in recipe.steps:
         if not step.command.startswith("stage"):
             continue
-        last = read_run(step.output).curve.iloc[-1]
+        run = read_run(step.output)
+        last, trained = run.result(), run.curve["train_loss"].dropna().iloc[-1]
         lines.append(
-            f"{step.name:12} {last['epoch']:6.3g} epochs  training loss {last['train_loss']:.4f}  "
-            f"test accuracy {100 * last['test_accuracy']:.2f} %  {last['seconds']:.0f} s"
+            f"{step.name:12} {last['epoch']:6.3g} epochs  training loss {trained:.4f}  "
+            f"test accuracy {100 * last['test_accuracy']:.2f} %  {run.curve['seconds'].iloc[-1]:.0f} s"
         )
     return lines
 
 
 def run(recipe: Recipe, options: argparse.Namespace) -> None:
-    """All steps in order. Raises RecipeError for one that fails."""
+    """All steps in order. Raises RecipeError for one that fails, or that was made with other options."""
     for step in recipe.steps:
         words = command_line(step, options.ranks or recipe.ranks, options.dimred)
-        print(("# done: " if step.is_done() else "$ ") + shlex.join(words), flush=True)
-        if options.dry_run or step.is_done():
+        done = step.is_done()
+        asked = json.dumps({key: value for key, value in step.options.items() if key != "hooks"})  # the twin's own
+        note = step.output.with_name(f"{step.name}.options.json")
+        if done and note.is_file() and note.read_text() != asked:
+            raise RecipeError(f"{step.output} was made with other options ({note.name}); choose another --output, or remove it")
+        print(("# done: " if done else "$ ") + shlex.join(words), flush=True)
+        if options.dry_run or done:
             continue
         step.output.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(asked)
         code = subprocess.run(words, check=False).returncode
         if code:
             raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
@@ -178,6 +186,8 @@ def read(options: argparse.Namespace, output: Path) -> Recipe:
     """The recipe that the command line means. Raises RecipeError."""
     given = {place: getattr(options, place) for place in PLACES}
     recipe = read_recipe(options.recipe, output, given, options.short)
+    if options.ranks is not None and options.ranks < 1:
+        raise RecipeError(f"--ranks: needs >= 1, received {options.ranks}")
     return replace(recipe, steps=changed(recipe.steps, options.set))
 
 

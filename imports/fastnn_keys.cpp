@@ -186,8 +186,10 @@ void answer_hooks(Line& line, const Values&) {
 }
 
 void answer_fusion(Line& line, const Values&) {
-  line.answer = Answer::mapped;
-  line.settings = {{"bucket_mb", number_text(parse_number(line.value, positive()) / (1 << 20))}};
+  const double bytes = parse_number(line.value, {});
+  line.answer = bytes > 0 ? Answer::mapped : Answer::refused;
+  if (bytes > 0) line.settings = {{"bucket_mb", number_text(bytes / (1 << 20))}};
+  if (bytes <= 0) line.text = "needs a number of bytes > 0";
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cctype>
+
 #include "imports/import.h"
 #include "imports/json.h"
 #include "support/errors.h"
@@ -45,32 +48,59 @@ std::string command_of(std::size_t node,
   return text + " dimred stage1 --device cuda ...";
 }
 
+/// A field that stands in a command line: a host, an address or a number.
+template <class Json>
+std::string word(const Json& object, const char* key, const std::string& name) {
+  const auto text = field(object, key, name);
+  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '.' || letter == ':' || letter == '-' ||
+           letter == '_';
+  });
+  require(plain,
+          "imports",
+          name,
+          ": needs a host or a number as ",
+          key,
+          ", received ",
+          printable(text));
+  return text;
+}
+
 }  // namespace
 
 std::string describe_rank_table(const std::filesystem::path& file) {
   const auto name = file.string();
   const auto table = read_object(file);
   const auto& servers = array_of(table, "server_list", name);
-  const auto master = printable(field(servers.front(), "server_id", name));
+  if (table.contains("server_count")) {
+    const auto count = text_of(table.at("server_count"));
+    require(count == std::to_string(servers.size()),
+            "imports",
+            name,
+            ": needs the server_count of its server_list, ",
+            servers.size(),
+            ", received ",
+            printable(count));
+  }
+  const auto master = word(servers.front(), "server_id", name);
   std::string text = concat(name, ": HCCL rank table\n");
   std::size_t ranks = 0, node = 0;
   for (const auto& server : servers) {
     const auto& devices = array_of(server, "device", name);
     std::string ids;
     for (const auto& device : devices) {
-      const auto rank = parse_integer(field(device, "rank_id", name), at_least(0));
-      require(rank == static_cast<std::int64_t>(ranks),
+      const auto rank = field(device, "rank_id", name);
+      require(rank == std::to_string(ranks),
               "imports",
               name,
               ": needs rank_id in order, as torchrun counts: ",
               ranks,
               ", received ",
-              rank);
-      ids += concat(ids.empty() ? "" : ",", printable(field(device, "device_id", name)));
+              printable(rank));
+      ids += concat(ids.empty() ? "" : ",", word(device, "device_id", name));
       ++ranks;
     }
-    text += concat(
-        "  on ", printable(field(server, "server_id", name)), ": CUDA_VISIBLE_DEVICES=", ids, ' ');
+    text += concat("  on ", word(server, "server_id", name), ": CUDA_VISIBLE_DEVICES=", ids, ' ');
     text += command_of(node++, servers.size(), devices.size(), master) + '\n';
   }
   return concat(text,

@@ -39,7 +39,7 @@ std::optional<std::string> suggestion(const std::string& text,
 }  // namespace
 
 NamePatterns::NamePatterns(std::string option, const std::string& list, const std::string& logits)
-    : option_(std::move(option)) {
+    : option_(std::move(option)), empty_(list.empty()) {
   for (const auto& text : split_list(list)) {
     require(!text.empty(), option_, "needs patterns between commas, received ", list);
     if (text == "global_step") continue;

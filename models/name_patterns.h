@@ -19,7 +19,8 @@ class NamePatterns {
   /// std::invalid_argument for an empty or broken pattern.
   NamePatterns(std::string option, const std::string& list, const std::string& logits);
 
-  bool empty() const { return patterns_.empty(); }
+  /// Nothing was asked for; a list of global_step alone asks for nothing that is there.
+  bool empty() const { return empty_; }
   bool matches(const std::string& name) const;
 
   /// Throws std::invalid_argument for the first pattern that matches none of the names, with the
@@ -33,6 +34,7 @@ class NamePatterns {
   };
 
   std::string option_;
+  bool empty_ = true;
   std::vector<Pattern> patterns_;
 };
 

@@ -69,7 +69,9 @@ class Classifier final : public Objective {
         !network_->operator_norms || network_->operator_norms->layers.empty(),
         "models",
         "a TorchScript module whose BatchNorm trains cannot be frozen in part, since a graph does "
-        "not tell which layer a statistic belongs to; script it with those layers in eval mode");
+        "not tell which layer a statistic belongs to; write it with fixed statistics "
+        "(torchvision's "
+        "FrozenBatchNorm2d), or train all of it");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {
@@ -111,7 +113,12 @@ class Classifier final : public Objective {
     for (auto& module : network_->modules(/*include_self=*/false)) {
       if (auto* norm = module->as<BatchNorm2d>()) norm->sum_over_ranks = sum;
     }
-    if (network_->operator_norms) network_->operator_norms->sum_over_ranks = sum;
+    auto& operators = network_->operator_norms;
+    require(!operators || operators->others.empty(),
+            "models",
+            "batchnorm_statistics = synchronized needs a network of which BatchNorm alone moves "
+            "buffers in training; averaged and rank0 take any");
+    if (operators) operators->sum_over_ranks = sum;
   }
 
  private:

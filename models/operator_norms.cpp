@@ -53,6 +53,12 @@ TORCH_LIBRARY(dimred, library) {
       &batch_norm);
 }
 
+bool OperatorNorms::has(const torch::Tensor& buffer) const {
+  return std::ranges::any_of(layers, [&](const Layer& layer) {
+    return layer.running_mean.is_same(buffer) || layer.running_var.is_same(buffer);
+  });
+}
+
 void OperatorNorms::set_cumulative(bool on) {
   cumulative = on;
   for (auto& layer : layers) layer.batches = 0;

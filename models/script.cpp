@@ -6,7 +6,9 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 
+#include "checkpoints/zip_archive.h"
 #include "models/script_forward.h"
 #include "support/errors.h"
 
@@ -56,8 +58,16 @@ struct ScriptNetwork final : Network {
   ScriptForward run;
 };
 
+constexpr auto remedy = "save one with torch.jit.script(model).save(\"model.pt\")";
+
 jit::Module read_module(const std::string& file) {
   require(std::filesystem::is_regular_file(file), place, "no such file: ", file);
+  try {
+    // torch does not compare the records' CRCs.
+    checkpoints::ZipArchive(file).verify();
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(concat(error.what(), "; ", remedy));
+  }
   try {
     return jit::load(file, torch::kCPU);
   } catch (const std::exception&) {  // torch's own text is about its archive's parts
@@ -66,8 +76,8 @@ jit::Module read_module(const std::string& file) {
                place,
                "] ",
                file,
-               " is no TorchScript module (a state dict or a pickled module?); save one with "
-               "torch.jit.script(model).save(\"model.pt\")"));
+               " is no TorchScript module (a state dict or a pickled module?); ",
+               remedy));
   }
 }
 
@@ -155,6 +165,34 @@ Values values_of(const Network& network) {
   return values;
 }
 
+/// Each image's logits must be its own: not so of a BatchNorm without running statistics, or a
+/// module traced for one batch size.
+void check_independence(Network& network,
+                        const torch::Tensor& images,
+                        const torch::Tensor& logits,
+                        const std::string& file) {
+  torch::Tensor alone;
+  try {
+    alone = network.forward(images.narrow(0, 0, 1));
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(concat(
+        error.what(),
+        " (",
+        file,
+        ", on one image; on two it works: traced for that many, or a BatchNorm without running "
+        "statistics?)"));
+  }
+  constexpr double rounding = 1e-3;
+  const bool same = alone.sizes() == logits.narrow(0, 0, 1).sizes() &&
+                    torch::allclose(alone, logits.narrow(0, 0, 1), rounding, rounding, true);
+  require(
+      same,
+      place,
+      file,
+      " gives an image other logits in another batch in evaluation: a BatchNorm without running "
+      "statistics? Use track_running_stats=True");
+}
+
 /// Evaluation must be a function of the images: traced in train mode, it is not.
 void check_evaluation(Network& network, const torch::Tensor& images, const std::string& file) {
   const auto before = values_of(network);
@@ -169,18 +207,77 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
           file,
           " draws or moves buffers in evaluation, too: traced in training mode? Use "
           "torch.jit.script, or trace after model.eval()");
+  check_independence(network, images, first, file);
 }
 
+/// What of a module moves in training though no state keeps it: attributes that are neither
+/// parameters nor buffers, and the place of a buffer that is replaced instead of changed.
+class LooseState {
+ public:
+  explicit LooseState(const jit::Module& module) { collect(module, ""); }
+
+  /// The first name that differs; empty: none.
+  std::string difference(const LooseState& after) const {
+    for (const auto& [name, value] : attributes_)
+      if (!same(value, after.attributes_.at(name))) return name;
+    for (const auto& [name, place_of] : buffers_)
+      if (place_of != after.buffers_.at(name)) return name;
+    return "";
+  }
+  bool is_buffer(const std::string& name) const { return buffers_.contains(name); }
+
+ private:
+  void collect(const jit::Module& module, const std::string& prefix) {
+    std::set<std::string> buffers, others{"training"};
+    for (const auto& buffer : module.named_buffers(/*recurse=*/false)) {
+      buffers.insert(buffer.name);
+      buffers_[prefix + buffer.name] = buffer.value.unsafeGetTensorImpl();
+    }
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) others.insert(item.name);
+    for (const auto& item : module.named_attributes(/*recurse=*/false)) {
+      const bool kept = buffers.contains(item.name) || others.contains(item.name);
+      if (!kept && !item.value.isModule()) attributes_[prefix + item.name] = item.value.deepcopy();
+    }
+    for (const auto& child : module.named_children())
+      collect(child.value, prefix + child.name + '.');
+  }
+
+  static bool same(const torch::IValue& a, const torch::IValue& b) {
+    if (a.isTensor() && b.isTensor()) return torch::equal(a.toTensor(), b.toTensor());
+    return c10::_fastEqualsForContainer(a, b);
+  }
+
+  std::map<std::string, torch::IValue> attributes_;
+  std::map<std::string, const void*> buffers_;
+};
+
 /// One pass in train mode shows which buffers BatchNorm moves; all get their values back.
-void learn_buffers(Network& network, const torch::Tensor& images, const std::string& file) {
+void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const std::string& file) {
   const auto before = values_of(network);
+  const LooseState loose(network.module);
   try_images(network, images, file);
+  const auto moved_name = loose.difference(LooseState(network.module));
+  require(
+      moved_name.empty(),
+      place,
+      file,
+      loose.is_buffer(moved_name)
+          ? concat(": needs buffers that are changed in place, received ",
+                   moved_name,
+                   ", which training replaces; write self.",
+                   moved_name,
+                   ".copy_(...)")
+          : concat(": needs state in buffers, received the attribute ",
+                   moved_name,
+                   ", which training moves and no state keeps; register_buffer it, and change it "
+                   "in place"));
   auto& norms = *network.operator_norms;
   const auto buffers = network.buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     auto buffer = buffers[i];
     const bool moved = !torch::equal(buffer, before[i]);
     if (moved && !buffer.is_floating_point()) norms.counters.push_back(buffer);
+    if (moved && buffer.is_floating_point() && !norms.has(buffer)) norms.others.push_back(buffer);
     if (!moved && buffer.is_floating_point()) norms.constants.emplace_back(buffer, before[i]);
     buffer.copy_(before[i]);
   }

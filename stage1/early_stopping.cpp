@@ -22,14 +22,10 @@ class EarlyStopping final : public Hook {
         store_.save(snapshot);
       });
     }
-    if (wants_end(run)) {
-      run.console.line(concat("early stopping: no better validation accuracy in ",
-                              best_.epochs_without(),
-                              " epochs; the best was ",
-                              100 * best_.accuracy(),
-                              " %"));
-    }
+    tell_of_end(run);
   }
+
+  void begin(const training::RunView& run) override { tell_of_end(run); }
 
   bool wants_end(const training::RunView& /*run*/) const override {
     const auto patience = options_.early_stopping_patience;
@@ -42,11 +38,21 @@ class EarlyStopping final : public Hook {
 
   void restore(const training::Setup& /*setup*/,
                const checkpoints::State& state,
-               bool /*own*/) override {
-    if (state.scalars.contains(state_key)) best_.restore(state.scalars.at(state_key));
+               bool own) override {
+    // What continues another run has a patience and a best/ of its own.
+    if (own && state.scalars.contains(state_key)) best_.restore(state.scalars.at(state_key));
   }
 
  private:
+  void tell_of_end(const training::RunView& run) const {
+    if (!wants_end(run)) return;
+    run.console.line(concat("early stopping: no better validation accuracy in ",
+                            best_.epochs_without(),
+                            " epochs; the best was ",
+                            100 * best_.accuracy(),
+                            " %"));
+  }
+
   ControlOptions options_;
   BestSoFar best_;
   checkpoints::SnapshotStore store_;

@@ -4,6 +4,14 @@
 #include "training/state.h"
 
 namespace dimred::stage1 {
+namespace {
+
+/// These share one vector, and what it means.
+bool is_sgd(const std::string& optimizer) {
+  return optimizer == "momentum" || optimizer == "nesterov" || optimizer == "sgd";
+}
+
+}  // namespace
 
 checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState& state) {
   auto saved = training::network_state(setup, "stage1", state.position);
@@ -18,16 +26,12 @@ void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, Tr
   state.position = training::restore_network(saved, "stage1", setup);
   // States from before there were others are SGD's.
   const auto optimizer = saved.scalars.value("optimizer", std::string("momentum"));
-  for (const auto& [name, vector] : state.vectors) {
-    require(saved.vectors.contains(name),
-            "stage1",
-            "the state is of optimizer = ",
-            optimizer,
-            ", which has no ",
-            name,
-            "; received optimizer = ",
-            state.optimizer);
-  }
+  require(optimizer == state.optimizer || (is_sgd(optimizer) && is_sgd(state.optimizer)),
+          "stage1",
+          "the state is of optimizer = ",
+          optimizer,
+          ", whose vectors are its own; received optimizer = ",
+          state.optimizer);
   state.curve = training::prefix_from_json(saved.scalars.at("curve"));
   for (auto& [name, vector] : state.vectors)
     models::from_file(setup.flat.layout, saved.vectors.at(name), vector);

@@ -33,10 +33,10 @@ nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool fl
 }
 
 fs::path source_of(const Setup& setup, const fs::path& near) {
-  const auto file = frozen_file_of(near);
-  if (!file.empty()) return file;
   const bool foreign = fs::is_regular_file(near) && !checkpoints::is_snapshot(near);
-  require(foreign,
+  if (foreign) return near;  // wherever it lies
+  const auto file = frozen_file_of(near);
+  require(!file.empty(),
           place,
           "trainable_include_patterns and trainable_exclude_patterns freeze ",
           setup.flat.frozen_layout.entries.size(),
@@ -44,7 +44,7 @@ fs::path source_of(const Setup& setup, const fs::path& near) {
           near.string(),
           " is of no run that has a ",
           frozen_file_name);
-  return near;
+  return file;
 }
 
 /// Every frozen tensor by its name.

@@ -210,7 +210,9 @@ LineFile RunFolder::steps() const {
 
 std::string RunFolder::work() const {
   std::string text;
-  if (fs::exists(path_ / "curve.csv")) text += std::to_string(fs::file_size(path_ / "curve.csv"));
+  const auto curve = fs::exists(path_ / "curve.csv") ? read_text(path_ / "curve.csv") : "";
+  if (std::ranges::count(curve, '\n') > 1)
+    text += std::to_string(curve.size());  // the header alone
   if (fs::exists(path_ / "pca_mat.npy")) text += " basis";
   for (const auto& state : dimred::checkpoints::StateStore(checkpoints(), 1).list())
     text += ' ' + state.filename().string();
@@ -225,10 +227,18 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto* name :
-       {"config.toml", module_file, kLockFile, frozen_file_name, initialization_file_name})
+  for (const auto* name : {"config.toml",
+                           "curve.csv",
+                           "steps.csv",
+                           "step_times.csv",
+                           module_file,
+                           kLockFile,
+                           frozen_file_name,
+                           initialization_file_name})
     fs::remove(path_ / name);
   fs::remove(manifest());
+  for (const auto* name : {"checkpoints", "snapshots"})
+    if (fs::exists(path_ / name) && fs::is_empty(path_ / name)) fs::remove(path_ / name);
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 

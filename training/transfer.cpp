@@ -146,7 +146,7 @@ void begin(Setup& setup,
   if (fresh && !options.initialize_from.empty()) {
     initialize(setup, options, folder, console);
   } else if (fresh && !frozen.entries.empty()) {
-    console.warn("what is frozen stays as drawn from the seed: no initialize_from");
+    console.warn("what is frozen stays as the new network has it: no initialize_from");
   }
   if (resumed_from != folder) keep_frozen(setup, folder);
   if (frozen.entries.empty()) return;

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from dimred_runs import read_options
+from dimred_runs import read_options, read_run
 from safetensors.torch import load_file, safe_open
 from torch import nn
 from torch.nn import functional
@@ -51,7 +51,8 @@ def learning_rate(options: Options, step: int, per_epoch: int) -> float:
     elif kind == "cosine":
         rate = end + (base - end) * (1 + math.cos(math.pi * part)) / 2
     elif kind == "step":
-        rate = base * options["factor"] ** sum(mark <= epoch for mark in options["milestones"])
+        now = step if options.get("milestone_unit") == "steps" else epoch
+        rate = base * options["factor"] ** sum(mark <= now for mark in options["milestones"])
     elif kind == "exponential" and options["decay_scheme"] == "luong10":
         start = total // 2
         rate = base * options["factor"] ** max(0, (min(step, total - 1) - start) // ((total - start) // 10))
@@ -132,7 +133,7 @@ def train_as(run: Path) -> pd.DataFrame:
     torch.manual_seed(options["seed"])  # of dropout's masks, which are others than the run's
     network = network_of(run, options, load_file(files[0])["images"])
     optimizer, loss_function = optimizer_of(options, network), loss_of(options)
-    per_epoch = -(-len(files) // options["epochs"])
+    per_epoch = round(read_run(run).steps_per_epoch)
     if options["threads"]:
         torch.set_num_threads(options["threads"])
     half = options["precision"] == "bfloat16"

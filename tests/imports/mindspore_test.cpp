@@ -69,6 +69,16 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
                 "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
             }).find("rank_id in order"),
             std::string::npos);
+  EXPECT_NE(message([&] {
+              describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a; rm -r b",
+                "device": [{"device_id": "0", "rank_id": "0"}]}]})"));
+            }).find("a host or a number as server_id"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              describe_rank_table(file("r.json", R"({"server_count": 5, "server_list": [
+                {"server_id": "a", "device": [{"device_id": "0", "rank_id": "0"}]}]})"));
+            }).find("the server_count of its server_list, 1, received 5"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -113,6 +113,39 @@ def test_steps_are_pytorchs(how: str, tmp_path: Path, execute) -> None:
     assert ours["counters"].tolist() == ([STEPS, STEPS] if how == "scripted" else [0, 0])
 
 
+class Moving(nn.Module):
+    """Has a state that moves in training: as an attribute, in a buffer that is replaced, or in one that is changed."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.count, self.fc = how, 0, nn.Linear(784, 10)
+        self.register_buffer("mean", torch.zeros(784))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        x = images.flatten(1)
+        if self.training:
+            if self.how == "attribute":
+                self.count += 1
+            elif self.how == "replaced":
+                self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+            else:
+                self.mean.copy_(0.9 * self.mean + 0.1 * x.mean(0))
+        return self.fc(x - self.mean)
+
+
+def test_buffers_of_its_own_are_no_global_statistics(tmp_path: Path, execute, binaries) -> None:
+    """They are saved and averaged over ranks; the statistics of the global batch know BatchNorm's alone."""
+    torch.jit.script(Moving("changed")).save(tmp_path / "net.pt")
+    words = ["stage1", *DROPPED, "--epochs=1", "--model", tmp_path / "net.pt"]
+    execute("dimred", *words, "--output", tmp_path / "one")
+    assert np.abs(newest(tmp_path / "one")["buffers"]).max() > 0
+    assert run_ranks(binaries / "dimred", [*words, "--output", tmp_path / "two"], 2).codes == [0, 0]
+    refused = run_ranks(binaries / "dimred", [*words, "--batchnorm_statistics=synchronized", "--output", tmp_path / "three"], 2)
+    assert refused.codes == [2, 2]
+    assert "of which BatchNorm alone moves" in refused.errors[0]
+
+
 class Wrapped(nn.Module):
     """All its names begin with `module.`, and one ends as MindSpore's do: other programs' names, elsewhere."""
 
@@ -237,6 +270,17 @@ def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails
     assert "channels_last; use contiguous" in told("--memory_format=channels_last")
     torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 7))).save(file)
     assert "[batch, 10], received Float [2, 7]" in told()
+    torch.jit.script(Moving("attribute")).save(file)
+    assert "received the attribute count, which training moves" in told()
+    torch.jit.script(Moving("replaced")).save(file)
+    assert "received mean, which training replaces; write self.mean.copy_" in told()
+    torch.jit.script(nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))).save(file)
+    assert "other logits in another batch in evaluation" in told()
+    torch.jit.script(network()).save(file)
+    whole = file.read_bytes()
+    at = whole.index(network().fc.weight.detach().numpy().tobytes()) + 5
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert "CRC" in told() and "torch.jit.script(model).save" in told()
     file.unlink()
     assert "no such file" in told()
     assert not (tmp_path / "run").exists()

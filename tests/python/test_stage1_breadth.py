@@ -43,7 +43,26 @@ def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails)
     execute("dimred", "stage1", *BASE, "--epochs=1", "--output", run)
     error = fails(2, "stage1", *BASE, "--epochs=2", "--optimizer=adam", "--resume_from", run, "--output",
                   tmp_path / "other")  # fmt: skip
-    assert "the state is of optimizer = momentum, which has no first_moment; received optimizer = adam" in error
+    assert "the state is of optimizer = momentum, whose vectors are its own; received optimizer = adam" in error
+    execute("dimred", "stage1", *BASE, "--epochs=2", "--optimizer=nesterov", "--resume_from", run, "--output",
+            tmp_path / "nesterov")  # fmt: skip
+
+
+IDLE = {
+    "--optimizer=adam --ftrl_l1=3": "ftrl_l1 has no effect: it needs optimizer = ftrl",
+    "--optimizer=sgd --momentum=.5": "momentum has no effect: it needs optimizer = momentum, nesterov or lars",
+    "--schedule=constant --power=7": "power has no effect: it needs schedule = polynomial",
+    "--start_learning_rate=.2": "start_learning_rate has no effect: it needs warmup_epochs or warmup_steps",
+    "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",
+    "--init_loss_scaling=64": "init_loss_scaling has no effect: it needs use_dynamic_loss_scaling",
+    "--snapshot_from_epoch=5": "snapshot_from_epoch needs at most the 2 epochs, received 5",
+}
+
+
+@pytest.mark.parametrize("options", IDLE)
+def test_options_that_change_nothing_are_refused(options: str, tmp_path: Path, fails) -> None:
+    assert IDLE[options] in fails(2, "stage1", *BASE, "--epochs=2", *options.split(), "--output", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_patience_ends_a_run_and_the_best_weights_stay(tmp_path: Path, execute) -> None:
@@ -60,8 +79,13 @@ def test_patience_ends_a_run_and_the_best_weights_stay(tmp_path: Path, execute) 
         assert kept.attrs["epoch"] == 1 + int(np.argmax(accuracies))
     assert rows(run) == curve
     assert "outcome" in execute("dimred", "inspect", run)
-    execute("dimred", "stage1", *options, "--output", run)  # over: nothing more to do
+    again = execute("dimred", "stage1", *options, "--output", run)  # over: nothing more to do
+    assert "early stopping: no better validation accuracy in 2 epochs" in again
     assert rows(run) == curve
+    more = tmp_path / "more"  # what continues it has a patience of its own
+    execute("dimred", "stage1", *options, "--resume_from", run, "--output", more)
+    assert [row["epoch"] for row in rows(more)] == ["4", "5", "6"]
+    assert len(list((more / "best").glob("*.h5"))) == 1
 
 
 def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) -> None:
@@ -70,6 +94,7 @@ def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) ->
     assert "the loss is not finite at epoch 1, step " in error
     assert "learning rate 1e+20, the loss before " in error
     assert "max_gradient_norm may help" in error
+    assert not (tmp_path / "run").exists()  # nothing was made of it: other options may try
 
 
 def test_keep_best_needs_a_validation_set(tmp_path: Path, fails) -> None:

@@ -109,6 +109,15 @@ def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) 
     foreign = execute("dimred", "evaluate", tmp_path / "whole.safetensors", "--model=resnet20", *DATA,
                       "--trainable_include_patterns=logits")  # fmt: skip
     assert foreign.splitlines()[-1] == part.splitlines()[-1]
+    # A file of other weights is all its own, also where it lies in the folder of a run with a frozen part.
+    doubled = {key: 2 * value if key == "conv1.weight" else value for key, value in parts.items()}
+    answers = set()
+    for folder in (tmp_path, frozen):
+        save_file(doubled, folder / "mine.safetensors")
+        answers.add(execute("dimred", "evaluate", folder / "mine.safetensors", "--model=resnet20", *DATA,
+                            "--trainable_include_patterns=logits").splitlines()[-1])  # fmt: skip
+    (frozen / "mine.safetensors").unlink()
+    assert len(answers) == 1 and answers != {part.splitlines()[-1]}
 
 
 def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: Path, tmp_path: Path, execute) -> None:
@@ -151,14 +160,18 @@ def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, f
     assert not (tmp_path / "three").exists()
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, execute) -> Path:
+    """A run of which nothing is frozen."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    execute("dimred", "stage1", *SMALL, "--epochs=1", "--model=resnet20", "--output", run)
+    return run
+
+
 @pytest.mark.parametrize("origin", ["run", "state", "snapshot", "snapshots", "frozen run"])
-def test_our_own_weights_are_a_start(origin: str, frozen: Path, tmp_path: Path, execute) -> None:
-    """The first snapshot of a run without steps to speak of has the weights it started from."""
-    first = tmp_path / "first"
-    if origin == "frozen run":
-        first = frozen
-    else:
-        execute("dimred", "stage1", *SMALL, "--epochs=1", "--model=resnet20", "--output", first)
+def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp_path: Path, execute) -> None:
+    """Of a run that makes a step; what of the start is frozen is in its file."""
+    first = frozen if origin == "frozen run" else whole
     path = {"state": next((first / "checkpoints").iterdir()), "snapshot": last_snapshot(first), "snapshots": first / "snapshots"}.get(origin, first)
     expected = tensors(last_snapshot(first)) | (load_file(first / "frozen.safetensors") if origin == "frozen run" else {})
     second = tmp_path / "second"
@@ -205,6 +218,6 @@ def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fa
 def test_frozen_without_weights_says_so(tmp_path: Path, execute, binaries) -> None:
     command = [binaries / "dimred", "stage1", *SMALL, "--epochs=1", "--trainable_include_patterns=logits", f"--output={tmp_path / 'run'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "as drawn from the seed" in done.stderr
+    assert "as the new network has it" in done.stderr
     # Random features are the seed's, of which another run keeps the same.
     assert load_file(tmp_path / "run" / "frozen.safetensors")["conv1.weight"].abs().max() > 0

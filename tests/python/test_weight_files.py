@@ -165,6 +165,13 @@ def test_other_objects_are_refused_by_name(value: object, tmp_path: Path, refuse
     assert "torch.save(model.state_dict(), FILE)" in line or "opcode" in line
 
 
+def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_path: Path, refused) -> None:
+    negative = torch.zeros(3, dtype=torch.complex64).conj().imag
+    assert negative.is_neg()
+    torch.save({"conv1.weight": negative}, tmp_path / "negative.pt")
+    assert "negative.pt" in refused(tmp_path / "negative.pt")
+
+
 def rewritten(file: Path, change: Callable[[str, bytes], bytes], method: int = zipfile.ZIP_STORED) -> Path:
     """The same archive with other bytes in its records."""
     other = file.with_name("other.pt")

@@ -1,0 +1,117 @@
+#include "commands/effects.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+/// Options that work only where something holds.
+struct Dependence {
+  std::vector<std::string_view> options;
+  bool holds;
+  std::string_view needed;
+};
+
+void refuse_idle(const OptionTable& table,
+                 const char* place,
+                 const std::vector<Dependence>& dependences) {
+  for (const auto& [options, holds, needed] : dependences) {
+    for (const auto& row : table.rows()) {
+      const bool idle = !holds && row.origin == OptionOrigin::flag &&
+                        std::ranges::find(options, row.name) != options.end() &&
+                        row.show() != row.default_value;
+      require(!idle, place, row.name, " has no effect: it needs ", needed);
+    }
+  }
+}
+
+template <class Kind>
+bool is_among(Kind kind, std::initializer_list<Kind> kinds) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+}  // namespace
+
+void require_effects(const OptionTable& table, const stage1::Options& options) {
+  using optimizers::OptimizerKind;
+  using schedules::ScheduleKind;
+  using enum OptimizerKind;
+  const auto optimizer = options.optimizer.kind;
+  const auto schedule = options.schedule.kind;
+  const bool warm = options.schedule.warmup_epochs > 0 || options.schedule.steps.warmup > 0;
+  refuse_idle(
+      table,
+      "stage1",
+      {{{"momentum"},
+        is_among(optimizer, {momentum, nesterov, lars}),
+        "optimizer = momentum, nesterov or lars"},
+       {{"adam_beta1", "adam_beta2"},
+        is_among(optimizer, {adam, adamweightdecay}),
+        "optimizer = adam or adamweightdecay"},
+       {{"opt_epsilon"},
+        is_among(optimizer, {adam, adamweightdecay, adadelta, rmsprop}),
+        "optimizer = adam, adamweightdecay, adadelta or rmsprop"},
+       {{"adagrad_initial_accumulator_value"}, optimizer == adagrad, "optimizer = adagrad"},
+       {{"adadelta_rho"}, optimizer == adadelta, "optimizer = adadelta"},
+       {{"rmsprop_momentum", "rmsprop_decay"}, optimizer == rmsprop, "optimizer = rmsprop"},
+       {{"ftrl_learning_rate_power", "ftrl_initial_accumulator_value", "ftrl_l1", "ftrl_l2"},
+        optimizer == ftrl,
+        "optimizer = ftrl"},
+       {{"lars_coefficient", "lars_epsilon"}, optimizer == lars, "optimizer = lars"},
+       {{"power"}, schedule == ScheduleKind::polynomial, "schedule = polynomial"},
+       {{"factor"},
+        is_among(schedule, {ScheduleKind::step, ScheduleKind::exponential, ScheduleKind::plsc}),
+        "schedule = step, exponential or plsc"},
+       {{"milestone_unit"}, !options.schedule.milestones.empty(), "milestones"},
+       {{"start_learning_rate", "warmup_scheme"}, warm, "warmup_epochs or warmup_steps"},
+       {{"early_stopping_min_delta"},
+        options.control.early_stopping_patience > 0,
+        "early_stopping_patience"},
+       {{"ema_warmup"}, options.ema.decay > 0, "ema_decay"},
+       {{"profile_at_task"}, options.hooks.profile_every_n_iters > 0, "profile_every_n_iters"},
+       {{"smoothing_form"}, table.was_set("label_smoothing"), "label_smoothing"}});
+  require(
+      options.saves.snapshots_per_epoch == 0 || options.saves.snapshot_from_epoch <= options.epochs,
+      "stage1",
+      "snapshot_from_epoch needs at most the ",
+      options.epochs,
+      " epochs, received ",
+      options.saves.snapshot_from_epoch);
+}
+
+void require_effects(const OptionTable& table, const training::LossScaleOptions& options) {
+  refuse_idle(table,
+              "training",
+              {{{"init_loss_scaling",
+                 "incr_every_n_steps",
+                 "decr_every_n_nan_or_inf",
+                 "incr_ratio",
+                 "decr_ratio"},
+                options.dynamic,
+                "use_dynamic_loss_scaling"}});
+}
+
+void require_effects(const OptionTable& table, const stage2::Resolved& resolved) {
+  using enum stage2::MethodKind;
+  using stage2::AverageKind;
+  const auto kind = resolved.train.method.kind;
+  const auto average = resolved.train.average.kind;
+  refuse_idle(
+      table,
+      "stage2",
+      {{{"rho", "sigma", "trials", "curvature", "curvature_floor", "relative_curvature_floor"},
+        kind == quasi_newton,
+        "method = quasi-newton"},
+       {{"learning_rate", "momentum", "schedule"}, kind != quasi_newton, "method = psgd or sgd"},
+       {{"alpha", "gamma", "alpha_schedule"}, kind != sgd, "method = quasi-newton or psgd"},
+       {{"average_from"}, average != AverageKind::none, "average = uniform or ema"},
+       {{"ema_decay"}, average == AverageKind::ema, "average = ema"},
+       {{"start_latest"},
+        is_among(resolved.start, {stage2::Start::mean, stage2::Start::soup}),
+        "start = mean or soup"},
+       {{"start_file"}, resolved.start == stage2::Start::file, "start = file"}});
+}
+
+}  // namespace dimred::commands
