@@ -72,10 +72,10 @@ def optimizer_of(options: Options, network: nn.Module) -> torch.optim.Optimizer:
     kind = options.get("optimizer", "momentum")
     if kind == "momentum":
         return torch.optim.SGD(groups, lr=1.0, momentum=options["momentum"])
-    if kind == "adam" and options["opt_epsilon"] <= 1e-6:  # ours stands inside the bias correction, as TensorFlow's
+    if kind == "adam":
         betas = (options["adam_beta1"], options["adam_beta2"])
         return torch.optim.Adam(groups, lr=1.0, betas=betas, eps=options["opt_epsilon"])
-    raise CannotFollow(f"the twin has no optimizer {kind}, or not with its options")
+    raise CannotFollow(f"the twin has no optimizer {kind}")
 
 
 def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -150,6 +150,8 @@ def train_as(run: Path) -> pd.DataFrame:
         loss.backward()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(options, step, per_epoch)
+            if "betas" in group:  # ours is TensorFlow's epsilon, beside the root before its correction
+                group["eps"] = options["opt_epsilon"] / math.sqrt(1 - group["betas"][1] ** (step + 1))
         optimizer.step()
         lines.append((step // per_epoch + 1, batch["loss"].item(), loss.item()))
     return pd.DataFrame(lines, columns=["epoch", "loss", "twin_loss"], index=range(1, len(lines) + 1))
