@@ -1,0 +1,263 @@
+#include "stores/upload.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "stores/attempts.h"
+#include "stores/listing.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+
+namespace dimred::stores {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string digest_of(const fs::path& file, DigestMemory* memory) {
+  if (memory == nullptr) return digest_of_file(file);
+  struct stat state {};
+  require_environment(::stat(file.c_str(), &state) == 0, "stores", "cannot read ", file.string());
+  auto& digest = (*memory)[concat(state.st_dev,
+                                  ' ',
+                                  state.st_ino,
+                                  ' ',
+                                  state.st_size,
+                                  ' ',
+                                  state.st_mtim.tv_sec,
+                                  '.',
+                                  state.st_mtim.tv_nsec)];
+  if (digest.empty()) digest = digest_of_file(file);
+  return digest;
+}
+
+/// One folder's way to a store.
+class FolderUpload {
+ public:
+  FolderUpload(Store& store, fs::path local, Url url, const StoreOptions& options)
+      : store_(store), local_(std::move(local)), url_(std::move(url)), options_(options) {}
+
+  Transfer run(DigestMemory* memory) {
+    const auto before = look();
+    const auto plan = plan_of(before, memory);
+    // Nothing is as it was but the listing: there is nothing to do.
+    if (!before.intended && same(plan, before.complete) && tidy(plan)) return transfer_;
+    put_text(incomplete_name, listing_text(plan));
+    auto objects = sizes();
+    for (const auto& [name, file] : plan) {
+      if (is_there(before, name, file, objects)) {
+        ++transfer_.present;
+      } else {
+        put(name, file.stored);
+      }
+    }
+    commit(plan);
+    auto own = plan;  // every file under its own name again, while the listing names the other
+    for (auto& [name, file] : own) {
+      if (file.stored == name) continue;
+      put(name, name);
+      file.stored = name;
+    }
+    if (!tidy(plan)) commit(own);
+    clean(before, own);
+    return transfer_;
+  }
+
+ private:
+  struct Before {
+    Listing complete;  // what whoever downloads now gets
+    std::optional<Listing> intended;
+  };
+
+  static bool tidy(const Listing& listing) {
+    return std::ranges::all_of(listing,
+                               [](const auto& one) { return one.second.stored == one.first; });
+  }
+
+  static bool same(const Listing& a, const Listing& b) {
+    return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+      return one.first == other.first && one.second.digest == other.second.digest &&
+             one.second.stored == other.second.stored;
+    });
+  }
+
+  Before look() {
+    Before before;
+    before.intended = read_listing(store_, url_, incomplete_name, options_);
+    const auto complete = read_listing(store_, url_, complete_name, options_);
+    if (complete) before.complete = *complete;
+    require(complete || before.intended || sizes().empty(),
+            "stores",
+            shown(url_),
+            " holds files that are no upload of ours; choose another place");
+    return before;
+  }
+
+  /// A name that an object of other bytes has, or may have, is not used for new ones.
+  Listing plan_of(const Before& before, DigestMemory* memory) {
+    Listing plan;
+    const auto at = [](const Listing& listing, const std::string& name) {
+      const auto found = listing.find(name);
+      return found == listing.end() ? nullptr : &found->second;
+    };
+    for (const auto& name : files_to_send(local_)) {
+      ListedFile file{static_cast<std::int64_t>(fs::file_size(local_ / name)),
+                      digest_of(local_ / name, memory),
+                      name};
+      const auto* now = at(before.complete, name);
+      const auto* meant = before.intended ? at(*before.intended, name) : nullptr;
+      if (now != nullptr && now->digest == file.digest) {
+        file.stored = now->stored;
+      } else if (meant != nullptr && meant->digest == file.digest) {
+        file.stored = meant->stored;
+      } else if (now != nullptr || meant != nullptr) {
+        file.stored = concat(name, '.', file.digest.substr(0, 12));
+      }
+      plan.emplace(name, std::move(file));
+    }
+    return plan;
+  }
+
+  bool is_there(const Before& before,
+                const std::string& name,
+                const ListedFile& file,
+                const std::map<std::string, std::int64_t>& objects) {
+    const auto is = [&](const Listing& listing) {
+      const auto found = listing.find(name);
+      return found != listing.end() && found->second.digest == file.digest &&
+             found->second.stored == file.stored;
+    };
+    const auto object = objects.find(file.stored);
+    return object != objects.end() && object->second == file.size &&
+           (is(before.complete) || (before.intended && is(*before.intended)));
+  }
+
+  std::map<std::string, std::int64_t> sizes() {
+    std::map<std::string, std::int64_t> result;
+    with_attempts(options_, [&] {
+      result.clear();
+      for (const auto& item : store_.list(url_)) result[item.name] = item.size;
+    });
+    return result;
+  }
+
+  void put(const std::string& name, const std::string& stored) {
+    with_attempts(options_, [&] { store_.put(local_ / name, child(url_, stored)); });
+    transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
+    ++transfer_.files;
+  }
+
+  void put_text(const std::string& name, const std::string& text) {
+    auto file = (fs::temp_directory_path() / "dimred-XXXXXX").string();
+    const int descriptor = mkstemp(file.data());
+    require_environment(
+        descriptor >= 0, "stores", "cannot write in ", fs::temp_directory_path().string());
+    close(descriptor);
+    try {
+      write_file_atomically(file, text);
+      with_attempts(options_, [&] { store_.put(file, child(url_, name)); });
+    } catch (...) {
+      fs::remove(file);
+      throw;
+    }
+    fs::remove(file);
+  }
+
+  void commit(const Listing& listing) {
+    const auto objects = sizes();
+    for (const auto& [name, file] : listing) {
+      const auto object = objects.find(file.stored);
+      const bool right = object != objects.end() && object->second == file.size;
+      if (!right)
+        throw StoreError(concat("[stores] ",
+                                shown(child(url_, file.stored)),
+                                " has ",
+                                object == objects.end() ? 0 : object->second,
+                                " bytes after the upload of ",
+                                file.size),
+                         true);
+    }
+    put_text(complete_name, listing_text(listing));
+  }
+
+  /// What earlier uploads of ours left and this one does not list.
+  void clean(const Before& before, const Listing& listing) {
+    std::set<std::string> ours;
+    for (const auto& [name, file] : before.complete) ours.insert({name, file.stored});
+    if (before.intended)
+      for (const auto& [name, file] : *before.intended) ours.insert({name, file.stored});
+    for (const auto& [name, file] : listing)
+      ours.insert(concat(name, '.', file.digest.substr(0, 12)));
+    for (const auto& [name, file] : listing) ours.erase(file.stored);
+    for (const auto& [name, size] : sizes()) {
+      if (ours.contains(name)) with_attempts(options_, [&] { store_.remove(child(url_, name)); });
+    }
+    with_attempts(options_, [&] { store_.remove(child(url_, incomplete_name)); });
+  }
+
+  Store& store_;
+  fs::path local_;
+  Url url_;
+  const StoreOptions& options_;
+  Transfer transfer_;
+};
+
+Transfer upload_file(Store& store,
+                     const fs::path& local,
+                     const Url& url,
+                     const StoreOptions& options) {
+  const auto size = static_cast<std::int64_t>(fs::file_size(local));
+  with_attempts(options, [&] {
+    store.put(local, url);
+    const auto item = store.stat(url);
+    if (!item || item->size != size)
+      throw StoreError(concat("[stores] ",
+                              shown(url),
+                              " has ",
+                              item ? item->size : 0,
+                              " bytes after the upload of ",
+                              size),
+                       true);
+  });
+  return {.files = 1, .bytes = size};
+}
+
+}  // namespace
+
+std::vector<std::string> files_to_send(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (auto entry = fs::recursive_directory_iterator(folder);
+       entry != fs::recursive_directory_iterator();
+       ++entry) {
+    const auto& path = entry->path();
+    const auto ending = path.extension();
+    const bool passes = ending == ".tmp" || ending == ".part" || ending == ".of" ||
+                        path.filename().string().starts_with('.');
+    if (passes && entry->is_directory()) entry.disable_recursion_pending();
+    if (!passes && entry->is_regular_file())
+      names.push_back(path.lexically_relative(folder).string());
+  }
+  std::ranges::sort(names);
+  std::erase_if(names,
+                [](const auto& name) { return name == complete_name || name == incomplete_name; });
+  return names;
+}
+
+Transfer upload(const fs::path& local,
+                const Url& url,
+                const StoreOptions& options,
+                DigestMemory* memory) {
+  require(!url.scheme.starts_with("http"),
+          "stores",
+          "http and https are for reading only, received ",
+          shown(url));
+  require(!is_pattern(url), "stores", "cannot write to a pattern, received ", shown(url));
+  require(fs::exists(local), "stores", "no such file or folder: ", local.string());
+  const auto store = open_store(url, options);
+  if (!fs::is_directory(local)) return upload_file(*store, local, url, options);
+  return FolderUpload(*store, local, url, options).run(memory);
+}
+
+}  // namespace dimred::stores
