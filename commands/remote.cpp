@@ -187,6 +187,9 @@ void check_store_options(const OptionTable& table) {
 int with_remote_places(const std::string& command, const std::function<int()>& work) {
   constexpr int interrupted = 130;
   constexpr int terminated = 143;
+  struct Closing {
+    ~Closing() { stores::close_libraries(); }
+  } const closing;
   set_locate([command](const Option& row, const OptionTable& table) {
     return locate_row(command, row, table);
   });

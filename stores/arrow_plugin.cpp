@@ -7,7 +7,6 @@
 #include <arrow/util/key_value_metadata.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <tuple>
 
@@ -83,12 +82,7 @@ std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& op
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
     return value_of(fs::GcsFileSystem::Make(gcs), url, "use");
   }
-  // Finalised before Arrow's own statics go; else the SDK crashes at exit.
-  static const bool initialised = [&] {
-    done(fs::EnsureS3Initialized(), url, "use");
-    return std::atexit([] { std::ignore = fs::FinalizeS3(); }) == 0;
-  }();
-  check(initialised, "atexit");
+  done(fs::EnsureS3Initialized(), url, "use");
   auto s3 = value_of(fs::S3Options::FromUri(bucket, nullptr), url, "use");
   s3.connect_timeout = options.timeout;
   s3.request_timeout = options.timeout;
@@ -175,4 +169,8 @@ class ArrowStore : public Store {
 extern "C" __attribute__((visibility("default"))) dimred::stores::Store* dimred_arrow_store(
     const dimred::stores::Url& url, const dimred::stores::StoreOptions& options) {
   return new dimred::stores::ArrowStore(url, options);
+}
+
+extern "C" __attribute__((visibility("default"))) void dimred_arrow_finish() {
+  std::ignore = arrow::fs::EnsureS3Finalized();
 }

@@ -70,6 +70,10 @@ class Store {
 /// The store of the URL's scheme. Throws StoreError where its library or program is missing.
 std::unique_ptr<Store> open_store(const Url& url, const StoreOptions& options);
 
+/// To be called before main returns, when all stores are gone: a library's threads and statics end
+/// in the wrong order otherwise. No store of that library can be opened after it.
+void close_libraries();
+
 // One each in a file of its own.
 std::unique_ptr<Store> make_file_store();
 std::unique_ptr<Store> make_http_store(const StoreOptions& options);
