@@ -37,8 +37,15 @@ Transfer download(const Url& url,
                   const fs::path& local,
                   const StoreOptions& options,
                   Records* records) {
-  const auto store = open_store(url, options);
-  const auto found = find(*store, url, options);
+  return download(*open_store(url, options), url, local, options, records);
+}
+
+Transfer download(Store& store,
+                  const Url& url,
+                  const fs::path& local,
+                  const StoreOptions& options,
+                  Records* records) {
+  const auto found = find(store, url, options);
   require(!found.empty(), "stores", "nothing at ", shown(url));
   const bool single = found.size() == 1 && found.front().item.name.empty();
   require(!single || !fs::is_directory(local),
@@ -58,7 +65,7 @@ Transfer download(const Url& url,
     if (records != nullptr && is_known(*records, one.item, file)) {
       ++transfer.present;
     } else {
-      transfer.bytes += fetch(*store, one, file, options);
+      transfer.bytes += fetch(store, one, file, options);
       ++transfer.files;
     }
     now[one.item.name] = {one.item.size, one.item.etag, stamp_of(file)};

@@ -34,6 +34,13 @@ Transfer download(const Url& url,
                   const StoreOptions& options,
                   Records* records = nullptr);
 
+/// The same through a store that is open already.
+Transfer download(Store& store,
+                  const Url& url,
+                  const std::filesystem::path& local,
+                  const StoreOptions& options,
+                  Records* records = nullptr);
+
 /// Whether the URL's last part is a pattern.
 bool is_pattern(const Url& url);
 

@@ -245,6 +245,16 @@ std::vector<std::string> files_to_send(const fs::path& folder) {
   return names;
 }
 
+Transfer upload(Store& store,
+                const fs::path& local,
+                const Url& url,
+                const StoreOptions& options,
+                DigestMemory* memory) {
+  require(fs::exists(local), "stores", "no such file or folder: ", local.string());
+  if (!fs::is_directory(local)) return upload_file(store, local, url, options);
+  return FolderUpload(store, local, url, options).run(memory);
+}
+
 Transfer upload(const fs::path& local,
                 const Url& url,
                 const StoreOptions& options,
@@ -255,9 +265,7 @@ Transfer upload(const fs::path& local,
           shown(url));
   require(!is_pattern(url), "stores", "cannot write to a pattern, received ", shown(url));
   require(fs::exists(local), "stores", "no such file or folder: ", local.string());
-  const auto store = open_store(url, options);
-  if (!fs::is_directory(local)) return upload_file(*store, local, url, options);
-  return FolderUpload(*store, local, url, options).run(memory);
+  return upload(*open_store(url, options), local, url, options, memory);
 }
 
 }  // namespace dimred::stores

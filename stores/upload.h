@@ -22,6 +22,13 @@ Transfer upload(const std::filesystem::path& local,
                 const StoreOptions& options,
                 DigestMemory* memory = nullptr);
 
+/// The same through a store that is open already.
+Transfer upload(Store& store,
+                const std::filesystem::path& local,
+                const Url& url,
+                const StoreOptions& options,
+                DigestMemory* memory = nullptr);
+
 /// The names below `folder` that upload() sends.
 std::vector<std::string> files_to_send(const std::filesystem::path& folder);
 
