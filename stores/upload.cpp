@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "stores/attempts.h"
@@ -44,7 +45,7 @@ class FolderUpload {
     const auto plan = plan_of(before, memory);
     // Nothing is as it was but the listing: there is nothing to do.
     if (!before.intended && same(plan, before.complete) && tidy(plan)) return transfer_;
-    put_text(incomplete_name, listing_text(plan));
+    put_text(incomplete_name, listing_text(intention(plan, before)));
     auto objects = sizes();
     for (const auto& [name, file] : plan) {
       if (is_there(before, name, file, objects)) {
@@ -156,13 +157,33 @@ class FolderUpload {
         descriptor >= 0, "stores", "cannot write in ", fs::temp_directory_path().string());
     close(descriptor);
     try {
-      write_file_atomically(file, text);
+      require_environment(static_cast<bool>(std::ofstream(file) << text << std::flush),
+                          "stores",
+                          "cannot write ",
+                          file);
       with_attempts(options_, [&] { store_.put(file, child(url_, name)); });
     } catch (...) {
       fs::remove(file);
       throw;
     }
     fs::remove(file);
+  }
+
+  /// What is meant to be there, and what is there of ours and will go: whoever takes this upload up
+  /// after us can clear it away.
+  static Listing intention(const Listing& plan, const Before& before) {
+    Listing all = plan;
+    std::set<std::string> wanted;
+    for (const auto& [name, file] : plan) wanted.insert(file.stored);
+    const auto add = [&](const Listing& earlier) {
+      for (const auto& [name, file] : earlier) {
+        if (!wanted.contains(file.stored))
+          all.try_emplace(file.stored, ListedFile{file.size, file.digest, file.stored});
+      }
+    };
+    add(before.complete);
+    if (before.intended) add(*before.intended);
+    return all;
   }
 
   void commit(const Listing& listing) {
