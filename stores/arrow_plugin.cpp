@@ -88,6 +88,7 @@ std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& op
   s3.request_timeout = options.timeout;
   s3.retry_strategy = std::make_shared<NoRetry>();
   s3.background_writes = true;
+  s3.allow_delayed_open = true;  // what is small goes in one request
   return value_of(fs::S3FileSystem::Make(s3), url, "use");
 }
 

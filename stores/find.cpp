@@ -78,10 +78,14 @@ std::vector<Found> find(Store& store, const Url& url, const StoreOptions& option
     });
     return found;
   }
-  // A server answers the address of a folder with a page about it, so the listing comes first.
-  if (!store.lists()) {
-    if (const auto listing = read_listing(store, url, complete_name, options))
-      return listed(url, *listing);
+  // A server answers the address of a folder with a page about it, so the listing comes first. A
+  // signed link is one file's.
+  if (!store.lists() && url.query.empty()) {
+    try {
+      if (const auto listing = read_listing(store, url, complete_name, options))
+        return listed(url, *listing);
+    } catch (const Refused&) {  // the file itself may be had
+    }
   }
   std::optional<Item> item;
   with_attempts(options, [&] { item = store.stat(url); });

@@ -221,7 +221,11 @@ class HttpStore : public Store {
       throw StoreError(concat("[stores] cannot read ", shown(url), ": ", what), again);
     };
     if (status == 401 || status == 403)
-      told(concat("the credentials are refused (HTTP ", status, ')'), false);
+      throw Refused(concat("[stores] cannot read ",
+                           shown(url),
+                           ": the credentials are refused (HTTP ",
+                           status,
+                           ')'));
     if (status >= 300) told(concat("HTTP ", status), passing(status));
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && response.sink == nullptr)) return;
     told(error_[0] != 0 ? error_ : curl_easy_strerror(code), passing(code));

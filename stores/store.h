@@ -33,6 +33,12 @@ class Unfinished : public StoreError {
   explicit Unfinished(const std::string& text) : StoreError(text, /*passing=*/false) {}
 };
 
+/// Credentials that are missing or wrong; some servers say so of files that are not there, too.
+class Refused : public StoreError {
+ public:
+  explicit Refused(const std::string& text) : StoreError(text, /*passing=*/false) {}
+};
+
 struct Item {
   std::string name;       // of a listing: below the folder, "a/b.h5"
   std::int64_t size = 0;  // bytes
