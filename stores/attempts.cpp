@@ -28,9 +28,9 @@ void with_attempts(const StoreOptions& options,
     } catch (const StoreError& error) {
       if (!error.passing()) throw;
       if (moved && moved()) made = 1;
+      if (made >= options.attempts && total == 1) throw;
       if (made >= options.attempts)
-        throw StoreError(
-            concat(error.what(), " (after ", total, " attempt", total == 1 ? ")" : "s)"), true);
+        throw StoreError(concat(error.what(), " (after ", total, " attempts)"), true);
     }
     const double jitter = std::uniform_real_distribution(.5, 1.)(generator);
     std::this_thread::sleep_for(

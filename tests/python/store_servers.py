@@ -109,7 +109,10 @@ class Proxy(threading.Thread):
     def serve(self, client: socket.socket) -> None:
         if self.answer is not None:
             return self.refuse(client)
-        server = socket.create_connection(("127.0.0.1", self.target))
+        try:
+            server = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            return client.close()
         threading.Thread(target=self.back, args=(server, client), daemon=True).start()
         try:
             while data := client.recv(65536):

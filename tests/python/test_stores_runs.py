@@ -12,7 +12,7 @@ from pathlib import Path
 
 import h5py
 import pytest
-from ranks import run_ranks
+from ranks import ended, started
 from store_servers import S3, HttpFiles, Proxy, files_of
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -128,22 +128,18 @@ def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: 
     goes_on = [dimred, "stage1", *STAGE1, f"--epochs={epochs + 1}", "--total_epochs=400", f"--output={tmp_path / 'got'}"]
     done = subprocess.run(goes_on, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(curve(tmp_path / "got")) == epochs + 2
+    assert len(curve(tmp_path / "got")) == epochs + 1
 
 
-def test_a_store_that_fails_never_stops_the_training(s3: S3, call, tmp_path: Path) -> None:
-    """Its failures are counted, the run is whole here, the exit code and one line say it."""
-    port = Proxy(9).port  # accepts and drops
-    error = call("stage1", *STAGE1, "--epochs=2", "--output=s3://bucket/dead/run", code=1,
-                 env=s3.environment(9))  # fmt: skip
-    assert len(error.splitlines()) == 1  # nothing was there to take up: refused before any work
+def test_a_store_that_is_not_there_is_met_before_any_work(s3: S3, call, tmp_path: Path) -> None:
+    error = call("stage1", *STAGE1, "--epochs=2", "--output=s3://bucket/dead/run", code=1, env=s3.environment(9))
+    assert "(after 2 attempts)" in error
     assert not list((tmp_path / "cache").rglob("config.toml"))
-    assert port != 9
 
 
 def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) -> None:
     proxy = Proxy(s3.port)
-    words = ["stage1", *STAGE1, "--epochs=30", "--output=s3://bucket/dies/run", "--upload_checkpoints",
+    words = ["stage1", *STAGE1, "--epochs=6", "--output=s3://bucket/dies/run", "--upload_checkpoints",
              f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
     with subprocess.Popen([dimred, *words], env=s3.environment(proxy.port), stderr=subprocess.PIPE, text=True) as run:
         end = time.monotonic() + 30
@@ -157,12 +153,13 @@ def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) ->
     local = Path(told[1].split("the local copy is ")[1])
     manifest = json.loads((local / "manifest.json").read_text())
     assert manifest["outcome"] == "finished"
-    assert manifest["checkpoint_uploads"]["failures"] >= 1
-    assert manifest["checkpoint_uploads"]["uploads"] == 0
-    assert len(curve(local)) == 31
+    sent = manifest["details"]["checkpoint_uploads"]
+    assert sent["failures"] >= 1
+    assert sent["uploads"] == 0
+    assert len(curve(local)) == 6
     done = subprocess.run([dimred, *words], env=s3.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr  # the same command sends what is there
-    assert len(curve_rows(s3, "dies/run")) == 31
+    assert len(curve_rows(s3, "dies/run")) == 6
 
 
 def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
@@ -173,15 +170,17 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     common = ["--train_samples=600", "--test_samples=100", "--epochs=1", "--threads=1", "--global_batch_size=60",
               f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
     words = ["stage1", "--data=s3://bucket/two/fashion", "--output=s3://bucket/two/run", *common]
-    ended = run_ranks(dimred, words, 2, **s3.environment())
-    assert ended.codes == [0, 0], ended.errors
+    with started(dimred, words, 2, **s3.environment()) as processes:
+        done = ended(processes)
+    assert done.codes == [0, 0], done.errors
     assert set(s3.keys("two/run")) >= {"_COMPLETE", "curve.csv", "config.toml"}
-    assert ended.output[0].count("downloaded s3://bucket/two/fashion: 4 files") <= 1
-    ended = run_ranks(dimred, ["stage1", "--data=s3://bucket/two/none", f"--output={tmp_path / 'x'}", *common], 2,
-                      **s3.environment())  # fmt: skip
-    assert all(code != 0 for code in ended.codes)
-    assert len("".join(ended.errors).splitlines()) == 1, ended.errors
-    assert "nothing at s3://bucket/two/none" in "".join(ended.errors)
+    assert done.output[0].count("downloaded s3://bucket/two/fashion: 4 files") <= 1
+    words = ["stage1", "--data=s3://bucket/two/none", f"--output={tmp_path / 'x'}", *common]
+    with started(dimred, words, 2, **s3.environment()) as processes:
+        done = ended(processes)
+    assert all(code != 0 for code in done.codes)
+    assert len("".join(done.errors).splitlines()) == 1, done.errors
+    assert "nothing at s3://bucket/two/none" in "".join(done.errors)
     assert not (tmp_path / "x").exists()
 
 
