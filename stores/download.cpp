@@ -60,17 +60,28 @@ Transfer download(Store& store,
           local.string());
   Transfer transfer;
   Records now;
+  const auto note = [&](const Found& one, const fs::path& file) {
+    now[one.item.name] = {one.item.size, one.item.etag, stamp_of(file)};
+    if (records != nullptr) (*records)[one.item.name] = now[one.item.name];
+  };
+  std::vector<std::pair<Found, fs::path>> together;
   for (const auto& one : found) {
     const auto file = single ? local : local / one.item.name;
     if (records != nullptr && is_known(*records, one.item, file)) {
       ++transfer.present;
-    } else {
-      transfer.bytes += fetch(store, one, file, options);
-      ++transfer.files;
+      note(one, file);
+      continue;
     }
-    now[one.item.name] = {one.item.size, one.item.etag, stamp_of(file)};
-    if (records != nullptr) (*records)[one.item.name] = now[one.item.name];
+    ++transfer.files;
+    if (!store.seeks()) {
+      together.emplace_back(one, file);
+      continue;
+    }
+    transfer.bytes += fetch(store, one, file, options);
+    note(one, file);
   }
+  transfer.bytes += fetch_together(store, together, options);
+  for (const auto& [one, file] : together) note(one, file);
   if (records != nullptr) {
     if (!single) remove_others(local, *records, now);
     *records = std::move(now);

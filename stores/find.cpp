@@ -38,17 +38,12 @@ void require_whole(const Url& url, const Listing& listing, const std::vector<Ite
 std::vector<Found> in_folder(Store& store, const Url& url, const StoreOptions& options) {
   std::vector<Item> items;
   with_attempts(options, [&] { items = store.list(url); });
-  const auto has = [&](const char* name) {
-    return std::ranges::find(items, name, &Item::name) != items.end();
-  };
-  if (has(complete_name)) {
-    const auto listing = read_listing(store, url, complete_name, options);
-    if (listing) {
-      require_whole(url, *listing, items);
-      return listed(url, *listing);
-    }
+  if (const auto at = std::ranges::find(items, complete_name, &Item::name); at != items.end()) {
+    const auto listing = read_listing(store, child(url, complete_name), *at, options);
+    require_whole(url, listing, items);
+    return listed(url, listing);
   }
-  if (has(incomplete_name))
+  if (std::ranges::find(items, incomplete_name, &Item::name) != items.end())
     throw Unfinished(
         concat("[stores] the upload to ", shown(url), " has not ended: it has no ", complete_name));
   std::vector<Found> found;
@@ -82,8 +77,10 @@ std::vector<Found> find(Store& store, const Url& url, const StoreOptions& option
   // signed link is one file's.
   if (!store.lists() && url.query.empty()) {
     try {
-      if (const auto listing = read_listing(store, url, complete_name, options))
-        return listed(url, *listing);
+      const auto place = child(url, complete_name);
+      std::optional<Item> item;
+      with_attempts(options, [&] { item = store.stat(place); });
+      if (item) return listed(url, read_listing(store, place, *item, options));
     } catch (const Refused&) {  // the file itself may be had
     }
   }

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "stores/program.h"
@@ -89,20 +91,95 @@ class HadoopStore : public Store {
   /// The client writes NAME._COPYING_ and renames it. It says nothing meanwhile; Hadoop's own
   /// timeouts end it.
   void put(const std::filesystem::path& local, const Url& url) override {
+    make_folders({address(parent(url))}, url);
     std::string ignored;
-    if (const auto folder = address(parent(url)); made_ != folder) {
-      run(url, "write", {"-mkdir", "-p", folder}, timeout_, into(ignored));
-      made_ = folder;
-    }
     run(url, "write", {"-put", "-f", local.string(), address(url)}, 0, into(ignored));
   }
 
-  void remove(const Url& url) override {
+  /// Those that keep their names go folder by folder, in one call each.
+  void put_all(const std::vector<Put>& files) override {
+    std::map<std::string, std::vector<Put>> together;  // by the folder there
+    std::vector<Put> apart;
+    for (const auto& file : files) {
+      const bool same = file.local.filename() == last_name(file.url);
+      if (same) {
+        together[address(parent(file.url))].push_back(file);
+      } else {
+        apart.push_back(file);
+      }
+    }
+    std::set<std::string> folders;
+    for (const auto& file : files) folders.insert(address(parent(file.url)));
+    if (files.empty()) return;
+    make_folders(folders, files.front().url);
+    for (const auto& [folder, list] : together) {
+      for (std::size_t begin = 0; begin < list.size(); begin += most_together) {
+        std::vector<std::string> words = {"-put", "-f"};
+        const auto end = std::min(begin + most_together, list.size());
+        for (auto i = begin; i < end; ++i) words.push_back(list[i].local.string());
+        words.push_back(folder);
+        std::string ignored;
+        run(list[begin].url, "write", words, 0, into(ignored));
+      }
+    }
+    for (const auto& file : apart) put(file.local, file.url);
+  }
+
+  /// `-cat` of several gives one after the other.
+  void read_all(const std::vector<Url>& urls,
+                const std::vector<std::int64_t>& sizes,
+                const EachSink& sink) override {
+    for (std::size_t begin = 0; begin < urls.size(); begin += most_together) {
+      const auto end = std::min(begin + most_together, urls.size());
+      std::vector<std::string> words = {"-cat"};
+      for (auto i = begin; i < end; ++i) words.push_back(address(urls[i]));
+      auto file = begin;
+      std::int64_t left = sizes[file];
+      bool longer = false;
+      const bool there =
+          run(urls[begin], "read", words, timeout_, [&](std::span<const std::byte> bytes) {
+            while (!bytes.empty() && !longer) {
+              while (left == 0 && ++file < end) left = sizes[file];
+              longer = file >= end;
+              if (longer) return;
+              const auto own = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(left));
+              sink(file, bytes.first(own));
+              bytes = bytes.subspan(own);
+              left -= static_cast<std::int64_t>(own);
+            }
+          });
+      while (left == 0 && ++file < end) left = sizes[file];
+      if (!there || longer || file < end)
+        throw StoreError(concat("[stores] ",
+                                shown(urls[std::min(file, end - 1)]),
+                                " is not of its length any more"),
+                         true);
+    }
+  }
+
+  void remove(const Url& url) override { remove_all({url}); }
+
+  void remove_all(const std::vector<Url>& urls) override {
+    if (urls.empty()) return;
+    std::vector<std::string> words = {"-rm", "-f", "-skipTrash"};
+    for (const auto& url : urls) words.push_back(address(url));
     std::string ignored;
-    run(url, "remove", {"-rm", "-f", "-skipTrash", address(url)}, timeout_, into(ignored));
+    run(urls.front(), "remove", words, timeout_, into(ignored));
   }
 
  private:
+  static constexpr std::size_t most_together = 100;  // names on a command line
+
+  void make_folders(std::set<std::string> folders, const Url& url) {
+    for (const auto& folder : made_) folders.erase(folder);
+    if (folders.empty()) return;
+    std::vector<std::string> words = {"-mkdir", "-p"};
+    words.insert(words.end(), folders.begin(), folders.end());
+    std::string ignored;
+    run(url, "write", words, timeout_, into(ignored));
+    made_.merge(folders);
+  }
+
   static Sink into(std::string& text) {
     return [&text](std::span<const std::byte> bytes) {
       text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -174,7 +251,7 @@ class HadoopStore : public Store {
   }
 
   std::string program_;
-  std::string made_;  // the folder made last: each call starts a Java machine
+  std::set<std::string> made_;  // folders: each call starts a Java machine
   double timeout_;
 };
 

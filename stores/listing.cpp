@@ -50,19 +50,13 @@ Listing parse_listing(const std::string& text, const std::string& place) {
   return listing;
 }
 
-std::optional<Listing> read_listing(Store& store,
-                                    const Url& folder,
-                                    const std::string& name,
-                                    const StoreOptions& options) {
+Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options) {
   constexpr std::int64_t most = 256 << 20;
-  const auto url = child(folder, name);
-  std::optional<Listing> listing;
+  if (item.size > most) throw StoreError(concat("[stores] ", shown(url), " is too long"), false);
+  Listing listing;
   with_attempts(options, [&] {
-    const auto item = store.stat(url);
-    if (!item) return;
-    if (item->size > most) throw StoreError(concat("[stores] ", shown(url), " is too long"), false);
     std::string text;
-    store.read(url, *item, 0, [&](std::span<const std::byte> bytes) {
+    store.read(url, item, 0, [&](std::span<const std::byte> bytes) {
       text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     });
     listing = parse_listing(text, shown(url));

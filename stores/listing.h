@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 
 #include "stores/store.h"
@@ -27,11 +26,8 @@ std::string listing_text(const Listing& listing);
 /// outside of its folder.
 Listing parse_listing(const std::string& text, const std::string& place);
 
-/// The listing `name` of a folder; nullopt when there is none.
-std::optional<Listing> read_listing(Store& store,
-                                    const Url& folder,
-                                    const std::string& name,
-                                    const StoreOptions& options);
+/// The listing that lies at `url` as `item`.
+Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options);
 
 /// Whether a name stays below the folder that it is joined to.
 bool is_inside(const std::string& name);

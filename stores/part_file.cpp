@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "stores/attempts.h"
@@ -133,6 +134,44 @@ std::int64_t fetch(Store& store,
       },
       [&] { return continues && part.size() > before; });
   part.commit(to);
+  return received;
+}
+
+std::int64_t fetch_together(Store& store,
+                            const std::vector<std::pair<Found, fs::path>>& files,
+                            const StoreOptions& options) {
+  constexpr std::size_t most = 100;  // open at a time
+  std::int64_t received = 0;
+  for (std::size_t begin = 0; begin < files.size(); begin += most) {
+    const std::span batch(files.data() + begin, std::min(most, files.size() - begin));
+    std::vector<std::unique_ptr<PartFile>> parts;
+    std::vector<Url> urls;
+    std::vector<std::int64_t> sizes;
+    for (const auto& [found, to] : batch) {
+      create_folders(to.parent_path());
+      parts.push_back(std::make_unique<PartFile>(to));
+      parts.back()->take_up("", 0);
+      urls.push_back(found.url);
+      sizes.push_back(found.item.size);
+    }
+    with_attempts(options, [&] {
+      for (const auto& part : parts) part->clear();
+      store.read_all(urls, sizes, [&](std::size_t i, std::span<const std::byte> bytes) {
+        received += std::ssize(bytes);
+        parts[i]->append(bytes);
+      });
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        const auto& found = batch[i].first;
+        const bool right =
+            parts[i]->size() == found.item.size &&
+            (found.digest.empty() || digest_of_file(parts[i]->path()) == found.digest);
+        if (!right)
+          throw StoreError(
+              concat("[stores] ", shown(found.url), " differs from its digest or length"), true);
+      }
+    });
+    for (std::size_t i = 0; i < batch.size(); ++i) parts[i]->commit(batch[i].second);
+  }
   return received;
 }
 

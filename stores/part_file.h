@@ -13,4 +13,10 @@ std::int64_t fetch(Store& store,
                    const std::filesystem::path& to,
                    const StoreOptions& options);
 
+/// The same of many files, from a store that cannot begin in the midst of one: what is whole stays
+/// when a later one fails.
+std::int64_t fetch_together(Store& store,
+                            const std::vector<std::pair<Found, std::filesystem::path>>& files,
+                            const StoreOptions& options);
+
 }  // namespace dimred::stores

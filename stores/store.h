@@ -48,6 +48,12 @@ struct Item {
 /// Receives the next bytes.
 using Sink = std::function<void(std::span<const std::byte>)>;
 
+/// A local file and its place there.
+struct Put {
+  std::filesystem::path local;
+  Url url;
+};
+
 /// One kind of remote place. All throw StoreError, whose text names the URL without credentials;
 /// none retries.
 class Store {
@@ -69,8 +75,16 @@ class Store {
                     const Sink& sink) = 0;
   /// The file `local` appears there as a whole or not at all, in place of an earlier one.
   virtual void put(const std::filesystem::path& local, const Url& url) = 0;
+  /// Several, each as put() does it. For stores to which a request is dear.
+  virtual void put_all(const std::vector<Put>& files);
+  /// Several whole files, one after another: sink(i, bytes of the i-th). Only without seeks().
+  using EachSink = std::function<void(std::size_t file, std::span<const std::byte>)>;
+  virtual void read_all(const std::vector<Url>& urls,
+                        const std::vector<std::int64_t>& sizes,
+                        const EachSink& sink);
   /// No error when there is none.
   virtual void remove(const Url& url) = 0;
+  virtual void remove_all(const std::vector<Url>& urls);
 };
 
 /// The store of the URL's scheme. Throws StoreError where its library or program is missing.

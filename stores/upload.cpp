@@ -46,21 +46,23 @@ class FolderUpload {
     // Nothing is as it was but the listing: there is nothing to do.
     if (!before.intended && same(plan, before.complete) && tidy(plan)) return transfer_;
     put_text(incomplete_name, listing_text(intention(plan, before)));
-    auto objects = sizes();
+    std::vector<std::pair<std::string, std::string>> missing;
     for (const auto& [name, file] : plan) {
-      if (is_there(before, name, file, objects)) {
+      if (is_there(before, name, file)) {
         ++transfer_.present;
       } else {
-        put(name, file.stored);
+        missing.emplace_back(name, file.stored);
       }
     }
+    put_all(missing);
     commit(plan);
     auto own = plan;  // every file under its own name again, while the listing names the other
+    std::vector<std::pair<std::string, std::string>> again;
     for (auto& [name, file] : own) {
-      if (file.stored == name) continue;
-      put(name, name);
+      if (file.stored != name) again.emplace_back(name, name);
       file.stored = name;
     }
+    put_all(again);
     if (!tidy(plan)) commit(own);
     clean(before, own);
     return transfer_;
@@ -70,6 +72,7 @@ class FolderUpload {
   struct Before {
     Listing complete;  // what whoever downloads now gets
     std::optional<Listing> intended;
+    std::map<std::string, std::int64_t> objects;  // all that is there, with sizes
   };
 
   static bool tidy(const Listing& listing) {
@@ -86,13 +89,20 @@ class FolderUpload {
 
   Before look() {
     Before before;
-    before.intended = read_listing(store_, url_, incomplete_name, options_);
-    const auto complete = read_listing(store_, url_, complete_name, options_);
+    const auto items = list();
+    const auto read = [&](const char* name) -> std::optional<Listing> {
+      const auto at = std::ranges::find(items, name, &Item::name);
+      if (at == items.end()) return {};
+      return read_listing(store_, child(url_, name), *at, options_);
+    };
+    before.intended = read(incomplete_name);
+    const auto complete = read(complete_name);
     if (complete) before.complete = *complete;
-    require(complete || before.intended || sizes().empty(),
+    require(complete || before.intended || items.empty(),
             "stores",
             shown(url_),
             " holds files that are no upload of ours; choose another place");
+    for (const auto& item : items) before.objects[item.name] = item.size;
     return before;
   }
 
@@ -121,33 +131,44 @@ class FolderUpload {
     return plan;
   }
 
-  bool is_there(const Before& before,
-                const std::string& name,
-                const ListedFile& file,
-                const std::map<std::string, std::int64_t>& objects) {
+  bool is_there(const Before& before, const std::string& name, const ListedFile& file) {
     const auto is = [&](const Listing& listing) {
       const auto found = listing.find(name);
       return found != listing.end() && found->second.digest == file.digest &&
              found->second.stored == file.stored;
     };
-    const auto object = objects.find(file.stored);
-    return object != objects.end() && object->second == file.size &&
+    const auto object = before.objects.find(file.stored);
+    return object != before.objects.end() && object->second == file.size &&
            (is(before.complete) || (before.intended && is(*before.intended)));
+  }
+
+  std::vector<Item> list() {
+    std::vector<Item> items;
+    with_attempts(options_, [&] { items = store_.list(url_); });
+    return items;
   }
 
   std::map<std::string, std::int64_t> sizes() {
     std::map<std::string, std::int64_t> result;
-    with_attempts(options_, [&] {
-      result.clear();
-      for (const auto& item : store_.list(url_)) result[item.name] = item.size;
-    });
+    for (const auto& item : list()) result[item.name] = item.size;
     return result;
   }
 
-  void put(const std::string& name, const std::string& stored) {
-    with_attempts(options_, [&] { store_.put(local_ / name, child(url_, stored)); });
-    transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
-    ++transfer_.files;
+  /// (name here, object's name there); what an attempt has sent the next one leaves out.
+  void put_all(const std::vector<std::pair<std::string, std::string>>& names) {
+    std::vector<Put> files;
+    for (const auto& [name, stored] : names) {
+      files.push_back({local_ / name, child(url_, stored)});
+      transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
+      ++transfer_.files;
+    }
+    // Alone where a request costs little: then a failure costs one file.
+    if (store_.seeks()) {
+      for (const auto& file : files)
+        with_attempts(options_, [&] { store_.put(file.local, file.url); });
+    } else if (!files.empty()) {
+      with_attempts(options_, [&] { store_.put_all(files); });
+    }
   }
 
   void put_text(const std::string& name, const std::string& text) {
@@ -212,9 +233,11 @@ class FolderUpload {
     for (const auto& [name, file] : listing)
       ours.insert(concat(name, '.', file.digest.substr(0, 12)));
     for (const auto& [name, file] : listing) ours.erase(file.stored);
+    std::vector<Url> gone;
     for (const auto& [name, size] : sizes()) {
-      if (ours.contains(name)) with_attempts(options_, [&] { store_.remove(child(url_, name)); });
+      if (ours.contains(name)) gone.push_back(child(url_, name));
     }
+    with_attempts(options_, [&] { store_.remove_all(gone); });
     with_attempts(options_, [&] { store_.remove(child(url_, incomplete_name)); });
   }
 
