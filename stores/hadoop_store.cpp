@@ -93,7 +93,7 @@ class HadoopStore : public Store {
   void put(const std::filesystem::path& local, const Url& url) override {
     make_folders({address(parent(url))}, url);
     std::string ignored;
-    run(url, "write", {"-put", "-f", local.string(), address(url)}, 0, into(ignored));
+    run(url, "write", {"-put", "-f", local_address(local), address(url)}, 0, into(ignored));
   }
 
   /// Those that keep their names go folder by folder, in one call each.
@@ -116,7 +116,7 @@ class HadoopStore : public Store {
       for (std::size_t begin = 0; begin < list.size(); begin += most_together) {
         std::vector<std::string> words = {"-put", "-f"};
         const auto end = std::min(begin + most_together, list.size());
-        for (auto i = begin; i < end; ++i) words.push_back(list[i].local.string());
+        for (auto i = begin; i < end; ++i) words.push_back(local_address(list[i].local));
         words.push_back(folder);
         std::string ignored;
         run(list[begin].url, "write", words, 0, into(ignored));
@@ -194,6 +194,12 @@ class HadoopStore : public Store {
           concat("[stores] the client says no size of ", shown(url), " but ", printable(text)),
           false);
     }
+  }
+
+  /// The client takes what is to be put for a URI: a blank in it would be an error.
+  static std::string local_address(const std::filesystem::path& path) {
+    const auto absolute = std::filesystem::absolute(path).string();
+    return whole(child(parse_url("file:///"), absolute.substr(1)));
   }
 
   /// The client takes these letters for a pattern.

@@ -72,6 +72,7 @@ Mirror::Mirror(fs::path run, Url url, StoreOptions options, fs::path staging)
       url_(std::move(url)),
       options_(std::move(options)),
       staging_(std::move(staging)) {
+  first_ = newest_state(run_);  // of an earlier start
   // Signals are the training's: its thread has to be woken by them.
   sigset_t all;
   sigset_t before;
@@ -117,7 +118,7 @@ void Mirror::send(const std::string& state) {
 }
 
 void Mirror::work() {
-  std::string done = newest_state(run_);  // of an earlier start
+  auto done = first_;
   std::int64_t failed = 0;
   while (!pause(failed == 0 ? look_every : wait_before_next(options_, failed, .75))) {
     const auto states = states_of(run_);

@@ -44,6 +44,7 @@ class Mirror {
   Url url_;
   StoreOptions options_;
   std::filesystem::path staging_;
+  std::string first_;  // the newest state when this began
   DigestMemory memory_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -80,7 +80,7 @@ def test_an_upload_that_is_killed(place: str, folder: Path, call, dimred: Path, 
     command = [dimred, "store", "put", folder, f"{place}/killed", *QUICK]
     with subprocess.Popen(command) as process:
         end = time.monotonic() + 60
-        while "_INCOMPLETE" not in hadoop("fs", "-ls", "-R", place) and time.monotonic() < end:
+        while "_INCOMPLETE\n" not in hadoop("fs", "-ls", "-R", place) and time.monotonic() < end:
             pass
         process.send_signal(signal.SIGKILL)
     assert "has not ended" in call("store", "get", f"{place}/killed", tmp_path / "got", code=1)
