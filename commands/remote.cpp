@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 struct Output {
   stores::Url url;
   stores::CachePlace place;
+  bool quiet = false;
 };
 
 stores::StoreOptions& store_options() {
@@ -46,9 +47,12 @@ std::string moved_text(const stores::Transfer& transfer) {
 
 bool has_nothing(const fs::path& path) { return !fs::exists(path) || fs::is_empty(path); }
 
-bool is_quiet(const OptionTable& table) {
-  return std::ranges::any_of(
-      table.rows(), [](const Option& row) { return row.name == "quiet" && row.show() == "true"; });
+/// Also where standard output is the command's answer.
+bool is_quiet(const std::string& command, const OptionTable& table) {
+  return command == "predict" || command == "inspect" ||
+         std::ranges::any_of(table.rows(), [](const Option& row) {
+           return row.name == "quiet" && row.show() == "true";
+         });
 }
 
 bool is_on(const OptionTable& table, std::string_view name) {
@@ -57,7 +61,7 @@ bool is_on(const OptionTable& table, std::string_view name) {
 }
 
 /// An earlier run there goes on here: after a preemption this may be another machine.
-void take_up_run(const Output& output, bool quiet) {
+void take_up_run(const Output& output) {
   if (!has_nothing(output.place.content)) return;
   const auto& options = store_options();
   const auto store = stores::open_store(output.url, options);
@@ -65,7 +69,7 @@ void take_up_run(const Output& output, bool quiet) {
   try {
     found = stores::find(*store, output.url, options);
   } catch (const stores::Unfinished& none) {
-    if (!quiet) print(concat(none.what(), "; this run begins anew\n"));
+    if (!output.quiet) print(concat(none.what(), "; this run begins anew\n"));
     return;
   }
   require(found.empty() || !found.front().digest.empty(),
@@ -74,7 +78,8 @@ void take_up_run(const Output& output, bool quiet) {
           " holds something that is no run of ours; choose another --output");
   if (found.empty()) return;
   const auto done = stores::download(output.url, output.place.content, options);
-  if (!quiet) print(concat("took up ", stores::shown(output.url), ": ", moved_text(done), '\n'));
+  if (!output.quiet)
+    print(concat("took up ", stores::shown(output.url), ": ", moved_text(done), '\n'));
 }
 
 void require_new(const Output& output, bool overwrite) {
@@ -97,12 +102,13 @@ fs::path locate_output(const std::string& command,
           "stores",
           "an output has no pattern, received ",
           stores::shown(url));
-  const Output output{url, stores::place_of(url, "outputs", store_options())};
+  const Output output{
+      url, stores::place_of(url, "outputs", store_options()), is_quiet(command, table)};
   if (launch::discover().rank != 0) return output.place.content;
   const bool run = command == "stage1" || command == "stage2";
   if (!run) fs::remove_all(output.place.content.parent_path());
   if (run || command == "export") {  // an export is the next number beside those there
-    take_up_run(output, is_quiet(table));
+    take_up_run(output);
   } else {
     require_new(output, is_on(table, "overwrite"));
   }
@@ -128,7 +134,7 @@ std::optional<fs::path> locate_row(const std::string& command,
     if (row.name == "output") return locate_output(command, url, table);
     stores::Transfer transfer;
     auto path = stores::bring(url, store_options(), &transfer);
-    if (transfer.files > 0 && !is_quiet(table))
+    if (transfer.files > 0 && !is_quiet(command, table))
       print(concat("downloaded ", stores::shown(url), ": ", moved_text(transfer), '\n'));
     return path;
   } catch (const std::invalid_argument& error) {
@@ -158,7 +164,8 @@ int send_all(const std::string& command, int code) {
     if (!fs::exists(output.place.content)) continue;
     try {
       const auto done = send(output);
-      print(concat("uploaded ", stores::shown(output.url), ": ", moved_text(done), '\n'));
+      if (!output.quiet)
+        print(concat("uploaded ", stores::shown(output.url), ": ", moved_text(done), '\n'));
     } catch (const std::exception& error) {
       return report(
           "dimred " + command,
