@@ -186,6 +186,21 @@ def test_s3_that_is_gone_or_has_no_such_bucket(s3: S3, folder: Path, dimred: Pat
     assert "bucket does not exist" in refusal(store(dimred, "put", folder, "s3://none/x", env=s3.environment()))
 
 
+def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
+    s3.proxy.passed, s3.proxy.stall_after = 0, 1_000_000
+    began = time.monotonic()
+    try:
+        command = [dimred, "store", "put", folder / "big.bin", "s3://bucket/stalls/x", "--store_attempts=1",
+                   "--store_timeout=1"]  # fmt: skip
+        line = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+                                      env=s3.environment(s3.proxy.port)))  # fmt: skip
+    finally:
+        s3.proxy.stall_after = None
+    assert "cannot write s3://bucket/stalls/x" in line
+    assert time.monotonic() - began < 25
+    assert not s3.keys("stalls")
+
+
 def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
     for name in ("train-0.rec", "train-1.rec", "test-0.rec"):
         s3.client.put_object(Bucket="bucket", Key=f"shards/{name}", Body=name.encode())
