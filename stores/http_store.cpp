@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <exception>
 
 #include "stores/store.h"
@@ -200,7 +201,7 @@ class HttpStore : public Store {
     set(CURLOPT_USERAGENT, "dimred");
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(timeout_ * 1000));
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout_ + .5));
+    set(CURLOPT_LOW_SPEED_TIME, std::lround(std::ceil(timeout_)));
     set(CURLOPT_ERRORBUFFER, error_);
     set(CURLOPT_HEADERFUNCTION, take_header);
     set(CURLOPT_HEADERDATA, static_cast<void*>(&response));
