@@ -39,6 +39,7 @@ struct Pipe {
 pid_t spawn(const std::vector<std::string>& words, int out, int errors) {
   auto texts = words;
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (auto& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
