@@ -3,6 +3,7 @@
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/pack.h"
@@ -45,6 +46,7 @@ OptionTable table_of(ConvertOptions& options) {
             &options.shuffle,
             "all samples in the order of one permutation, so that no file holds one class alone");
   table.add("seed", &options.seed, "of that permutation, with shuffle", at_least(0));
+  add_store_options(table);
   return table;
 }
 

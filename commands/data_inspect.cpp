@@ -2,6 +2,7 @@
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "data/survey.h"
 #include "support/errors.h"
@@ -31,6 +32,7 @@ OptionTable table_of(InspectOptions& options) {
             "decode every image; without, only files that cannot be read are problems, or whose "
             "headers cannot");
   table.add("classes", &options.rows, "lines of classes at most; 0: all", at_least(0));
+  add_store_options(table);
   return table;
 }
 

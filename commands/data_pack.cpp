@@ -2,6 +2,7 @@
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/pack.h"
@@ -42,6 +43,7 @@ OptionTable table_of(Options& options) {
             "larger images are reduced to it, antialiased; 0: as they are",
             between(0, 65500));
   table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100));
+  add_store_options(table);
   return table;
 }
 

@@ -1,5 +1,6 @@
 #include "commands/data_command.h"
 #include "commands/data_source.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "data/contact_sheet.h"
 #include "data/encode.h"
@@ -42,6 +43,7 @@ OptionTable table_of(PreviewOptions& options) {
   table.add("output", &options.output, "the PNG file; replaced if it is there");
   table.add("rows", &options.rows, "samples", between(1, 100));
   table.add("columns", &options.columns, "pictures of each", between(1, 100));
+  add_store_options(table);
   return table;
 }
 

@@ -2,6 +2,7 @@
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/write_records.h"
@@ -35,6 +36,7 @@ OptionTable table_of(ShuffleSplitOptions& options) {
   table.add("output", &options.output, "new or empty folder");
   table.add("nranks", &options.ranks, "files to write", between(1, 1'000'000));
   table.add("seed", &options.seed, "of the shuffle and the repeats", at_least(0));
+  add_store_options(table);
   return table;
 }
 

@@ -1,6 +1,7 @@
 #include <iomanip>
 
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/trainer_commands.h"
@@ -52,6 +53,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
   launch::add_options(table, options.common.ranks);
+  add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

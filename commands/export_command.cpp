@@ -1,6 +1,7 @@
 #include <span>
 
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/train_run.h"
@@ -85,6 +86,7 @@ int export_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
+  add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

@@ -30,6 +30,7 @@ constexpr std::array subcommands = {
     Subcommand{"export", "weights and a signature in a new version folder, for other programs"},
     Subcommand{"predict", "classes of images, by a run's or an export's network"},
     Subcommand{"data", "data sets from one form to another, and what they hold"},
+    Subcommand{"store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)"},
     Subcommand{"import", "say what FastNN's or MindSpore's configuration file means here"},
     Subcommand{"inspect", "say what a file or folder of ours holds, and whether it is whole"},
 };

@@ -4,7 +4,9 @@
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/pca_command.h"
+#include "commands/remote.h"
 #include "commands/run.h"
+#include "commands/store_command.h"
 #include "launch/place.h"
 #include "support/errors.h"
 #include "support/version.h"
@@ -27,6 +29,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     return pca_command(rest);
   } else if (name == "import") {
     return import_command(rest);
+  } else if (name == "store") {
+    return store_command(rest);
   } else if (name == "data") {
     return data_command(rest);
   } else if (name == "inspect" && !needs_network(rest)) {
@@ -42,5 +46,8 @@ int dispatch(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
-  return run(program_name(arguments), [&] { return dispatch(arguments); });
+  return run(program_name(arguments), [&] {
+    const auto command = arguments.empty() ? std::string() : arguments.front();
+    return with_remote_places(command, [&] { return dispatch(arguments); });
+  });
 }

@@ -6,6 +6,7 @@
 #include "commands/inspect.h"
 #include "commands/inspect_scale.h"
 #include "commands/inspect_schedule.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "support/errors.h"
 #include "support/options.h"
@@ -66,6 +67,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
       "model",
       &model,
       "layers, parameters and compute of a network by name: see dimred inspect --model --help");
+  add_store_options(table);
   if (const auto help = table.parse(join_scale_words(arguments))) {
     print(*help + scale_help());
     return exit_success;

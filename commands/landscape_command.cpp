@@ -4,6 +4,7 @@
 #include "checkpoints/atomic_file.h"
 #include "commands/landscape.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -254,6 +255,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
   launch::add_options(table, options.common.ranks);
+  add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

@@ -1,5 +1,6 @@
 #include "checkpoints/atomic_file.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
@@ -104,6 +105,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   training::add_loss_options(table, options.common.loss);
   optimizers::add_options(table, options.optimizer);
   launch::add_options(table, options.common.ranks);
+  add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

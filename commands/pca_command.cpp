@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "launch/place.h"
 #include "pca/fit.h"
@@ -86,6 +87,7 @@ OptionTable table_of(PcaOptions& options) {
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only");
   launch::add_options(table, options.ranks);
+  add_store_options(table);
   table.positional("snapshots");
   return table;
 }

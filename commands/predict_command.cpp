@@ -5,6 +5,7 @@
 
 #include "checkpoints/atomic_file.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/trainer_commands.h"
@@ -163,6 +164,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common.loss);
+  add_store_options(table);
   auto flags = arguments;
   options.images = take_images(flags, table);
   if (const auto help = table.parse(flags)) {

@@ -2,6 +2,7 @@
 #include "commands/foreign_options.h"
 #include "commands/model_table.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -145,6 +146,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_options(table, options.hooks);
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
+  add_store_options(table, /*uploads=*/true);
   auto flags = arguments;
   const auto fastnn = take_file(flags, "--fastnn");
   if (const auto help = table.parse(flags)) {
@@ -154,6 +156,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> remarks;
   if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
+  check_store_options(table);
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);

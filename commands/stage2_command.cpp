@@ -4,6 +4,7 @@
 #include "commands/foreign_options.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
@@ -234,6 +235,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_options(table, plan.common.loss_scale);
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
+  add_store_options(table, /*uploads=*/true);
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");
   if (const auto help = table.parse(flags)) {
@@ -243,6 +245,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> remarks;
   if (!boost.empty()) remarks = adopt_import(table, imports::read_boost(boost));
+  check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
   if (!plan.options.pca_mat.empty() && !plan.options.n_component)
     plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;

@@ -1,5 +1,6 @@
 #include "commands/train_run.h"
 
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
@@ -93,12 +94,15 @@ int train_run(const distributed::Ranks& ranks,
   }
   folder.write_manifest(setup, command, "running");
   try {
+    CheckpointUploads uploads(folder.path());
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
     const auto memory = training::peak_memory(setup);
-    const nlohmann::json details{
+    nlohmann::json details{
         {"traffic", traffic(*setup.communicator)},
         {"peak_memory_bytes", {{"process", memory.process}, {"device", memory.device}}}};
+    if (auto sent = uploads.finish(); !sent.is_null())
+      details["checkpoint_uploads"] = std::move(sent);
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
     if (ranks.place.rank == 0) distributed::mark_stopped(ranks.place);

@@ -1,6 +1,7 @@
 #include "commands/pca_command.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/connect.h"
@@ -58,5 +59,10 @@ int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
   const auto name = arguments.empty() ? "dimred" : "dimred " + arguments.front();
   return run(
-      name, [&] { return dispatch(arguments); }, tell_the_ranks);
+      name,
+      [&] {
+        const auto command = arguments.empty() ? std::string() : arguments.front();
+        return with_remote_places(command, [&] { return dispatch(arguments); });
+      },
+      tell_the_ranks);
 }

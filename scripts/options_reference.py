@@ -39,7 +39,7 @@ def page(dimred: Path) -> str:
     for command in listed(help_of(dimred)):
         text = help_of(dimred, command)
         further = re.findall(rf"dimred {command} (--\w+)(?: FILE)? --help`?", " ".join(text.split()))
-        further += listed(text) if command == "data" else []
+        further += listed(text) if command in ("data", "store") else []
         for words in [(command,), *((command, word) for word in further)]:
             parts.append(f"\n## dimred {' '.join(words)}\n\n```\n{help_of(dimred, *words)}\n```\n")
     return "".join(parts)

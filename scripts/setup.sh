@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # The one place where system packages are named.
 packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
   libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
-  libtomlplusplus-dev libxxhash-dev libgloo-dev zlib1g-dev libzip-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
+  libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libzip-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
   dataset-fashion-mnist)
 # Shows the report to two tests, which are skipped without it; not every distribution has it.
 optional_packages=(chromium)

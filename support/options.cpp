@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/locations.h"
 
 namespace dimred {
 namespace {
@@ -116,8 +117,12 @@ void OptionTable::add(std::string name, std::string* field, std::string help) {
 
 void OptionTable::add(std::string name, std::filesystem::path* field, std::string help) {
   Option row;
-  row.assign = [field](const std::string& text) { *field = absolute_path(parse_text(text)); };
-  row.show = [field] { return toml_string(field->string()); };
+  row.assign = [field](const std::string& text) {
+    // A URL stands here as it is until locate().
+    *field = looks_like_url(text) ? std::filesystem::path(parse_text(text))
+                                  : absolute_path(parse_text(text));
+  };
+  row.show = [field] { return toml_string(location_text(*field)); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::path, ""));
 }
 
@@ -190,7 +195,8 @@ void OptionTable::apply(Option& row,
       throw std::invalid_argument("needs a path");
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
-    throw std::invalid_argument(concat(place, ": ", broken.what(), ", received ", printable(text)));
+    throw std::invalid_argument(
+        concat(place, ": ", broken.what(), ", received ", printable(without_credentials(text))));
   }
   row.text = text;
   row.origin = origin;

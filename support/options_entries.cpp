@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/options.h"
 #include "support/options_file.h"
 
@@ -83,7 +84,7 @@ void OptionTable::apply(const ConfigEntry& entry) {
 }
 
 void OptionTable::read_file(const std::filesystem::path& file) {
-  read_entries(read_config_file(file));
+  for (const auto& entry : read_config_file(file)) apply(entry);
 }
 
 std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
@@ -104,6 +105,7 @@ std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& fi
     apply(*row, own.text, own.name, own.origin);
     if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
   }
+  locate(rows_, *this);
   return overridden;
 }
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/options.h"
 #include "support/options_file.h"
 
@@ -57,8 +58,8 @@ OptionTable::Flag OptionTable::bare_argument(const std::string& text,
         earlier.begin(), earlier.end(), [&](const Flag& flag) { return flag.row == &row; });
     if (row.positional && !taken) return {&row, text};
   }
-  throw std::invalid_argument(
-      concat(printable(text), ": unexpected argument", suggestion(text, "--")));
+  throw std::invalid_argument(concat(
+      printable(without_credentials(text)), ": unexpected argument", suggestion(text, "--")));
 }
 
 std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>& arguments) {
@@ -71,9 +72,9 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
         throw std::invalid_argument(concat("--",
                                            flag.row->name,
                                            ": given twice, received ",
-                                           printable(earlier.text),
+                                           printable(without_credentials(earlier.text)),
                                            " and ",
-                                           printable(flag.text)));
+                                           printable(without_credentials(flag.text))));
       }
     }
     flags.push_back(std::move(flag));
@@ -92,11 +93,13 @@ std::optional<std::string> OptionTable::parse(const std::vector<std::string>& ar
       apply(*flag.row, flag.text, "--" + flag.row->name, OptionOrigin::flag);
     }
   }
+  locate(rows_, *this);
   return std::nullopt;
 }
 
 void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
   for (const auto& entry : entries) apply(entry);
+  locate(rows_, *this);
 }
 
 void OptionTable::read_words(const std::string& words, const std::string& place) {

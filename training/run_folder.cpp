@@ -53,7 +53,14 @@ constexpr std::array free_options{"epochs",
                                   "backend",
                                   "rendezvous_timeout",
                                   "collective_timeout",
-                                  "heartbeat_timeout"};
+                                  "heartbeat_timeout",
+                                  "store_cache",
+                                  "store_timeout",
+                                  "store_attempts",
+                                  "store_first_wait",
+                                  "store_longest_wait",
+                                  "store_hadoop",
+                                  "upload_checkpoints"};
 
 constexpr auto kLockFile = checkpoints::FolderLock::file_name;
 

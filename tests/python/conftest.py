@@ -13,7 +13,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
 
-pytest_plugins = ["fake_comparison", "image_probe", "record_samples"]
+pytest_plugins = ["fake_comparison", "image_probe", "record_samples", "store_servers"]
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,8 @@ from conftest import REPOSITORY
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 # Of programs that are not ours.
 FOREIGN = {"standalone", "no-python", "nproc-per-node", "nnodes", "node-rank", "max-restarts", "rdzv-endpoint",
-           "rdzv-backend", "rdzv-id", "recursive", "gpus", "ntasks", "bind-to", "force", "logdir", "name"}  # fmt: skip
+           "rdzv-backend", "rdzv-id", "recursive", "gpus", "ntasks", "bind-to", "force", "logdir", "name",
+           "signal"}  # fmt: skip
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 
 

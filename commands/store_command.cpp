@@ -1,0 +1,137 @@
+#include "commands/store_command.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "commands/run.h"
+#include "stores/upload.h"
+#include "support/errors.h"
+#include "support/human.h"
+#include "support/options.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string from;
+  std::string to;
+  stores::StoreOptions stores;
+};
+
+int list(const Options& options) {
+  const auto url = stores::parse_url(options.from);
+  const auto store = stores::open_store(url, options.stores);
+  const auto found = stores::find(*store, url, options.stores);
+  require(!found.empty(), "stores", "nothing at ", stores::shown(url));
+  for (const auto& one : found) {
+    const auto& name = one.item.name.empty() ? stores::last_name(url) : one.item.name;
+    const auto size = concat(one.item.size);
+    print(concat(
+        std::string(14 - std::min<std::size_t>(13, size.size()), ' '), size, "  ", name, '\n'));
+  }
+  return exit_success;
+}
+
+int say(const char* what, const stores::Transfer& done) {
+  print(concat(what,
+               ' ',
+               count_text(done.files),
+               done.files == 1 ? " file, " : " files, ",
+               bytes_text(done.bytes),
+               done.present > 0 ? concat("; ", count_text(done.present), " there already") : "",
+               '\n'));
+  return exit_success;
+}
+
+int get(const Options& options) {
+  const auto url = stores::parse_url(options.from);
+  const fs::path to = options.to;
+  // A file into a folder that exists, as cp does.
+  const auto store = stores::open_store(url, options.stores);
+  const bool file = fs::is_directory(to) && !stores::is_pattern(url) && store->stat(url);
+  return say("downloaded",
+             stores::download(url, file ? to / stores::last_name(url) : to, options.stores));
+}
+
+int put(const Options& options) {
+  const auto url = stores::parse_url(options.to);
+  return say("uploaded", stores::upload(options.from, url, options.stores));
+}
+
+struct Tool {
+  const char* name;
+  const char* summary;
+  const char* from;
+  const char* to;  // null: no second place
+  int (*run)(const Options& options);
+};
+
+constexpr std::array tools = {
+    Tool{"get", "a remote file or folder to this machine", "URL", "file or folder", get},
+    Tool{"put", "a file or folder of this machine to a remote place", "file or folder", "URL", put},
+    Tool{"ls", "what a remote place holds, with sizes in bytes", "URL", nullptr, list},
+};
+
+std::string tools_help() {
+  std::string text =
+      "dimred store: files of remote stores (hdfs, s3, gs, http, https, file)\n\n"
+      "usage: dimred store get URL PATH | put PATH URL | ls URL\n\n";
+  for (const auto& tool : tools)
+    text += concat(
+        "  ", tool.name, std::string(8 - std::string(tool.name).size(), ' '), tool.summary, '\n');
+  return text + "\n  --help  this text; dimred store TOOL --help lists a tool's options\n";
+}
+
+int run_tool(const Tool& tool, const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table(concat("dimred store ", tool.name), tool.summary);
+  table.group("Store");
+  table.add("from", &options.from, concat("where it is: ", tool.from));
+  table.positional("from");
+  if (tool.to != nullptr) {
+    table.add("to", &options.to, concat("where it shall be: ", tool.to));
+    table.positional("to");
+  }
+  stores::add_options(table, options.stores, /*uploads=*/false);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  require(!options.from.empty() && (tool.to == nullptr || !options.to.empty()),
+          "store",
+          tool.name,
+          " needs ",
+          tool.from,
+          tool.to == nullptr ? std::string() : concat(" and ", tool.to),
+          "; see dimred store ",
+          tool.name,
+          " --help");
+  return tool.run(options);
+}
+
+}  // namespace
+
+int store_command(const std::vector<std::string>& arguments) {
+  require(!arguments.empty(), "store", "needs get, put or ls; see dimred store --help");
+  const auto& name = arguments.front();
+  if (name == "--help" || name == "-h") {
+    print(tools_help());
+    return exit_success;
+  }
+  std::vector<std::string> names = {"--help"};
+  for (const auto& tool : tools) {
+    if (tool.name == name) return run_tool(tool, {arguments.begin() + 1, arguments.end()});
+    names.emplace_back(tool.name);
+  }
+  const auto near = nearest(name, names);
+  throw std::invalid_argument(
+      concat("store ",
+             printable(name),
+             ": unknown tool; ",
+             near ? concat("did you mean ", *near, '?') : std::string("see dimred store --help")));
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,41 @@
+#include "stores/attempts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "support/errors.h"
+
+namespace dimred::stores {
+
+double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter) {
+  const auto doubled =
+      options.first_wait * std::exp2(static_cast<double>(std::min<std::int64_t>(made, 64) - 1));
+  return std::min(doubled, options.longest_wait) * jitter;
+}
+
+void with_attempts(const StoreOptions& options,
+                   const std::function<void()>& work,
+                   const std::function<bool()>& moved) {
+  thread_local std::minstd_rand generator(std::random_device{}());
+  std::int64_t total = 0;
+  for (std::int64_t made = 1;; ++made) {
+    try {
+      ++total;
+      return work();
+    } catch (const StoreError& error) {
+      if (!error.passing()) throw;
+      if (moved && moved()) made = 1;
+      if (made >= options.attempts && total == 1) throw;
+      if (made >= options.attempts)
+        throw StoreError(concat(error.what(), " (after ", total, " attempts)"), true);
+    }
+    const double jitter = std::uniform_real_distribution(.5, 1.)(generator);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(wait_before_next(options, made, jitter)));
+  }
+}
+
+}  // namespace dimred::stores

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+
+#include "stores/download.h"
+
+namespace dimred::stores {
+
+/// Where what `url` names lies in the cache: <cache>/<kind>/<hash of the URL>/content/<last name>.
+struct CachePlace {
+  std::filesystem::path entry;
+  std::filesystem::path content;
+};
+CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions& options);
+
+/// Brings what lies at `url` into the cache, or up to date there, and returns its path. Of several
+/// processes of this machine one does it while the others wait; when it fails, those that waited
+/// throw the same. A single .npy brings the .json beside it along.
+std::filesystem::path bring(const Url& url,
+                            const StoreOptions& options,
+                            Transfer* transfer = nullptr);
+
+}  // namespace dimred::stores

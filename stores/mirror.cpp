@@ -1,0 +1,148 @@
+#include "stores/mirror.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "stores/attempts.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+
+namespace dimred::stores {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto states_folder = "checkpoints";
+constexpr double look_every = .5;  // seconds; one readdir
+
+std::vector<std::string> states_of(const fs::path& run) {
+  std::vector<std::string> names;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(run / states_folder, gone)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with("state_") && entry.path().extension() != ".tmp") names.push_back(name);
+  }
+  std::ranges::sort(names, natural_less);
+  return names;
+}
+
+/// Tables and event logs are written a line at a time; everything else is replaced as a whole.
+bool grows(const fs::path& file) {
+  return file.extension() == ".csv" ||
+         file.filename().string().find("tfevents") != std::string::npos;
+}
+
+}  // namespace
+
+std::string newest_state(const fs::path& run) {
+  const auto names = states_of(run);
+  return names.empty() ? std::string() : names.back();
+}
+
+bool stage(const fs::path& run, const std::string& state, const fs::path& staging) {
+  fs::remove_all(staging);
+  std::error_code gone;
+  const auto take = [&](const std::string& name) {
+    const auto to = staging / name;
+    fs::create_directories(to.parent_path());
+    if (!grows(run / name)) fs::create_hard_link(run / name, to, gone);
+    // Other file systems, and those without links.
+    if (grows(run / name) || (gone && fs::exists(run / name))) fs::copy_file(run / name, to, gone);
+    return !gone;
+  };
+  // The state first: what grows is then at least as long as the state says.
+  const auto folder = fs::path(states_folder) / state;
+  if (!fs::is_directory(run / folder)) return false;
+  for (const auto& name : files_to_send(run / folder))
+    if (!take((folder / name).string())) return false;
+  if (!fs::is_directory(run / folder)) return false;  // deleted while it was linked
+  for (const auto& name : files_to_send(run)) {
+    // What retention has deleted meanwhile is not missed.
+    if (!name.starts_with(std::string(states_folder) + '/')) take(name);
+  }
+  return true;
+}
+
+Mirror::Mirror(fs::path run, Url url, StoreOptions options, fs::path staging)
+    : run_(std::move(run)),
+      url_(std::move(url)),
+      options_(std::move(options)),
+      staging_(std::move(staging)) {
+  first_ = newest_state(run_);  // of an earlier start
+  // Signals are the training's: its thread has to be woken by them.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { work(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Mirror::~Mirror() { stop(); }
+
+void Mirror::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  std::error_code ignored;
+  fs::remove_all(staging_, ignored);
+}
+
+MirrorReport Mirror::report() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
+}
+
+bool Mirror::pause(double seconds) {
+  std::unique_lock lock(mutex_);
+  return wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return stopping_; });
+}
+
+void Mirror::send(const std::string& state) {
+  if (!stage(run_, state, staging_)) return;  // overtaken: the next look finds a newer one
+  // This thread has its own waits, which stop() ends.
+  auto once = options_;
+  once.attempts = 1;
+  upload(staging_, url_, once, &memory_);
+  const std::lock_guard lock(mutex_);
+  ++report_.uploads;
+  report_.last_error.clear();
+  report_.last_state = state;
+}
+
+void Mirror::work() {
+  auto done = first_;
+  std::int64_t failed = 0;
+  while (!pause(failed == 0 ? look_every : wait_before_next(options_, failed, .75))) {
+    const auto states = states_of(run_);
+    if (states.empty() || states.back() == done) continue;
+    const auto& newest = states.back();
+    try {
+      send(newest);
+      const auto newer = std::ranges::count_if(
+          states, [&](const auto& name) { return natural_less(done, name) && name != newest; });
+      const std::lock_guard lock(mutex_);
+      if (report_.last_state != newest) continue;
+      report_.superseded += newer;
+      done = newest;
+      failed = 0;
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
+      ++report_.failures;
+      if (failed++ == 0) {
+        std::fputs(concat(error.what(), "; the run goes on and it is tried again\n").c_str(),
+                   stderr);
+      }
+      report_.last_error = error.what();
+    }
+  }
+}
+
+}  // namespace dimred::stores

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "stores/upload.h"
+
+namespace dimred::stores {
+
+/// What a Mirror has done so far.
+struct MirrorReport {
+  std::int64_t uploads = 0;     // whole ones
+  std::int64_t failures = 0;    // attempts that were not
+  std::int64_t superseded = 0;  // checkpoints that a newer one overtook before their turn
+  std::string last_error;       // of the last failure; empty once an upload succeeded after it
+  std::string last_state;       // newest checkpoint that is at the remote place
+};
+
+/// Sends a run folder to a URL while the run goes on, each time that it has a new checkpoint: one
+/// thread, one upload at a time, always of the newest. It looks at the folder, and so costs the
+/// training nothing but its share of the disk. What it sends is set aside by hard links first, so
+/// that the run may go on deleting and writing. A failure is said once on standard error, counted,
+/// and tried again with growing waits.
+class Mirror {
+ public:
+  Mirror(std::filesystem::path run, Url url, StoreOptions options, std::filesystem::path staging);
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  /// Ends after the upload that is under way, if any; no new one begins.
+  void stop();
+  MirrorReport report() const;
+
+ private:
+  void work();
+  void send(const std::string& state);
+  bool pause(double seconds);  // true: to stop
+
+  std::filesystem::path run_;
+  Url url_;
+  StoreOptions options_;
+  std::filesystem::path staging_;
+  std::string first_;  // the newest state when this began
+  DigestMemory memory_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  MirrorReport report_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+/// Name of the newest whole checkpoint of a run folder; empty when there is none.
+std::string newest_state(const std::filesystem::path& run);
+
+/// A consistent copy of a run folder with `state` as its only checkpoint: hard links of what is
+/// never written again under its name, copies of what grows. False when the state is gone by now.
+bool stage(const std::filesystem::path& run,
+           const std::string& state,
+           const std::filesystem::path& staging);
+
+}  // namespace dimred::stores

@@ -1,0 +1,52 @@
+#include "stores/options.h"
+
+#include <cstdlib>
+
+#include "support/errors.h"
+
+namespace dimred::stores {
+
+void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
+  table.group("Remote stores");
+  table.add("store_cache",
+            &options.cache,
+            "folder for what URLs (hdfs, s3, gs, http, https, file) name: downloads, and outputs "
+            "before their upload (default: $XDG_CACHE_HOME/dimred/stores)");
+  table.add("store_timeout",
+            &options.timeout,
+            "seconds without progress after which a request to a store has failed",
+            at_least(1));
+  table.add("store_attempts", &options.attempts, "of each request to a store", between(1, 100));
+  table.add("store_first_wait",
+            &options.first_wait,
+            "seconds before the second attempt; twice as long before each further one, with jitter",
+            at_least(0));
+  table.add("store_longest_wait",
+            &options.longest_wait,
+            "seconds that the wait between attempts grows to",
+            at_least(0));
+  table.add(
+      "store_hadoop",
+      &options.hadoop,
+      "the site's `hadoop` program, for hdfs:// (default: of $HADOOP_HOME/bin, else of $PATH)");
+  if (uploads) {
+    table.add(
+        "upload_checkpoints",
+        &options.upload_checkpoints,
+        "with an --output that is a URL: upload after each checkpoint, too, in the background");
+  }
+}
+
+std::filesystem::path cache_folder(const StoreOptions& options) {
+  if (!options.cache.empty()) return options.cache;
+  const auto* const chosen = std::getenv("XDG_CACHE_HOME");
+  if (chosen != nullptr && chosen[0] == '/')
+    return std::filesystem::path(chosen) / "dimred" / "stores";
+  const auto* const home = std::getenv("HOME");
+  require_environment(home != nullptr && home[0] == '/',
+                      "stores",
+                      "neither $XDG_CACHE_HOME nor $HOME is set: needs --store_cache FOLDER");
+  return std::filesystem::path(home) / ".cache" / "dimred" / "stores";
+}
+
+}  // namespace dimred::stores

@@ -1,0 +1,164 @@
+#include "stores/url.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "support/errors.h"
+#include "support/options.h"
+
+namespace dimred::stores {
+namespace {
+
+constexpr std::array schemes = {"file", "http", "https", "hdfs", "s3", "gs"};
+
+bool decodes(const Url& url) {
+  return url.scheme == "file" || url.scheme == "http" || url.scheme == "https";
+}
+
+bool is_scheme_letter(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '+' || letter == '-' ||
+         letter == '.';
+}
+
+int digit_of(char letter) {
+  if (letter >= '0' && letter <= '9') return letter - '0';
+  if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+  if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
+  return -1;
+}
+
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool coded = text[i] == '%' && i + 2 < text.size() && digit_of(text[i + 1]) >= 0 &&
+                       digit_of(text[i + 2]) >= 0;
+    out += coded ? static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2])) : text[i];
+    if (coded) i += 2;
+  }
+  return out;
+}
+
+std::string encoded(std::string_view text) {
+  constexpr auto digits = "0123456789ABCDEF";
+  std::string out;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(letter) != std::string::npos) {
+      out += letter;
+    } else {
+      out += '%';
+      out += digits[byte >> 4];
+      out += digits[byte & 15];
+    }
+  }
+  return out;
+}
+
+std::string known_schemes(const std::string& scheme) {
+  const std::vector<std::string> names(schemes.begin(), schemes.end());
+  if (const auto near = nearest(scheme, names)) return concat("did you mean ", *near, "://?");
+  std::string text = "known:";
+  for (const auto& name : names) text += concat(' ', name, "://");
+  return text;
+}
+
+std::string text_of(const Url& url, const std::string& user, const std::string& query) {
+  return concat(url.scheme,
+                "://",
+                user.empty() ? "" : user + '@',
+                url.authority,
+                url.path,
+                query.empty() ? "" : '?' + query);
+}
+
+}  // namespace
+
+bool is_url(std::string_view text) {
+  const auto colon = text.find("://");
+  return colon != std::string_view::npos && colon > 1 &&
+         std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
+         std::all_of(
+             text.begin(), text.begin() + static_cast<std::ptrdiff_t>(colon), is_scheme_letter);
+}
+
+Url parse_url(std::string_view text) {
+  require(is_url(text), "stores", "needs scheme://..., received ", printable(text));
+  Url url;
+  const auto colon = text.find("://");
+  url.scheme = text.substr(0, colon);
+  std::ranges::transform(url.scheme, url.scheme.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  auto rest = text.substr(colon + 3);
+  if (const auto at = rest.find('@'); at < rest.find_first_of("/?")) {
+    url.user = rest.substr(0, at);
+    rest = rest.substr(at + 1);
+  }
+  if (const auto mark = rest.find('?'); mark != std::string_view::npos) {
+    url.query = rest.substr(mark + 1);
+    rest = rest.substr(0, mark);
+  }
+  const auto slash = std::min(rest.find('/'), rest.size());
+  url.authority = rest.substr(0, slash);
+  url.path = rest.substr(slash);
+  while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
+  const auto name = shown(url);  // from here on: without what nobody may see
+  require(std::ranges::find(schemes, url.scheme) != schemes.end(),
+          "stores",
+          "unknown scheme in ",
+          printable(name),
+          "; ",
+          known_schemes(url.scheme));
+  require(
+      std::ranges::none_of(text, [](unsigned char letter) { return std::iscntrl(letter) != 0; }),
+      "stores",
+      "a URL has no control characters, received ",
+      printable(name));
+  const bool local = url.scheme == "file";
+  require(!local || url.authority.empty() || url.authority == "localhost",
+          "stores",
+          "file:// needs three slashes before an absolute path, received ",
+          printable(name));
+  require(local || url.scheme == "hdfs" || !url.authority.empty(),
+          "stores",
+          url.scheme,
+          ":// needs a ",
+          url.scheme.starts_with("http") ? "host" : "bucket",
+          ", received ",
+          printable(name));
+  require(
+      !local || !url.path.empty(), "stores", "file:// needs a path, received ", printable(name));
+  if (local) url.authority.clear();
+  return url;
+}
+
+std::string shown(const Url& url) { return text_of(url, "", url.query.empty() ? "" : "..."); }
+
+std::string whole(const Url& url) { return text_of(url, url.user, url.query); }
+
+std::string identity(const Url& url) { return text_of(url, "", url.query); }
+
+Url child(const Url& url, std::string_view name) {
+  auto result = url;
+  if (result.path == "/") result.path.clear();
+  result.path += '/' + (decodes(url) ? encoded(name) : std::string(name));
+  return result;
+}
+
+std::string last_name(const Url& url) {
+  const auto path = decoded_path(url);
+  const auto name = path.substr(path.rfind('/') + 1);
+  return name.empty() ? url.authority : name;
+}
+
+Url parent(const Url& url) {
+  auto result = url;
+  const auto slash = url.path.rfind('/');
+  result.path = slash == std::string::npos || slash == 0 ? "/" : url.path.substr(0, slash);
+  return result;
+}
+
+std::string decoded_path(const Url& url) { return decodes(url) ? decoded(url.path) : url.path; }
+
+}  // namespace dimred::stores

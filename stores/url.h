@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dimred::stores {
+
+/// scheme://[user:password@]authority/path[?query], in its parts as they were written.
+struct Url {
+  std::string scheme;     // file | http | https | hdfs | s3 | gs
+  std::string user;       // "name:password"; never shown or written
+  std::string authority;  // host:port or bucket; may be empty (file, hdfs)
+  std::string path;       // "/a/b"; empty or without a slash at its end, but for "/" itself
+  std::string query;      // without '?': options of the endpoint, or a signature
+};
+
+/// Whether `text` begins like scheme://.
+bool is_url(std::string_view text);
+
+/// Throws std::invalid_argument for an unknown scheme (names the nearest), a missing host or
+/// bucket, and characters that no URL has.
+Url parse_url(std::string_view text);
+
+/// What people and files may see: without user, password, and the values of the query.
+std::string shown(const Url& url);
+
+/// All of it, for the library that takes the request; never for a message.
+std::string whole(const Url& url);
+
+/// The same place without user and password: what a cache and a config.toml go by.
+std::string identity(const Url& url);
+
+/// The object `name` ("a/b.h5") below the folder `url`; percent-encoded where the scheme wants it.
+Url child(const Url& url, std::string_view name);
+
+/// The last part of the path, decoded; the authority where the path is empty.
+std::string last_name(const Url& url);
+
+/// The folder that `url` lies in.
+Url parent(const Url& url);
+
+/// The path as its store means it: percent-decoded for file and http(s), as it is for the others,
+/// whose own tools do not decode either.
+std::string decoded_path(const Url& url);
+
+}  // namespace dimred::stores

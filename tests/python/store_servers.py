@@ -1,0 +1,200 @@
+"""Servers of remote files on loopback, real ones and ones that misbehave."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import re
+import socket
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden-secret", "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
+
+
+class HttpFiles(http.server.ThreadingHTTPServer):
+    """A folder over HTTP with byte ranges and etags. Faults are attributes."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cut_after: int | None = None  # bytes of each answer, then the connection is closed
+        self.statuses: list[int] = []  # of the next answers
+        self.silent = False  # accepts and says nothing
+        self.ranges = True
+        self.user: str | None = None  # "Basic ..." that is wanted
+        self.sent = 0  # bytes of files
+        self.requests: list[tuple[str, str | None]] = []
+        super().__init__(("127.0.0.1", 0), HttpFile)
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class HttpFile(http.server.BaseHTTPRequestHandler):
+    """One request of it."""
+
+    server: HttpFiles
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the tests' terminal."""
+
+    def do_GET(self) -> None:
+        server = self.server
+        server.requests.append((self.path, self.headers["Range"]))
+        while server.silent:
+            time.sleep(0.05)
+        if server.statuses:
+            return self.send_error(server.statuses.pop(0))
+        if server.user is not None and self.headers["Authorization"] != server.user:
+            return self.send_error(401)
+        file = server.folder / urllib.parse.unquote(self.path.split("?")[0]).lstrip("/")
+        if not file.is_file():
+            return self.send_error(404)
+        data, state = file.read_bytes(), file.stat()
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "") if server.ranges else None
+        first = int(wanted[1]) if wanted else 0
+        last = int(wanted[2]) + 1 if wanted and wanted[2] else len(data)
+        if wanted and first >= len(data):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(data)}")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        part = data[first:last]
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("ETag", f'"{state.st_mtime_ns}-{len(data)}"')
+        self.end_headers()
+        cut = part if server.cut_after is None or len(part) < 2 else part[: server.cut_after]
+        try:
+            self.wfile.write(cut)
+        except (BrokenPipeError, ConnectionResetError):  # the first byte was enough
+            return
+        server.sent += len(cut)
+        self.close_connection = True
+
+
+class Proxy(threading.Thread):
+    """Passes TCP on, until told otherwise."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.passed = 0  # bytes of requests
+        self.stall_after: int | None = None  # bytes of requests: then nothing moves any more
+        self.answer: bytes | None = None  # instead of the server's
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client: socket.socket) -> None:
+        if self.answer is not None:
+            return self.refuse(client)
+        try:
+            server = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            return client.close()
+        threading.Thread(target=self.back, args=(server, client), daemon=True).start()
+        try:
+            while data := client.recv(65536):
+                self.passed += len(data)
+                while self.stall_after is not None and self.passed > self.stall_after:
+                    time.sleep(0.02)
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def refuse(self, client: socket.socket) -> None:
+        """Reads the request to its end, as far as it is known, and gives the one answer."""
+        client.settimeout(0.2)
+        try:
+            while client.recv(1 << 20):
+                pass
+        except OSError:
+            pass
+        client.sendall(self.answer)
+        client.close()
+
+    @staticmethod
+    def back(server: socket.socket, client: socket.socket) -> None:
+        try:
+            while data := server.recv(65536):
+                client.sendall(data)
+            client.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def s3_error(status: int, code: str) -> bytes:
+    """What an S3 server answers when it will not."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code} by test</Message></Error>".encode()
+    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body
+
+
+class S3:
+    """moto's server with one bucket, and a proxy before it."""
+
+    def __init__(self) -> None:
+        server = pytest.importorskip("moto.server", reason="needs moto[server] of requirements.txt")
+        self.server = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self.server.start()
+        self.port = self.server.get_host_and_port()[1]
+        self.proxy = Proxy(self.port)
+        self.client = __import__("boto3").client(
+            "s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id="key",
+            aws_secret_access_key="hidden-secret", region_name="us-east-1")  # fmt: skip
+        self.client.create_bucket(Bucket="bucket")
+
+    def environment(self, port: int | None = None) -> dict[str, str]:
+        """For programs that shall find it (or another port)."""
+        return {**os.environ, **KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}"}
+
+    def keys(self, prefix: str) -> dict[str, int]:
+        """Objects below a prefix, with their sizes; without markers of folders, which Arrow leaves."""
+        found = self.client.list_objects_v2(Bucket="bucket", Prefix=prefix + "/").get("Contents", [])
+        return {one["Key"][len(prefix) + 1 :]: one["Size"] for one in found if not one["Key"].endswith("/")}
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """An S3 server of this session."""
+    started = S3()
+    yield started
+    started.server.stop()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[HttpFiles]:
+    """An HTTP server of a folder `web` of this test."""
+    (tmp_path / "web").mkdir()
+    server = HttpFiles(tmp_path / "web")
+    yield server
+    server.silent = False
+    server.shutdown()
+    server.server_close()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """A folder's files by name below it."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

@@ -1,0 +1,222 @@
+"""`dimred store` against servers of HTTP and S3 that work, fail, stall, refuse and cut off."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from store_servers import KEYS, S3, HttpFiles, files_of, s3_error
+
+QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=1"]
+BYTES = random.Random(1).randbytes(3_000_000)
+
+
+def store(dimred: Path, *arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `dimred store` with few attempts and short waits."""
+    command = [str(dimred), "store", *map(str, arguments), *QUICK]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
+    """The one line of a command that failed, which never holds a secret."""
+    assert done.returncode == code, done.stderr + done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "secret" not in done.stderr + done.stdout
+    return done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Some files, with names that need coding."""
+    run = tmp_path / "run"
+    (run / "sub").mkdir(parents=True)
+    (run / "big.bin").write_bytes(BYTES)
+    (run / "sub" / "a b%20+ü.txt").write_text("text\n")
+    (run / "empty").write_bytes(b"")
+    return run
+
+
+# ---- HTTP
+
+
+def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(BYTES)
+    (web.folder / "none").write_bytes(b"")
+    for name in ("x.bin", "none"):
+        assert store(dimred, "get", f"{web.url}/{name}", tmp_path / name).returncode == 0
+        assert (tmp_path / name).read_bytes() == (web.folder / name).read_bytes()
+    assert "  3000000  x.bin" in store(dimred, "ls", f"{web.url}/x.bin").stdout
+    assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
+    assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
+
+
+def test_a_folder_over_http_by_its_listing(web: HttpFiles, folder: Path, tmp_path: Path, dimred: Path) -> None:
+    assert store(dimred, "put", folder, f"file://{web.folder}/data").returncode == 0
+    assert store(dimred, "get", f"{web.url}/data", tmp_path / "got").returncode == 0
+    assert files_of(tmp_path / "got") == files_of(folder)
+    (web.folder / "data" / "big.bin").write_bytes(BYTES[:-1] + b"!")
+    assert "differs from its digest (after 2 attempts)" in refusal(
+        store(dimred, "get", f"{web.url}/data", tmp_path / "again"))  # fmt: skip
+    assert not (tmp_path / "again" / "big.bin").exists()
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_download_that_is_cut_goes_on(ranges: bool, web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(BYTES)
+    web.ranges, web.cut_after = ranges, 2_000_000
+    done = store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin")
+    if ranges:
+        assert done.returncode == 0, done.stderr
+        assert web.sent - 1 == len(BYTES)  # the first byte was asked for alone
+    else:  # every answer is cut at the same place
+        refusal(done)
+        assert sorted(file.name for file in tmp_path.glob("x.bin*")) == ["x.bin.part", "x.bin.part.of"]
+        web.cut_after = None
+        assert store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin").returncode == 0
+    assert (tmp_path / "x.bin").read_bytes() == BYTES
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_a_beginning_of_another_file_is_thrown_away(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(BYTES)
+    web.cut_after = 1000
+    web.statuses = []
+    command = [dimred, "store", "get", f"{web.url}/x.bin", tmp_path / "x.bin", "--store_attempts=1"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    web.cut_after = None
+    (web.folder / "x.bin").write_bytes(BYTES[::-1])  # of the same length
+    assert store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin").returncode == 0
+    assert (tmp_path / "x.bin").read_bytes() == BYTES[::-1]
+
+
+def test_a_busy_server_is_asked_again_and_a_refusing_one_not(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(b"x")
+    web.statuses = [503]
+    assert store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin").returncode == 0
+    web.statuses = [503] * 9
+    assert "HTTP 503 (after 2 attempts)" in refusal(store(dimred, "get", f"{web.url}/x.bin", tmp_path / "y"))
+    web.requests.clear()
+    web.statuses = [403] * 9
+    assert "credentials are refused (HTTP 403)" in refusal(store(dimred, "get", f"{web.url}/x.bin", tmp_path / "y"))
+    assert [path for path, _ in web.requests] == ["/x.bin/_COMPLETE", "/x.bin"]
+
+
+def test_name_and_password_are_used_and_never_shown(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(b"x")
+    web.user = "Basic " + base64.b64encode(b"me:secret").decode()
+    host = web.url.removeprefix("http://")
+    assert store(dimred, "get", f"http://me:secret@{host}/x.bin", tmp_path / "x.bin").returncode == 0
+    web.user = "Basic other"
+    line = refusal(store(dimred, "get", f"http://me:secret@{host}/x.bin?sign=secret", tmp_path / "y"))
+    assert f"{web.url}/x.bin?..." in line
+
+
+def test_a_silent_server_and_none_at_all(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    web.silent = True
+    began = time.monotonic()
+    assert "(after 2 attempts)" in refusal(store(dimred, "ls", f"{web.url}/x.bin"))
+    assert 1 < time.monotonic() - began < 12
+    assert "onnect" in refusal(store(dimred, "ls", "http://127.0.0.1:9/x.bin"))
+
+
+# ---- S3
+
+
+def test_a_folder_to_s3_and_back(s3: S3, folder: Path, tmp_path: Path, dimred: Path) -> None:
+    env = s3.environment()
+    assert store(dimred, "put", folder, "s3://bucket/round/run", env=env).returncode == 0
+    assert set(s3.keys("round/run")) == set(files_of(folder)) | {"_COMPLETE"}
+    assert s3.client.get_object(Bucket="bucket", Key="round/run/big.bin")["Body"].read() == BYTES
+    assert store(dimred, "get", "s3://bucket/round/run", tmp_path / "got", env=env).returncode == 0
+    assert files_of(tmp_path / "got") == files_of(folder)
+    again = store(dimred, "put", folder, "s3://bucket/round/run", env=env)
+    assert "uploaded 0 files" in again.stdout
+    listed = store(dimred, "ls", "s3://bucket/round/run", env=env).stdout
+    assert "  3000000  big.bin\n" in listed
+
+
+def test_an_upload_that_is_killed_leaves_nothing_half(s3: S3, folder: Path, tmp_path: Path, dimred: Path) -> None:
+    env = s3.environment(s3.proxy.port)
+    (folder / "big.bin").write_bytes(BYTES * 8)
+    s3.proxy.passed, s3.proxy.stall_after = 0, 20_000_000
+    command = [dimred, "store", "put", folder, "s3://bucket/killed", "--store_timeout=60"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 30
+        while s3.proxy.passed < 20_000_000 and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    s3.proxy.stall_after = None
+    assert set(s3.keys("killed")) == {"_INCOMPLETE"}
+    env = s3.environment()
+    assert "has not ended" in refusal(store(dimred, "get", "s3://bucket/killed", tmp_path / "got", env=env))
+    assert store(dimred, "put", folder, "s3://bucket/killed", env=env).returncode == 0
+    assert set(s3.keys("killed")) == set(files_of(folder)) | {"_COMPLETE"}
+    assert store(dimred, "get", "s3://bucket/killed", tmp_path / "got", env=env).returncode == 0
+    assert files_of(tmp_path / "got") == files_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [(403, "InvalidAccessKeyId", "the credentials are refused"), (403, "SignatureDoesNotMatch", "the credentials are"),
+     (403, "QuotaExceeded", "its quota is full"), (507, "InsufficientStorage", "its quota is full")],
+)  # fmt: skip
+def test_s3_that_refuses(status: int, code: str, said: str, s3: S3, folder: Path, dimred: Path) -> None:
+    (folder / "big.bin").unlink()
+    s3.proxy.answer = s3_error(status, code)
+    try:
+        done = store(dimred, "put", folder / "empty", "s3://bucket/refused/x", env=s3.environment(s3.proxy.port))
+    finally:
+        s3.proxy.answer = None
+    line = refusal(done)
+    assert said in line
+    assert "attempts" not in line
+    assert not s3.keys("refused")
+
+
+def test_s3_that_is_gone_or_has_no_such_bucket(s3: S3, folder: Path, dimred: Path) -> None:
+    assert "(after 2 attempts)" in refusal(
+        store(dimred, "put", folder, "s3://bucket/x", env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}))  # fmt: skip
+    assert "bucket does not exist" in refusal(store(dimred, "put", folder, "s3://none/x", env=s3.environment()))
+
+
+def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
+    s3.proxy.passed, s3.proxy.stall_after = 0, 1_000_000
+    began = time.monotonic()
+    try:
+        command = [dimred, "store", "put", folder / "big.bin", "s3://bucket/stalls/x", "--store_attempts=1",
+                   "--store_timeout=1"]  # fmt: skip
+        line = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+                                      env=s3.environment(s3.proxy.port)))  # fmt: skip
+    finally:
+        s3.proxy.stall_after = None
+    assert "cannot write s3://bucket/stalls/x" in line
+    assert time.monotonic() - began < 25
+    assert not s3.keys("stalls")
+
+
+def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
+    for name in ("train-0.rec", "train-1.rec", "test-0.rec"):
+        s3.client.put_object(Bucket="bucket", Key=f"shards/{name}", Body=name.encode())
+    assert store(dimred, "get", "s3://bucket/shards/train-*", tmp_path / "got", env=s3.environment()).returncode == 0
+    assert files_of(tmp_path / "got") == {name: name.encode() for name in ("train-0.rec", "train-1.rec")}
+
+
+# ---- what is wrong before any request
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["get", "s4://bucket/x", "y"], "did you mean s3://?"), (["get", "/x", "y"], "needs scheme://"),
+     (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"), (["gett"], "did you mean get?"),
+     (["get", "s3://bucket/x"], "get needs URL and file or folder"), ([], "needs get, put or ls")],
+)  # fmt: skip
+def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:
+    done = subprocess.run([dimred, "store", *arguments], capture_output=True, text=True, check=False)
+    assert said in refusal(done, 2)

@@ -1,0 +1,209 @@
+"""Whole commands whose data, checkpoints, snapshots, matrix and output are URLs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import pytest
+from ranks import ended, started
+from store_servers import S3, HttpFiles, Proxy, files_of
+
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+STAGE1 = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4",
+          "--quiet"]  # fmt: skip
+QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
+
+
+@pytest.fixture
+def call(dimred: Path, s3: S3, tmp_path: Path):
+    """Runs `dimred` where the S3 server is; gives its exit code, output and error line."""
+
+    def run(*arguments: object, code: int = 0, env: dict[str, str] | None = None) -> str:
+        words = list(map(str, arguments))
+        if words[0] != "store":
+            words.append(f"--store_cache={tmp_path / 'cache'}")
+        done = subprocess.run([dimred, *words, *QUICK], capture_output=True, text=True, timeout=90, check=False,
+                              env=env or s3.environment())  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "secret" not in done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return run
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    """Of every snapshot."""
+    found = {}
+    for file in sorted((run / "snapshots").glob("*.h5")):
+        with h5py.File(file) as h5:
+            found[file.name] = h5["weights"][:].tobytes()
+    return found
+
+
+def curve(run: Path) -> list[tuple[str, str]]:
+    """Epochs and losses."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [(row["epoch"], row["test_loss"]) for row in csv.DictReader(stream)]
+
+
+def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles, tmp_path: Path) -> None:
+    """Data over HTTP, everything else in S3; each file equal to that of a run with paths."""
+    call("store", "put", FASHION, f"file://{web.folder}/fashion")
+    call("stage1", f"--data={web.url}/fashion", *STAGE1, "--epochs=1", "--output=s3://bucket/way/one")
+    call("stage1", f"--data={FASHION}", *STAGE1, "--epochs=1", f"--output={tmp_path / 'one'}")
+    call("store", "get", "s3://bucket/way/one", tmp_path / "got")
+    assert weights(tmp_path / "got") == weights(tmp_path / "one")
+    config = (tmp_path / "got" / "config.toml").read_text()
+    assert f'data = "{web.url}/fashion"' in config
+    assert 'output = "s3://bucket/way/one"' in config
+
+    call("pca", "--snapshots=s3://bucket/way/one/snapshots", "--components=3", "--output=s3://bucket/way/p.npy")
+    call("pca", f"--snapshots={tmp_path / 'one/snapshots'}", "--components=3", f"--output={tmp_path / 'p.npy'}")
+    assert set(s3.keys("way")) >= {"p.npy", "p.json"}
+    got = s3.client.get_object(Bucket="bucket", Key="way/p.npy")["Body"].read()
+    assert got == (tmp_path / "p.npy").read_bytes()
+    again = call("pca", "--snapshots=s3://bucket/way/one/snapshots", "--components=3", "--output=s3://bucket/way/p.npy", code=2)
+    assert "exists already" in again
+
+    stage2 = ["--epochs=1", "--threads=1", "--quiet"]
+    call("stage2", "--checkpoint=s3://bucket/way/one", "--pca_mat=s3://bucket/way/p.npy", *stage2,
+         "--output=s3://bucket/way/two")  # fmt: skip
+    call("stage2", f"--checkpoint={tmp_path / 'one'}", f"--pca_mat={tmp_path / 'p.npy'}", *stage2,
+         f"--output={tmp_path / 'two'}")  # fmt: skip
+    call("store", "get", "s3://bucket/way/two", tmp_path / "got2")
+    assert curve(tmp_path / "got2") == curve(tmp_path / "two")
+    assert (call("evaluate", "s3://bucket/way/two").splitlines()[-1]
+            == call("evaluate", tmp_path / "two").splitlines()[-1])  # fmt: skip
+
+
+def test_a_run_that_is_stopped_is_uploaded_and_goes_on_elsewhere(s3: S3, call, dimred: Path, tmp_path: Path) -> None:
+    """SIGTERM saves and uploads; another machine (no local copy) goes on, to the same bits."""
+    url = "s3://bucket/stopped/run"
+    words = ["stage1", *STAGE1, "--epochs=3", f"--output={url}"]
+    local = f"--store_cache={tmp_path / 'first'}"
+    with subprocess.Popen([dimred, *words, local, *QUICK], env=s3.environment(), stdout=subprocess.PIPE) as run:
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not list((tmp_path / "first").rglob("state_*/state.json")):
+            time.sleep(0.01)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 143
+    assert len(curve_rows(s3, "stopped/run")) < 4
+    shutil.rmtree(tmp_path / "first")
+    call(*words)
+    call("stage1", *STAGE1, "--epochs=3", f"--output={tmp_path / 'whole'}")
+    call("store", "get", url, tmp_path / "got")
+    assert weights(tmp_path / "got") == weights(tmp_path / "whole")
+    assert curve(tmp_path / "got") == curve(tmp_path / "whole")
+
+
+def curve_rows(s3: S3, prefix: str) -> list[str]:
+    """Lines of an uploaded run's curve, without the heading."""
+    body = s3.client.get_object(Bucket="bucket", Key=f"{prefix}/curve.csv")["Body"].read()
+    return body.decode().splitlines()[1:]
+
+
+def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: Path) -> None:
+    """What is at the remote place when the run is killed is a run that goes on."""
+    words = ["stage1", *STAGE1, "--epochs=400", "--output=s3://bucket/ahead/run", "--upload_checkpoints",
+             f"--store_cache={tmp_path / 'first'}", *QUICK]  # fmt: skip
+    with subprocess.Popen([dimred, *words], env=s3.environment(), stderr=subprocess.PIPE) as run:
+        end = time.monotonic() + 40
+        while "_COMPLETE" not in s3.keys("ahead/run") and time.monotonic() < end:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGKILL)
+    command = [dimred, "store", "get", "s3://bucket/ahead/run", tmp_path / "got"]
+    subprocess.run(command, env=s3.environment(), check=True, capture_output=True)
+    states = sorted((tmp_path / "got" / "checkpoints").iterdir())
+    assert len(states) == 1
+    epochs = int(states[0].name.removeprefix("state_")) // 25
+    goes_on = [dimred, "stage1", *STAGE1, f"--epochs={epochs + 1}", "--total_epochs=400", f"--output={tmp_path / 'got'}"]
+    done = subprocess.run(goes_on, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(curve(tmp_path / "got")) == epochs + 1
+
+
+def test_a_store_that_is_not_there_is_met_before_any_work(s3: S3, call, tmp_path: Path) -> None:
+    error = call("stage1", *STAGE1, "--epochs=2", "--output=s3://bucket/dead/run", code=1, env=s3.environment(9))
+    assert "(after 2 attempts)" in error
+    assert not list((tmp_path / "cache").rglob("config.toml"))
+
+
+def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) -> None:
+    proxy = Proxy(s3.port)
+    words = ["stage1", *STAGE1, "--epochs=6", "--output=s3://bucket/dies/run", "--upload_checkpoints",
+             f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
+    with subprocess.Popen([dimred, *words], env=s3.environment(proxy.port), stderr=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + 30
+        while not list((tmp_path / "cache").rglob("config.toml")) and time.monotonic() < end:
+            time.sleep(0.01)
+        proxy.target = 9
+        assert run.wait(60) == 1
+        told = run.stderr.read().splitlines()
+    assert len(told) == 2, told  # once in the background, once at the end
+    assert "the run goes on and it is tried again" in told[0]
+    local = Path(told[1].split("the local copy is ")[1])
+    manifest = json.loads((local / "manifest.json").read_text())
+    assert manifest["outcome"] == "finished"
+    sent = manifest["details"]["checkpoint_uploads"]
+    assert sent["failures"] >= 1
+    assert sent["uploads"] == 0
+    assert len(curve(local)) == 6
+    done = subprocess.run([dimred, *words], env=s3.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr  # the same command sends what is there
+    assert len(curve_rows(s3, "dies/run")) == 6
+
+
+def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
+    """One downloads while the other waits, rank 0 uploads; when it fails, both leave with one line."""
+    s3.client.put_object(Bucket="bucket", Key="two/x", Body=b"x")
+    for file in FASHION.iterdir():
+        s3.client.upload_file(str(file), "bucket", f"two/fashion/{file.name}")
+    common = ["--train_samples=600", "--test_samples=100", "--epochs=1", "--threads=1", "--global_batch_size=60",
+              f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
+    words = ["stage1", "--data=s3://bucket/two/fashion", "--output=s3://bucket/two/run", *common]
+    with started(dimred, words, 2, **s3.environment()) as processes:
+        done = ended(processes)
+    assert done.codes == [0, 0], done.errors
+    assert set(s3.keys("two/run")) >= {"_COMPLETE", "curve.csv", "config.toml"}
+    assert done.output[0].count("downloaded s3://bucket/two/fashion: 4 files") <= 1
+    words = ["stage1", "--data=s3://bucket/two/none", f"--output={tmp_path / 'x'}", *common]
+    with started(dimred, words, 2, **s3.environment()) as processes:
+        done = ended(processes)
+    assert all(code != 0 for code in done.codes)
+    assert len("".join(done.errors).splitlines()) == 1, done.errors
+    assert "nothing at s3://bucket/two/none" in "".join(done.errors)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["stage1", "--data=s4://me:secret@b/x"], "--data: [stores] unknown scheme in s4://b/x; did you mean s3://?"),
+     (["stage1", "--output=http://h/x"], "--output: [stores] http and https are for reading only"),
+     (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
+     (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path of this machine"),
+     (["pca", "--snapshots=file:///none/such", "--output=x.npy"], "--snapshots: [stores] nothing at file:///none/such")],
+)  # fmt: skip
+def test_bad_input(arguments: list[str], said: str, fails) -> None:
+    line = fails(2, *arguments, "--store_attempts=1")
+    assert said in line
+    assert "secret" not in line
+
+
+def test_nothing_of_a_password_is_written(web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
+    """Not in the run folder, and not in the cache."""
+    shutil.copytree(FASHION, tmp_path / "plain")
+    subprocess.run([dimred, "store", "put", tmp_path / "plain", f"file://{web.folder}/f"], check=True, capture_output=True)
+    url = web.url.replace("http://", "http://me:secret@") + "/f"
+    done = subprocess.run([dimred, "stage1", f"--data={url}", *STAGE1, "--epochs=1", f"--output={tmp_path / 'run'}",
+                           f"--store_cache={tmp_path / 'cache'}"], capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    texts = files_of(tmp_path / "run") | files_of(tmp_path / "cache")
+    assert f'data = "{web.url}/f"' in texts["config.toml"].decode()
+    assert not [name for name, data in texts.items() if b"secret" in data]

@@ -1,0 +1,192 @@
+#include "stores/download.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stores/attempts.h"
+#include "stores/cache.h"
+#include "stores/listing.h"
+#include "stores/upload.h"
+#include "tests/stores/memory_store.h"
+
+namespace dimred::stores {
+namespace {
+
+using testing::HasSubstr;
+
+const Url file = parse_url("s3://bucket/data/a.bin");
+const Url folder_url = parse_url("s3://bucket/data");
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Download, ContinuesWhereItWasCut) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects[file.path] = std::string(1000, 'x') + "end";
+  store.cut_after = 100;  // more pieces than attempts: progress counts
+  EXPECT_EQ(download(store, file, folder / "a", quick(2)).bytes, 1003);
+  EXPECT_EQ(store.read_bytes, 1003);
+  EXPECT_EQ(text_of_file(folder / "a"), store.objects[file.path]);
+  EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(Download, ALaterCallContinuesTheSameFile) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects[file.path] = std::string(1000, 'x');
+  store.cut_after = 600;
+  EXPECT_THROW(download(store, file, folder / "a", quick(1)), StoreError);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  store.cut_after = -1;
+  store.read_bytes = 0;
+  download(store, file, folder / "a", quick(1));
+  EXPECT_EQ(store.read_bytes, 400);
+  EXPECT_EQ(text_of_file(folder / "a"), store.objects[file.path]);
+}
+
+TEST(Download, APartOfAnotherFileIsNotContinued) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects[file.path] = std::string(1000, 'x');
+  store.cut_after = 600;
+  EXPECT_THROW(download(store, file, folder / "a", quick(1)), StoreError);
+  store.cut_after = -1;
+  store.read_bytes = 0;
+  store.objects[file.path] = std::string(1000, 'y');  // of the same length
+  download(store, file, folder / "a", quick(1));
+  EXPECT_EQ(store.read_bytes, 1000);
+  EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
+}
+
+TEST(Download, DamageIsFoundByTheListingsDigest) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  make_files(folder / "run", {{"a.bin", "good bytes"}, {"b", "b"}});
+  upload(store, folder / "run", folder_url, quick());
+  store.objects[file.path] = "evil bytes";
+  const auto error = error_of([&] { download(store, folder_url, folder / "got", quick()); });
+  EXPECT_THAT(error,
+              HasSubstr("s3://bucket/data/a.bin differs from its digest (after 3 attempts)"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
+  store.objects[file.path] = "short";
+  EXPECT_THAT(error_of([&] { download(store, folder_url, folder / "got", quick()); }),
+              HasSubstr("is damaged: a.bin has 5 bytes of 10"));
+  store.objects.erase(file.path);
+  EXPECT_THAT(error_of([&] { download(store, folder_url, folder / "got", quick()); }),
+              HasSubstr("is damaged: a.bin is missing"));
+}
+
+TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects = {{"/data/a.bin", "a"}, {"/data/_INCOMPLETE", listing_text({})}};
+  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), Unfinished);
+  EXPECT_THAT(
+      error_of([&] { download(store, parse_url("s3://bucket/none"), folder / "x", quick()); }),
+      HasSubstr("nothing at s3://bucket/none"));
+}
+
+TEST(Download, WithRecordsOnlyWhatChangedIsReadAndWhatIsGoneGoes) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects = {{"/data/a", "a"}, {"/data/b", "b"}, {"/data/c", "c"}};
+  Records records;
+  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 3);
+  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).present, 3);
+  make_files(folder / "other", {});
+  std::ofstream(folder / "got/own") << "ours";
+  store.objects["/data/b"] = "B";
+  store.objects.erase("/data/c");
+  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 1);
+  EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "a"}, {"b", "B"}, {"own", "ours"}}));
+  std::ofstream(folder / "got/a") << "spoilt";
+  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 1);
+  EXPECT_EQ(text_of_file(folder / "got/a"), "a");
+}
+
+TEST(Download, APatternTakesTheFilesOfOneFolder) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects = {{"/data/t-1.rec", "1"},
+                   {"/data/t-2.rec", "2"},
+                   {"/data/v-1.rec", "3"},
+                   {"/data/t/t-3.rec", "4"}};
+  download(store, parse_url("s3://bucket/data/t-*.rec"), folder / "got", quick());
+  EXPECT_EQ(files_of(folder / "got"), (Files{{"t-1.rec", "1"}, {"t-2.rec", "2"}}));
+}
+
+TEST(Listing, TextComesBack) {
+  const Listing listing{{"a b", {3, std::string(32, '0'), "a b"}},
+                        {"c", {0, std::string(32, 'f'), "c.12"}}};
+  const auto back = parse_listing(listing_text(listing), "here");
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back.at("a b").size, 3);
+  EXPECT_EQ(back.at("c").stored, "c.12");
+  EXPECT_EQ(back.at("c").digest, std::string(32, 'f'));
+}
+
+TEST(Listing, NamesOutsideOfTheFolderAndNonsenseAreRefused) {
+  const auto with = [](const std::string& name, const std::string& stored) {
+    return listing_text({{name, {1, std::string(32, '0'), stored}}});
+  };
+  const std::string wrong[] = {
+      "",
+      "{}",
+      "[1]",
+      "{\"format\":\"dimred listing 1\"}",
+      with("../x", "y"),
+      with("x", "/etc/passwd"),
+      with("a/../../x", "y"),
+      with("x\n", "y"),
+      R"({"format":"dimred listing 1","files":{"x":{"size":-1,"xxh3_128":"00000000000000000000000000000000"}}})",
+      R"({"format":"dimred listing 2","files":{}})"};
+  for (const auto& text : wrong)
+    EXPECT_THAT(error_of([&] { parse_listing(text, "s3://b/_COMPLETE"); }),
+                HasSubstr("s3://b/_COMPLETE is no listing of ours"))
+        << text;
+}
+
+TEST(Attempts, WaitsDoubleUpToTheLongestTimesJitter) {
+  StoreOptions options;
+  options.first_wait = 2;
+  options.longest_wait = 9;
+  EXPECT_EQ(wait_before_next(options, 1, 1), 2);
+  EXPECT_EQ(wait_before_next(options, 3, 1), 8);
+  EXPECT_EQ(wait_before_next(options, 4, 1), 9);
+  EXPECT_EQ(wait_before_next(options, 1000, .5), 4.5);
+}
+
+TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "none").string());
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
+  make_files(folder / "none", {{"x", "x"}});
+  const auto got = bring(url, options);
+  EXPECT_EQ(files_of(got), (Files{{"x", "x"}}));
+  // As if another process had failed while this one waited for it.
+  std::ofstream(place_of(url, "inputs", options).entry / "failure.json")
+      << R"({"time": 1e12, "text": "[stores] said before"})";
+  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
+}
+
+TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  make_files(folder / "m", {{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}, {"other", ""}});
+  const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options);
+  EXPECT_EQ(files_of(got.parent_path()),
+            (Files{{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}}));
+}
+
+}  // namespace
+}  // namespace dimred::stores

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "stores/store.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::stores {
+
+/// The process is gone: no part of ours may catch it as a failure of the store.
+struct Killed {};
+
+/// Objects in memory, as S3 has them; what goes wrong is set by the test.
+class MemoryStore : public Store {
+ public:
+  std::map<std::string, std::string> objects;  // by path
+  std::int64_t changes_left = -1;              // before Killed; -1: no end
+  std::int64_t failures = 0;                   // of the next requests
+  bool passing = true;                         // those failures
+  std::int64_t cut_after = -1;                 // bytes of each read; -1: all
+  std::int64_t puts = 0, read_bytes = 0;
+
+  std::optional<Item> stat(const Url& url) override {
+    fail();
+    const auto at = objects.find(url.path);
+    if (at == objects.end()) return {};
+    return item(*at, "");
+  }
+
+  std::vector<Item> list(const Url& folder) override {
+    fail();
+    std::vector<Item> items;
+    for (const auto& one : objects) {
+      if (one.first.starts_with(folder.path + '/'))
+        items.push_back(item(one, one.first.substr(folder.path.size() + 1)));
+    }
+    return items;
+  }
+
+  void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
+    fail();
+    const auto& text = objects.at(url.path);
+    auto rest = text.substr(offset);
+    const bool cut = cut_after >= 0 && std::ssize(rest) > cut_after;
+    if (cut) rest.resize(cut_after);
+    read_bytes += std::ssize(rest);
+    sink(std::as_bytes(std::span(rest)));
+    if (cut) throw StoreError("cut", true);
+    EXPECT_EQ(expected.size, std::ssize(text));
+  }
+
+  void put(const std::filesystem::path& local, const Url& url) override {
+    fail();
+    change();
+    ++puts;
+    objects[url.path] = text_of_file(local);
+  }
+
+  void remove(const Url& url) override {
+    fail();
+    change();
+    objects.erase(url.path);
+  }
+
+ private:
+  static Item item(const std::pair<const std::string, std::string>& object, std::string name) {
+    return {std::move(name),
+            std::ssize(object.second),
+            std::to_string(std::hash<std::string>()(object.second))};
+  }
+
+  void fail() {
+    if (failures <= 0) return;
+    --failures;
+    throw StoreError("the store fails", passing);
+  }
+
+  void change() {
+    if (changes_left == 0) throw Killed();
+    if (changes_left > 0) --changes_left;
+  }
+};
+
+/// Attempts without waits.
+inline StoreOptions quick(std::int64_t attempts = 3) {
+  StoreOptions options;
+  options.attempts = attempts;
+  options.first_wait = 0;
+  return options;
+}
+
+using Files = std::map<std::string, std::string>;
+
+/// A folder's files, by name below it.
+inline Files files_of(const std::filesystem::path& folder) {
+  Files files;
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      files[entry.path().lexically_relative(folder).string()] = text_of_file(entry.path());
+  }
+  return files;
+}
+
+inline void make_files(const std::filesystem::path& folder, const Files& files) {
+  std::filesystem::remove_all(folder);
+  for (const auto& [name, text] : files) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name, std::ios::binary) << text;
+  }
+}
+
+}  // namespace dimred::stores

@@ -1,0 +1,164 @@
+#include "stores/upload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stores/listing.h"
+#include "support/digest.h"
+#include "tests/stores/memory_store.h"
+
+namespace dimred::stores {
+namespace {
+
+const Url place = parse_url("s3://bucket/run");
+
+/// What a reader gets now, whose digests must be right; empty when it is told that there is nothing
+/// whole. (download() itself would wait for the disk thousands of times.)
+Files visible(MemoryStore& store) {
+  Files files;
+  try {
+    for (const auto& found : find(store, place, quick())) {
+      const auto& text = store.objects.at(found.url.path);
+      EXPECT_EQ(digest(std::as_bytes(std::span(text))), found.digest) << found.item.name;
+      files[found.item.name] = text;
+    }
+  } catch (const Unfinished&) {
+    return {};
+  }
+  return files;
+}
+
+/// Uploads `files`; false when it was killed after `changes` changes at the remote place.
+bool upload_until(MemoryStore& store, const Files& files, std::int64_t changes) {
+  static const TemporaryFolder folder;
+  static std::map<Files, std::filesystem::path> runs;  // each written once
+  auto& run = runs[files];
+  if (run.empty()) {
+    run = folder / std::to_string(runs.size());
+    make_files(run, files);
+  }
+  store.changes_left = changes;
+  bool whole = true;
+  try {
+    upload(store, run, place, quick());
+  } catch (const Killed&) {
+    whole = false;
+  }
+  store.changes_left = -1;
+  return whole;
+}
+
+// One that stays, one that changes with and one without its length, one that goes, one that comes.
+const Files first{{"a", "stays"}, {"curve.csv", "1\n"}, {"m.json", "{1}"}, {"states/1", "one"}};
+const Files second{{"a", "stays"}, {"curve.csv", "1\n2\n"}, {"m.json", "{2}"}, {"states/2", "two"}};
+const Files third{
+    {"a", "other"}, {"curve.csv", "1\n2\n3\n"}, {"m.json", "{3}"}, {"states/1", "eno"}};
+
+/// Objects under the files' own names, and the listing: nothing else stays.
+void expect_tidy(const MemoryStore& store, const Files& files) {
+  Files objects;
+  for (const auto& [path, text] : store.objects) objects[path.substr(place.path.size() + 1)] = text;
+  EXPECT_EQ(objects.erase(complete_name), 1U);
+  EXPECT_EQ(objects, files);
+}
+
+TEST(Upload, KilledAtAnyMomentLeavesTheEarlierFolderOrTheNewOne) {
+  for (const auto& before : {Files(), first}) {
+    bool killed = true;
+    int moments = 0;
+    for (std::int64_t changes = 0; killed; ++changes, ++moments) {
+      MemoryStore store;
+      if (!before.empty()) {
+        ASSERT_TRUE(upload_until(store, before, -1));
+      }
+      killed = !upload_until(store, second, changes);
+      EXPECT_THAT(visible(store), testing::AnyOf(before, second)) << "after " << changes;
+      if (!killed) {
+        EXPECT_EQ(visible(store), second);
+      }
+      ASSERT_TRUE(upload_until(store, second, -1));
+      EXPECT_EQ(visible(store), second) << "after " << changes;
+      expect_tidy(store, second);
+    }
+    EXPECT_GT(moments, 6);
+  }
+}
+
+TEST(Upload, KilledTwiceInARowIsAsSafe) {
+  for (std::int64_t once = 0; once < 12; once += 2) {
+    bool killed = true;
+    for (std::int64_t twice = 0; killed; ++twice) {
+      MemoryStore store;
+      ASSERT_TRUE(upload_until(store, first, -1));
+      upload_until(store, second, once);
+      const auto between = visible(store);
+      killed = !upload_until(store, third, twice);
+      EXPECT_THAT(visible(store), testing::AnyOf(between, third)) << once << ' ' << twice;
+      ASSERT_TRUE(upload_until(store, second, -1));
+      EXPECT_EQ(visible(store), second) << once << ' ' << twice;
+      expect_tidy(store, second);
+    }
+  }
+}
+
+TEST(Upload, SendsOnlyWhatChanged) {
+  MemoryStore store;
+  upload_until(store, first, -1);
+  store.puts = 0;
+  upload_until(store, first, -1);
+  EXPECT_EQ(store.puts, 0);
+  auto more = first;
+  more["states/2"] = "two";
+  upload_until(store, more, -1);
+  EXPECT_EQ(store.puts, 3);  // the file and the two listings
+}
+
+TEST(Upload, AFirstOneThatWasKilledGoesOnWhereItStopped) {
+  MemoryStore store;
+  EXPECT_FALSE(upload_until(store, first, 4));  // _INCOMPLETE and three of four files
+  store.puts = 0;
+  EXPECT_TRUE(upload_until(store, first, -1));
+  EXPECT_EQ(store.puts, 3);  // the fourth file and the listings
+}
+
+TEST(Upload, ATemporaryFileOrHiddenOneStaysHere) {
+  MemoryStore store;
+  auto files = first;
+  files.insert({{"x.tmp", "t"}, {"state.tmp/y", "t"}, {".lock", ""}, {"z.part", "p"}});
+  upload_until(store, files, -1);
+  EXPECT_EQ(visible(store), first);
+}
+
+TEST(Upload, IsRefusedWhereSomethingElseLies) {
+  MemoryStore store;
+  store.objects["/run/photo.jpg"] = "theirs";
+  EXPECT_THROW(upload_until(store, first, -1), std::invalid_argument);
+  EXPECT_EQ(store.objects.size(), 1U);
+}
+
+TEST(Upload, OthersFilesBesideAnUploadOfOursStay) {
+  MemoryStore store;
+  upload_until(store, first, -1);
+  store.objects["/run/notes.txt"] = "theirs";
+  upload_until(store, second, -1);
+  EXPECT_EQ(store.objects.at("/run/notes.txt"), "theirs");
+}
+
+TEST(Upload, IsTriedAgainWhenTheStoreIsBusyAndNotWhenItRefuses) {
+  const TemporaryFolder folder;
+  make_files(folder / "run", first);
+  MemoryStore store;
+  store.failures = 2;
+  EXPECT_EQ(upload(store, folder / "run", place, quick(3)).files, 4);
+  store.objects.clear();
+  store.failures = 3;
+  EXPECT_THROW(upload(store, folder / "run", place, quick(3)), StoreError);
+  EXPECT_EQ(store.failures, 0);
+  store.failures = 3;
+  store.passing = false;
+  EXPECT_THROW(upload(store, folder / "run", place, quick(3)), StoreError);
+  EXPECT_EQ(store.failures, 2);
+}
+
+}  // namespace
+}  // namespace dimred::stores

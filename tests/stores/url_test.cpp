@@ -1,0 +1,74 @@
+#include "stores/url.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dimred::stores {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Url, HasItsParts) {
+  const auto url = parse_url("s3://key:secret@bucket/a/b//?region=eu&scheme=http");
+  EXPECT_EQ(url.scheme, "s3");
+  EXPECT_EQ(url.user, "key:secret");
+  EXPECT_EQ(url.authority, "bucket");
+  EXPECT_EQ(url.path, "/a/b");
+  EXPECT_EQ(url.query, "region=eu&scheme=http");
+  EXPECT_EQ(whole(url), "s3://key:secret@bucket/a/b?region=eu&scheme=http");
+  EXPECT_EQ(identity(url), "s3://bucket/a/b?region=eu&scheme=http");
+  EXPECT_EQ(shown(url), "s3://bucket/a/b?...");
+  EXPECT_EQ(last_name(url), "b");
+  EXPECT_EQ(identity(parent(url)), "s3://bucket/a?region=eu&scheme=http");
+  EXPECT_EQ(identity(child(url, "c d/e")), "s3://bucket/a/b/c d/e?region=eu&scheme=http");
+}
+
+TEST(Url, NamesAreCodedWhereTheSchemeCodesThem) {
+  EXPECT_EQ(child(parse_url("https://h/x"), "a b%?#.h5").path, "/x/a%20b%25%3F%23.h5");
+  EXPECT_EQ(decoded_path(parse_url("file:///x/a%20b%2")), "/x/a b%2");
+  EXPECT_EQ(decoded_path(parse_url("hdfs://h:9/x/a%20b")), "/x/a%20b");
+  EXPECT_EQ(last_name(parse_url("s3://bucket")), "bucket");
+  EXPECT_EQ(child(parse_url("hdfs:///"), "a").path, "/a");
+}
+
+TEST(Url, AtSignsInAPathAreNoUser) {
+  const auto url = parse_url("http://h/a@b?c@d");
+  EXPECT_EQ(url.user, "");
+  EXPECT_EQ(url.path, "/a@b");
+}
+
+TEST(Url, WordsThatAreNone) {
+  for (const auto* text : {"", "a/b", "/a://b", "c://windows", "://x", "s3:/x"})
+    EXPECT_FALSE(is_url(text)) << text;
+  EXPECT_TRUE(is_url("s3://x"));
+}
+
+struct Wrong {
+  const char* text;
+  const char* said;
+};
+class WrongUrl : public testing::TestWithParam<Wrong> {};
+TEST_P(WrongUrl, IsRefusedWithoutItsPassword) {
+  try {
+    parse_url(GetParam().text);
+    FAIL() << "accepted " << GetParam().text;
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().said));
+    EXPECT_THAT(error.what(), Not(HasSubstr("secret")));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Url,
+                         WrongUrl,
+                         testing::Values(Wrong{"s4://u:secret@bucket/x",
+                                               "s4://bucket/x; did you mean s3://?"},
+                                         Wrong{"oss://bucket/x", "known: file:// http://"},
+                                         Wrong{"s3:///x", "s3:// needs a bucket, received s3:///x"},
+                                         Wrong{"https://u:secret@/x", "https:// needs a host"},
+                                         Wrong{"file://data/x", "three slashes"},
+                                         Wrong{"file://", "needs a path"},
+                                         Wrong{"http://h/a\nb", "no control characters"},
+                                         Wrong{"/x", "needs scheme://"}));
+
+}  // namespace
+}  // namespace dimred::stores

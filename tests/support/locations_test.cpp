@@ -1,0 +1,102 @@
+#include "support/locations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Fields {
+  std::filesystem::path data;
+  std::filesystem::path output;
+  std::string model = "convnet";
+  std::int64_t epochs = 1;
+};
+
+OptionTable table_of(Fields& fields) {
+  OptionTable table("test", "of locations");
+  table.group("Data");
+  table.add("data", &fields.data, "data");
+  table.add("output", &fields.output, "output");
+  table.add("model", &fields.model, "model");
+  table.add("epochs", &fields.epochs, "epochs", at_least(1));
+  return table;
+}
+
+/// Paths for what it is asked, in order.
+struct Located {
+  std::vector<std::string> asked;
+  explicit Located(const std::string& root) {
+    set_locate([this, root](const Option& row,
+                            const OptionTable&) -> std::optional<std::filesystem::path> {
+      asked.push_back(row.name);
+      if (row.name == "model") return {};
+      return root + "/" + row.name;
+    });
+  }
+  ~Located() { set_locate({}); }
+};
+
+TEST(Locations, AUrlBecomesAPathAndStaysAUrlInTheConfig) {
+  const TemporaryFolder folder;
+  Located located("/cache1");
+  const auto file = folder.write("c.toml", "data = \"s3://u:secret@bucket1/old\"\nepochs = 3\n");
+  Fields fields;
+  auto table = table_of(fields);
+  table.parse(
+      {"--config", file.string(), "--data=s3://u:secret@bucket1/x", "--model=ab://c", "--output=y"});
+  EXPECT_EQ(fields.data, "/cache1/data");
+  EXPECT_EQ(fields.model, "ab://c");
+  EXPECT_TRUE(fields.output.is_absolute());
+  // Of the file's data, which the flag overrides, nothing is brought.
+  EXPECT_THAT(located.asked, testing::ElementsAre("data", "model"));
+  EXPECT_THAT(table.to_toml(), HasSubstr("data = \"s3://bucket1/x\"\n"));
+  EXPECT_THAT(table.to_toml(), Not(HasSubstr("secret")));
+}
+
+TEST(Locations, AreAskedForWhenAllOptionsAreRight) {
+  Located located("/cache2");
+  Fields fields;
+  auto table = table_of(fields);
+  EXPECT_THROW(table.parse({"--data=s3://bucket2/x", "--epochs=0"}), std::invalid_argument);
+  EXPECT_TRUE(located.asked.empty());
+}
+
+TEST(Locations, AnAdoptedFileMayHoldThem) {
+  const TemporaryFolder folder;
+  Located located("/cache3");
+  Fields fields;
+  auto table = table_of(fields);
+  table.parse({});
+  table.adopt_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n"), {"Data"});
+  EXPECT_EQ(fields.data, "/cache3/data");
+}
+
+TEST(Locations, WithoutAnybodyWhoKnowsStoresAUrlIsRefusedWithoutItsPassword) {
+  Fields fields;
+  auto table = table_of(fields);
+  try {
+    table.parse({"--data=s3://u:secret@bucket4/x"});
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "--data: cannot be a URL here, received s3://bucket4/x");
+  }
+}
+
+TEST(Locations, WhatIsAUrl) {
+  for (const auto* text : {"s3://b/x", "https://u@h/", "file:///x"})
+    EXPECT_TRUE(looks_like_url(text)) << text;
+  for (const auto* text : {"", "x", "/a://b", "c:/x", "a b://x", "a://b"})
+    EXPECT_FALSE(looks_like_url(text)) << text;
+  EXPECT_EQ(without_credentials("https://u:p@h/a@b?sign=1"), "https://h/a@b");
+  EXPECT_EQ(without_credentials("s3://u:p@b/x?region=eu"), "s3://b/x?region=eu");
+  EXPECT_EQ(without_credentials("plain/u:p@x?y"), "plain/u:p@x?y");
+}
+
+}  // namespace
+}  // namespace dimred
