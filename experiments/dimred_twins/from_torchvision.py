@@ -22,7 +22,7 @@ class MainLogits(models.Inception3):
 def build(name: str, channels: int, classes: int) -> nn.Module:
     """The network, drawn anew; its first convolution takes `channels` channels."""
     if name == "inception_v3":
-        network: nn.Module = MainLogits(num_classes=classes, init_weights=True)
+        network: nn.Module = MainLogits(num_classes=classes, init_weights=False)  # its own draw takes long, and weights are loaded
     else:
         network = models.get_model(name, weights=None, num_classes=classes)
     if channels != 3:

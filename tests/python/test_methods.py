@@ -10,11 +10,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fashion import few
 from ranks import run_ranks
 from test_runs import interrupted
 
 STAGE1 = ["--train_samples=1600", "--test_samples=500", "--validation_fraction=0.2", "--epochs=4", "--batch_size=64",
-          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3"]  # fmt: skip
+          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3", f"--data={few()}"]  # fmt: skip
 STEPS = 20  # of an epoch: 1280 samples in batches of 64
 COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
 PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]

@@ -10,10 +10,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fashion import few
 from ranks import run_ranks
 from test_runs import newest_state, rows
 
-BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2"]
+BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2", f"--data={few()}"]
 TEN = [*BASE, "--epochs=1"]  # ten steps
 FIVE = ["--train_samples=160", *BASE[1:], "--model=resnet20", "--epochs=1"]  # with BatchNorm
 STEPS = 10
@@ -209,7 +210,7 @@ def test_ranks_share_hooks(tmp_path: Path, dimred: Path) -> None:
 
 def test_the_learning_rate_finder_leaves_one_table(tmp_path: Path, execute, fails) -> None:
     table, again = tmp_path / "rates.csv", tmp_path / "again.csv"
-    options = [*BASE[:-1], "--steps=40", "--start_rate=1e-4"]
+    options = [*BASE[:4], BASE[5], "--steps=40", "--start_rate=1e-4"]
     said = execute("dimred", "stage1", f"--find_learning_rate={table}", *options)
     execute("dimred", "stage1", f"--find_learning_rate={again}", *options)
     assert [file.name for file in sorted(tmp_path.iterdir())] == ["again.csv", "rates.csv"]

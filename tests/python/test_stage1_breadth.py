@@ -7,9 +7,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fashion import few
 from test_runs import newest_state, rows
 
-BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2"]
+BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", f"--data={few()}", "--total_epochs=2"]
 
 # A rate at which ten steps of 32 images already show in the loss (chance: 2.30).
 OPTIMIZERS = {

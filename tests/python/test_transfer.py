@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 from dimred_twins import build
+from fashion import few
 from ranks import run_ranks
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-DATA = ["--train_samples=640", "--test_samples=300"]
+DATA = ["--train_samples=640", "--test_samples=300", f"--data={few()}"]
 SMALL = [*DATA, "--batch_size=64", "--threads=1", "--learning_rate=0.02", "--snapshots_per_epoch=4", "--quiet"]
 HEAD = ["--checkpoint_exclude_patterns=logits", "--trainable_include_patterns=logits"]
 TIMES = ("seconds", "data_wait_seconds")

@@ -52,8 +52,8 @@ def logits(tmp_path: Path, execute) -> Logits:
 
     def call(file: Path, name: str = "resnet20") -> np.ndarray:
         np.save(tmp_path / "input.npy", IMAGES.numpy())
-        execute("model_logits", name, 1, 32, 10, file, tmp_path / "input.npy", tmp_path / "output.npy", "eval")
-        return np.load(tmp_path / "output.npy")
+        execute("model_logits", name, 1, 32, 10, file, tmp_path / "input.npy", tmp_path, "eval")
+        return np.load(tmp_path / "eval.npy")
 
     return call
 

@@ -1,6 +1,7 @@
-// model_logits MODEL CHANNELS HEIGHT CLASSES FILE.safetensors INPUT.npy OUTPUT.npy MODE
-//   MODE eval, train: logits [batch, classes]; gradient, train_gradient: of the mean loss to the
-//   labels 0, 1, 2, ... [M]. Dropout is off, so that the modes that train can be compared.
+// model_logits MODEL CHANNELS HEIGHT CLASSES FILE.safetensors INPUT.npy FOLDER MODE...
+//   FOLDER/MODE.npy; MODE eval, train: logits [batch, classes]; gradient, train_gradient: of the
+//   mean loss to the labels 0, 1, 2, ... [M]. Dropout is off, so that the modes that train can be
+//   compared.
 // model_logits --names MODEL CHANNELS HEIGHT CLASSES
 #include <torch/nn/modules/dropout.h>
 
@@ -39,22 +40,31 @@ void print_names(const std::vector<std::string>& a) {
   }
 }
 
-void write_result(const std::vector<std::string>& a) {
-  auto setup = setup_of(a, 0);
-  training::apply(setup, training::load_weights(setup, a.at(4)));
-  const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
-  const auto& mode = a.at(7);
+torch::Tensor result_of(training::Setup& setup,
+                        const torch::Tensor& images,
+                        const std::string& mode,
+                        std::int64_t classes) {
   const auto pass = mode.starts_with("train") ? models::Mode::train : models::Mode::evaluate;
   if (mode.ends_with("gradient")) {
-    const auto labels = torch::arange(images.size(0), torch::kInt64) % std::stoll(a.at(3));
+    const auto labels = torch::arange(images.size(0), torch::kInt64) % classes;
     const auto result = setup.objective->evaluate({images, labels}, pass);
+    setup.flat.gradient.zero_();
     (result.loss_sum / result.sample_count).backward();
-    const auto gradient = models::to_file(setup.flat.layout, setup.flat.gradient);
-    tests::save_npy(a.at(6), torch::tensor(gradient));
-    return;
+    return torch::tensor(models::to_file(setup.flat.layout, setup.flat.gradient));
   }
   const torch::NoGradGuard no_grad;
-  tests::save_npy(a.at(6), setup.objective->logits(images, pass));
+  return setup.objective->logits(images, pass);
+}
+
+void write_results(const std::vector<std::string>& a) {
+  auto setup = setup_of(a, 0);
+  const auto weights = training::load_weights(setup, a.at(4));
+  const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
+  for (std::size_t i = 7; i < a.size(); ++i) {
+    training::apply(setup, weights);  // running statistics, too, which a mode may move
+    tests::save_npy(a.at(6) + '/' + a[i] + ".npy",
+                    result_of(setup, images, a[i], std::stoll(a.at(3))));
+  }
 }
 
 }  // namespace
@@ -62,7 +72,7 @@ void write_result(const std::vector<std::string>& a) {
 int main(int count, char** values) {
   try {
     const std::vector<std::string> arguments(values + 1, values + count);
-    arguments.at(0) == "--names" ? print_names(arguments) : write_result(arguments);
+    arguments.at(0) == "--names" ? print_names(arguments) : write_results(arguments);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
