@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# README command 2: setup, build, every test; about ten minutes on 2 cores after the downloads.
+# README command 2: setup, build, every test; about 25 minutes on 2 cores after the downloads.
 #   scripts/test.sh [ctest options, e.g. -R pca]
 set -euo pipefail
 cd "$(dirname "$0")/.."
