@@ -6,10 +6,10 @@
 #include <array>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include "checkpoints/zip_archive.h"
 #include "models/script_forward.h"
+#include "models/script_state.h"
 #include "support/errors.h"
 
 namespace dimred::models {
@@ -210,58 +210,17 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   check_independence(network, images, first, file);
 }
 
-/// What of a module moves in training though no state keeps it: attributes that are neither
-/// parameters nor buffers, and the place of a buffer that is replaced instead of changed.
-class LooseState {
- public:
-  explicit LooseState(const jit::Module& module) { collect(module, ""); }
-
-  /// The first name that differs; empty: none.
-  std::string difference(const LooseState& after) const {
-    for (const auto& [name, value] : attributes_)
-      if (!same(value, after.attributes_.at(name))) return name;
-    for (const auto& [name, place_of] : buffers_)
-      if (place_of != after.buffers_.at(name)) return name;
-    return "";
-  }
-  bool is_buffer(const std::string& name) const { return buffers_.contains(name); }
-
- private:
-  void collect(const jit::Module& module, const std::string& prefix) {
-    std::set<std::string> buffers, others{"training"};
-    for (const auto& buffer : module.named_buffers(/*recurse=*/false)) {
-      buffers.insert(buffer.name);
-      buffers_[prefix + buffer.name] = buffer.value.unsafeGetTensorImpl();
-    }
-    for (const auto& item : module.named_parameters(/*recurse=*/false)) others.insert(item.name);
-    for (const auto& item : module.named_attributes(/*recurse=*/false)) {
-      const bool kept = buffers.contains(item.name) || others.contains(item.name);
-      if (!kept && !item.value.isModule()) attributes_[prefix + item.name] = item.value.deepcopy();
-    }
-    for (const auto& child : module.named_children())
-      collect(child.value, prefix + child.name + '.');
-  }
-
-  static bool same(const torch::IValue& a, const torch::IValue& b) {
-    if (a.isTensor() && b.isTensor()) return torch::equal(a.toTensor(), b.toTensor());
-    return c10::_fastEqualsForContainer(a, b);
-  }
-
-  std::map<std::string, torch::IValue> attributes_;
-  std::map<std::string, const void*> buffers_;
-};
-
 /// One pass in train mode shows which buffers BatchNorm moves; all get their values back.
 void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const std::string& file) {
   const auto before = values_of(network);
-  const LooseState loose(network.module);
+  const UnsavedState unsaved(network.module);
   try_images(network, images, file);
-  const auto moved_name = loose.difference(LooseState(network.module));
+  const auto moved_name = unsaved.difference(UnsavedState(network.module));
   require(
       moved_name.empty(),
       place,
       file,
-      loose.is_buffer(moved_name)
+      unsaved.is_buffer(moved_name)
           ? concat(": needs buffers that are changed in place, received ",
                    moved_name,
                    ", which training replaces; write self.",

@@ -119,13 +119,16 @@ class Moving(nn.Module):
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how, self.count, self.fc = how, 0, nn.Linear(784, 10)
+        self.scales, self.names = [torch.ones(2), torch.full((1,), torch.nan)], {"a": torch.zeros(1)}  # never move
         self.register_buffer("mean", torch.zeros(784))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits [batch, 10]."""
         x = images.flatten(1)
         if self.training:
-            if self.how == "attribute":
+            if self.how == "list":
+                self.scales[0] = self.scales[0] + 1
+            elif self.how == "attribute":
                 self.count += 1
             elif self.how == "replaced":
                 self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
@@ -272,6 +275,8 @@ def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails
     assert "[batch, 10], received Float [2, 7]" in told()
     torch.jit.script(Moving("attribute")).save(file)
     assert "received the attribute count, which training moves" in told()
+    torch.jit.script(Moving("list")).save(file)
+    assert "received the attribute scales, which training moves" in told()
     torch.jit.script(Moving("replaced")).save(file)
     assert "received mean, which training replaces; write self.mean.copy_" in told()
     torch.jit.script(nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))).save(file)
