@@ -137,15 +137,16 @@ const PickleValue* entry_of(const PickleValue& dictionary, std::string_view key)
   return nullptr;
 }
 
-/// The top itself, or what it keeps under a customary name.
+/// What it keeps under a customary name (beside which a loss or an accuracy may be a tensor, too),
+/// or the top itself.
 const PickleValue& state_dict_of(const fs::path& path, const PickleValue& top) {
-  if (has_tensors(top)) return top;
   std::string keys;
   if (top.kind == Kind::dictionary) {
     for (const auto* key : {"state_dict", "model_state_dict", "model"}) {
       const auto* inner = entry_of(top, key);
       if (inner != nullptr && has_tensors(*inner)) return *inner;
     }
+    if (has_tensors(top)) return top;
     for (const auto& [key, value] : top.entries)
       if (key->kind == Kind::text && keys.size() < 100)
         keys += (keys.empty() ? "" : ", ") + key->text;

@@ -34,41 +34,55 @@ bool is_among(Kind kind, std::initializer_list<Kind> kinds) {
 
 }  // namespace
 
-void require_effects(const OptionTable& table, const stage1::Options& options) {
+void require_effects(const OptionTable& table, const optimizers::OptimizerOptions& options) {
   using optimizers::OptimizerKind;
-  using schedules::ScheduleKind;
   using enum OptimizerKind;
-  const auto optimizer = options.optimizer.kind;
+  const auto kind = options.kind;
+  refuse_idle(
+      table,
+      "optimizers",
+      {{{"momentum"},
+        is_among(kind, {momentum, nesterov, lars}),
+        "optimizer = momentum, nesterov or lars"},
+       {{"adam_beta1", "adam_beta2"},
+        is_among(kind, {adam, adamweightdecay}),
+        "optimizer = adam or adamweightdecay"},
+       {{"opt_epsilon"},
+        is_among(kind, {adam, adamweightdecay, adadelta, rmsprop}),
+        "optimizer = adam, adamweightdecay, adadelta or rmsprop"},
+       {{"adagrad_initial_accumulator_value"}, kind == adagrad, "optimizer = adagrad"},
+       {{"adadelta_rho"}, kind == adadelta, "optimizer = adadelta"},
+       {{"rmsprop_momentum", "rmsprop_decay"}, kind == rmsprop, "optimizer = rmsprop"},
+       {{"ftrl_learning_rate_power", "ftrl_initial_accumulator_value", "ftrl_l1", "ftrl_l2"},
+        kind == ftrl,
+        "optimizer = ftrl"},
+       {{"lars_coefficient", "lars_epsilon"}, kind == lars, "optimizer = lars"}});
+}
+
+void require_effects(const OptionTable& table, const stage1::Options& options) {
+  using enum schedules::ScheduleKind;
+  require_effects(table, options.optimizer);
   const auto schedule = options.schedule.kind;
   const bool warm = options.schedule.warmup_epochs > 0 || options.schedule.steps.warmup > 0;
   refuse_idle(
       table,
       "stage1",
-      {{{"momentum"},
-        is_among(optimizer, {momentum, nesterov, lars}),
-        "optimizer = momentum, nesterov or lars"},
-       {{"adam_beta1", "adam_beta2"},
-        is_among(optimizer, {adam, adamweightdecay}),
-        "optimizer = adam or adamweightdecay"},
-       {{"opt_epsilon"},
-        is_among(optimizer, {adam, adamweightdecay, adadelta, rmsprop}),
-        "optimizer = adam, adamweightdecay, adadelta or rmsprop"},
-       {{"adagrad_initial_accumulator_value"}, optimizer == adagrad, "optimizer = adagrad"},
-       {{"adadelta_rho"}, optimizer == adadelta, "optimizer = adadelta"},
-       {{"rmsprop_momentum", "rmsprop_decay"}, optimizer == rmsprop, "optimizer = rmsprop"},
-       {{"ftrl_learning_rate_power", "ftrl_initial_accumulator_value", "ftrl_l1", "ftrl_l2"},
-        optimizer == ftrl,
-        "optimizer = ftrl"},
-       {{"lars_coefficient", "lars_epsilon"}, optimizer == lars, "optimizer = lars"},
-       {{"power"}, schedule == ScheduleKind::polynomial, "schedule = polynomial"},
+      {{{"learning_rate"},
+        schedule != piecewise || warm,
+        "another schedule than piecewise, whose pieces have the rates"},
+       {{"end_learning_rate"},
+        is_among(schedule, {linear, cosine, polynomial, fastnn_polynomial}),
+        "schedule = linear, cosine, polynomial or fastnn-polynomial"},
+       {{"power"}, schedule == polynomial, "schedule = polynomial"},
        {{"factor"},
-        is_among(schedule, {ScheduleKind::step, ScheduleKind::exponential, ScheduleKind::plsc}),
+        is_among(schedule, {step, exponential, plsc}),
         "schedule = step, exponential or plsc"},
        {{"milestone_unit"}, !options.schedule.milestones.empty(), "milestones"},
        {{"start_learning_rate", "warmup_scheme"}, warm, "warmup_epochs or warmup_steps"},
        {{"early_stopping_min_delta"},
         options.control.early_stopping_patience > 0,
         "early_stopping_patience"},
+       {{"snapshot_from_epoch"}, options.saves.snapshots_per_epoch > 0, "snapshots_per_epoch"},
        {{"ema_warmup"}, options.ema.decay > 0, "ema_decay"},
        {{"profile_at_task"}, options.hooks.profile_every_n_iters > 0, "profile_every_n_iters"},
        {{"smoothing_form"}, table.was_set("label_smoothing"), "label_smoothing"}});

@@ -12,6 +12,7 @@ namespace dimred::commands {
 /// "[stage1] power has no effect: it needs schedule = polynomial". Files may hold them, as every
 /// config.toml does.
 void require_effects(const OptionTable& table, const stage1::Options& options);
+void require_effects(const OptionTable& table, const optimizers::OptimizerOptions& options);
 void require_effects(const OptionTable& table, const training::LossScaleOptions& options);
 void require_effects(const OptionTable& table, const stage2::Resolved& resolved);
 

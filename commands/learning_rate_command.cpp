@@ -1,4 +1,5 @@
 #include "checkpoints/atomic_file.h"
+#include "commands/effects.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -111,6 +112,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   check_options(options);
+  require_effects(table, options.optimizer);
   const auto place = launch::discover();
   training::resolve(options.common, place.size);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();

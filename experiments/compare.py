@@ -25,7 +25,7 @@ from comparison.jobs import Entry, Planner, cell, jobs_of
 from comparison.options import ConfigError, read_options_of
 from comparison.plan import Plan, read_plan
 from comparison.readings import Readings
-from comparison.results import Outcome, Reader, save_table, tidy, write_whole
+from comparison.results import Outcome, Reader, save_table, tidy
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
 from comparison.summary import (
     EQUALS,
@@ -39,6 +39,7 @@ from comparison.summary import (
     summarise,
     within,
 )  # fmt: skip
+from workbench.files import write_whole
 from workbench.jobs import DIMRED
 
 Choices = dict[Condition, tuple[dict[str, str], list[Group]]]  # variants, baselines from the best on

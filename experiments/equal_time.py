@@ -3,7 +3,8 @@
     python experiments/equal_time.py --group frozen 'runs/flowers_*/stage1' --group scratch 'runs/flowers_*/scratch'
 
 A group is a name and a pattern of run folders (seeds, say). Times are parts of the shortest run's; a run counts with its
-last evaluation before. Prints mean and sd of each group, with n; what a run began with (its backbone) is not in its time.
+last evaluation before. Prints mean and sd of each group, with n. What a run began with (its backbone) is not in its time;
+a run that goes on from another one is refused, because its curve counts that one's seconds, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,19 @@ from dimred_runs import BadRun, Run, mean_interval, read_run
 from workbench.text_table import text_table
 
 PARTS = (0.25, 0.5, 0.75, 1.0)
+
+
+def own_runs(name: str, pattern: str) -> list[Run]:
+    """The finished runs that the pattern finds. Raises BadRun and ValueError."""
+    runs = [read_run(folder, finished=True) for folder in sorted(glob.glob(pattern))]
+    if not runs:
+        raise ValueError(f"no run folder matches the pattern of {name}")
+    for run in runs:
+        if run.config.get("resume_from"):
+            raise ValueError(f"{run.folder} goes on from {run.config['resume_from']}; needs runs that begin themselves")
+        if not len(run.rows()):
+            raise ValueError(f"{run.folder} has no evaluation of raw weights")
+    return runs
 
 
 def reached(run: Run, seconds: float) -> float:
@@ -46,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", nargs=2, action="append", required=True, metavar=("NAME", "PATTERN"))
     options = parser.parse_args(arguments)
     try:
-        groups = {name: [read_run(folder, finished=True) for folder in sorted(glob.glob(pattern))]
-                  for name, pattern in options.group}  # fmt: skip
-        if empty := [name for name, runs in groups.items() if not runs]:
-            raise ValueError(f"no run folder matches the pattern of {empty[0]}")
+        names = [name for name, _ in options.group]
+        if len(set(names)) < len(names):
+            raise ValueError(f"--group: needs different names, received {', '.join(names)}")
+        groups = {name: own_runs(name, pattern) for name, pattern in options.group}
         print(f"test accuracy in percent, mean ± sd over runs\n{table(groups)}")
     except (BadRun, ValueError) as error:
         print(f"equal_time.py: {error}", file=sys.stderr)

@@ -7,26 +7,37 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 ENDINGS = {".jpg", ".jpeg", ".png"}
 
 
 def convert(source: Path, target: Path) -> int:
-    """Every image below `source`, at the same place below `target`; returns how many. Raises ValueError, OSError."""
+    """Every image below `source`, upright, at the same place below `target`, which is whole or not there; returns
+    how many. Raises ValueError, OSError."""
     files = sorted(file for file in source.rglob("*") if file.suffix.lower() in ENDINGS)
     if not files:
         raise ValueError(f"{source} has no images")
     if target.exists():
         raise ValueError(f"{target} is there already")
+    places = {}
     for file in files:
-        place = (target / file.relative_to(source)).with_suffix(".jpg")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with Image.open(file) as image:
-            image.convert("L").save(place, quality=92)
+        place = file.relative_to(source).with_suffix(".jpg")
+        if other := places.get(place):
+            raise ValueError(f"{other} and {file} would both become {place}")
+        places[place] = file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
+        whole = Path(temporary) / "images"
+        for place, file in places.items():
+            (whole / place).parent.mkdir(parents=True, exist_ok=True)
+            with Image.open(file) as image:
+                ImageOps.exif_transpose(image).convert("L").save(whole / place, quality=92)
+        whole.rename(target)
     return len(files)
 
 

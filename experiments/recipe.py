@@ -11,23 +11,27 @@ option away). Started again it goes on where it stopped. --dry_run prints the co
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shlex
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dimred_runs import is_finished, read_run
+from comparison.options import ConfigError, nearest, read_options_of
+from dimred_runs import BadRun, is_finished, read_run
 from workbench.jobs import DIMRED, flags
 
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
 COMMANDS = ("stage1", "pca", "stage2")
+FILE_OPTIONS = {"config", "fastnn", "boost"}  # other files of options, which --help has not in its table
 
 
 class RecipeError(ValueError):
@@ -44,8 +48,21 @@ class Step:
     output: Path
 
     def is_done(self) -> bool:
-        """Runs resume by themselves; other commands write their output whole or not at all."""
-        return is_finished(self.output) if self.command.startswith("stage") else self.output.exists()
+        """Runs resume by themselves; a matrix is there when its sidecar, which is written last, is."""
+        return is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
+
+    def note(self) -> Path:
+        """What it was made with."""
+        return self.output.with_name(f"{self.name}.options.json")
+
+    def made_with(self) -> str:
+        """The options, and digests of files that they name; not what other steps wrote."""
+        options = dict(self.options)
+        hooks = [hook for hook in str(options.pop("hooks", "")).split(",") if hook not in ("", "batches")]  # the twin's own
+        files = [Path(value) for value in options.values() if isinstance(value, str) and value.startswith("/")]
+        own = [file for file in files if file.is_file() and not file.is_relative_to(self.output.parent)]
+        digests = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in own}
+        return json.dumps(options | {"hooks": hooks} | {"files": digests})
 
 
 @dataclass(frozen=True)
@@ -59,13 +76,13 @@ class Recipe:
 
 
 def filled(name: str, value: Any, places: dict[str, str]) -> Any:
-    """A value with its {PLACES} replaced."""
+    """A value with its {PLACES} replaced; `{{` is a brace."""
     if not isinstance(value, str):
         return value
     try:
         return value.format_map(places)
-    except KeyError as error:
-        raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces, received {value!r}") from error
+    except (LookupError, ValueError) as error:
+        raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces ({{{{ is a brace), received {value!r}") from error
 
 
 def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: bool) -> Recipe:
@@ -79,6 +96,8 @@ def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: 
         if not brief:
             raise RecipeError(f"{file}: has no short version")
         for key, value in brief.items():
+            if isinstance(value, dict) and key not in tables:
+                raise RecipeError(f"{file}: [short.{key}]: there is no step [{key}]")
             tables[key] = tables.get(key, {}) | value if isinstance(value, dict) else value
     texts = {key: tables.pop(key, "") for key in TEXTS}
     ranks = tables.pop("ranks", 1)
@@ -130,7 +149,17 @@ def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
         else value
         for key, value in step.options.items()
     }  # fmt: skip
-    return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}"]
+    again = ["--overwrite"] if step.command == "pca" else []  # a matrix without its sidecar is half a matrix
+    return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}", *again]
+
+
+def require_known_options(recipe: Recipe, options_of: Callable[[str], Collection[str]]) -> None:
+    """Raises RecipeError for the first option that a step's command has not."""
+    for step in recipe.steps:
+        known = {*options_of(step.command), *FILE_OPTIONS}
+        for name in step.options:
+            if name not in known:
+                raise RecipeError(f"{step.name}.{name}: unknown option of dimred {step.command}{nearest(name, known)}")
 
 
 def results(recipe: Recipe) -> list[str]:
@@ -149,19 +178,23 @@ def results(recipe: Recipe) -> list[str]:
 
 
 def run(recipe: Recipe, options: argparse.Namespace) -> None:
-    """All steps in order. Raises RecipeError for one that fails, or that was made with other options."""
+    """All steps in order. Raises RecipeError for one that fails, or was not made with these options and steps."""
+    require_known_options(recipe, partial(read_options_of, options.dimred))
+    remedy = "choose another --output, or remove it"
+    made = ""  # the latest step that was not done
     for step in recipe.steps:
         words = command_line(step, options.ranks or recipe.ranks, options.dimred)
-        done = step.is_done()
-        asked = json.dumps({key: value for key, value in step.options.items() if key != "hooks"})  # the twin's own
-        note = step.output.with_name(f"{step.name}.options.json")
-        if done and note.is_file() and note.read_text() != asked:
-            raise RecipeError(f"{step.output} was made with other options ({note.name}); choose another --output, or remove it")
+        done, asked = step.is_done(), step.made_with()
+        if done and (not step.note().is_file() or step.note().read_text() != asked):
+            raise RecipeError(f"{step.output} was made with other options ({step.note().name}); {remedy}")
+        if done and made:
+            raise RecipeError(f"{step.output} was made before {made}; {remedy}")
         print(("# done: " if done else "$ ") + shlex.join(words), flush=True)
         if options.dry_run or done:
             continue
         step.output.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(asked)
+        step.note().write_text(asked)
+        made = step.name
         code = subprocess.run(words, check=False).returncode
         if code:
             raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
@@ -176,7 +209,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
     parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
     parser.add_argument("--ranks", type=int, help="other than the recipe's")
-    parser.add_argument("--set", nargs="*", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's")
+    parser.add_argument("--set", nargs="*", action="extend", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's")
     parser.add_argument("--dry_run", action="store_true", help="only print the commands")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     return parser
@@ -201,11 +234,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recipe = read(options, output)
         print(f"{recipe.title}\ncost: {recipe.texts['cost']}\ngives: {recipe.texts['gives']}\n")
         run(recipe, options)
-    except RecipeError as error:
+        if not options.dry_run:
+            print("", *results(recipe), f"{time.monotonic() - begin:.0f} s in all", sep="\n")
+    except (RecipeError, ConfigError, BadRun) as error:
         print(f"recipe.py: {error}", file=sys.stderr)
         return 1
-    if not options.dry_run:
-        print("", *results(recipe), f"{time.monotonic() - begin:.0f} s in all", sep="\n")
     return 0
 
 

@@ -31,7 +31,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--recipe", type=Path, default=here / "recipes" / "fashion_demo.toml",
                         help="stage 1's options (default: the demo's)")
     parser.add_argument("--stage2_recipe", type=Path, help="stage 2's options")
-    parser.add_argument("--stage2", nargs="*", default=[], metavar="OPTION=VALUE",
+    parser.add_argument("--stage2", nargs="*", action="extend", default=[], metavar="OPTION=VALUE",
                         help="further options of stage 2, e.g. batch_size=256")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])

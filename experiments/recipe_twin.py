@@ -4,13 +4,14 @@
 
 Each stage 1 of the recipe is trained by dimred, which keeps its batches (4 bytes a value of the images; removed
 afterwards), then by the PyTorch twin on these. Prints both losses of the first and the last epoch, and how far they
-are apart; writes twin.csv, a line a step, into each run. Exit code 1 when either loss does not fall, or the epochs'
-means differ by more than --tolerance of the first epoch's loss.
+are apart; writes twin.csv, a line a step, into each run. Exit code 1 when a loss is not finite or does not fall, or
+the epochs' means differ by more than --tolerance of the first epoch's loss.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 import time
@@ -20,36 +21,50 @@ from pathlib import Path
 
 import pandas as pd
 import recipe
+from comparison.options import ConfigError
 from dimred_runs import read_run
-from dimred_twins.training import CannotFollow, train_as
+from dimred_twins.training import CannotFollow, require_followable, train_as
+from workbench.files import write_whole
 from workbench.text_table import text_table
 
 HEADER = ("run", "steps", "first epoch", "twin", "last epoch", "twin", "step 1 apart", "steps 1-10", "epochs apart",
           "seconds", "twin")  # fmt: skip
 
 
-def compare(step: recipe.Step, tolerance: float) -> tuple[list[str], list[str]]:
-    """A row of the table, and what is wrong."""
-    file, seconds = step.output / "twin.csv", "-"
-    if file.is_file():  # of the time before; its batches are gone
-        table = pd.read_csv(file, index_col="step")
-    else:
-        begin = time.monotonic()
-        table = train_as(step.output)
-        seconds = f"{time.monotonic() - begin:.0f}"
-        table.to_csv(file, index_label="step")
+def both_losses(step: recipe.Step) -> tuple[pd.DataFrame, str]:
+    """Of every step, from the time before (its batches are gone) or by training the twin, and how long that took."""
+    file = step.output / "twin.csv"
+    if file.is_file():
+        return pd.read_csv(file, index_col="step"), "-"
+    begin = time.monotonic()
+    table = train_as(step.output)
+    write_whole(file, lambda path: table.to_csv(path, index_label="step"))
+    return table, f"{time.monotonic() - begin:.0f}"
+
+
+def compare(name: str, table: pd.DataFrame, tolerance: float) -> tuple[list[str], list[str]]:
+    """Numbers of train_as's table for a row, and what is wrong."""
     epochs = table.groupby("epoch")[["loss", "twin_loss"]].mean()
     first, last = epochs.iloc[0], epochs.iloc[-1]
     apart = (table["loss"] - table["twin_loss"]).abs()
     between = (epochs["loss"] - epochs["twin_loss"]).abs().max()
-    wrong = [f"{step.name}: the {word} loss does not fall" for word, column in (("run's", "loss"), ("twin's", "twin_loss"))
-             if len(epochs) > 1 and last[column] >= first[column]]  # fmt: skip
+    wrong = []
+    for word, column in (("run's", "loss"), ("twin's", "twin_loss")):
+        if not table[column].map(math.isfinite).all():
+            wrong.append(f"{name}: the {word} loss is not finite")
+        elif len(epochs) > 1 and last[column] >= first[column]:
+            wrong.append(f"{name}: the {word} loss does not fall")
     if between > tolerance * first["loss"]:
-        wrong.append(f"{step.name}: epochs differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}")
-    ours = float(read_run(step.output).curve["seconds"].iloc[-1])
+        wrong.append(f"{name}: epochs differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}")
     numbers = (first["loss"], first["twin_loss"], last["loss"], last["twin_loss"])
-    return [step.name, str(len(table)), *(f"{value:.4f}" for value in numbers), f"{apart.iloc[0]:.1e}",
-            f"{apart.iloc[:10].max():.1e}", f"{between:.4f}", f"{ours:.0f}", seconds], wrong  # fmt: skip
+    return [name, str(len(table)), *(f"{value:.4f}" for value in numbers), f"{apart.iloc[0]:.1e}",
+            f"{apart.iloc[:10].max():.1e}", f"{between:.4f}"], wrong  # fmt: skip
+
+
+def with_batches(step: recipe.Step) -> recipe.Step:
+    """The step with the hook `batches` beside its own."""
+    hooks = [hook for hook in str(step.options.get("hooks", "")).split(",") if hook]
+    return replace(step, options=step.options | {"hooks": ",".join([*hooks, "batches"])})
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -67,18 +82,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, wrong = [], []
     try:
         found = recipe.read(options, output)
-        hooks = [f"{step.name}.hooks=batches" for step in found.steps if step.command == "stage1"]
-        steps = [step for step in recipe.changed(found.steps, hooks) if step.command == "stage1"]
+        if (options.ranks or found.ranks) > 1:
+            raise CannotFollow("the twin is one process; needs --ranks 1")
+        steps = [with_batches(step) for step in found.steps if step.command == "stage1"]
+        for step in steps:
+            require_followable(step.options)
         for step in steps:
             recipe.run(replace(found, steps=[step]), options)
             if options.dry_run:
                 continue
-            row, mistakes = compare(step, options.tolerance)
-            rows.append(row)
+            table, seconds = both_losses(step)
+            row, mistakes = compare(step.name, table, options.tolerance)
+            rows.append([*row, f"{read_run(step.output).curve['seconds'].iloc[-1]:.0f}", seconds])
             wrong += mistakes
             if not options.keep_batches:
                 shutil.rmtree(step.output / "batches", ignore_errors=True)
-    except (recipe.RecipeError, CannotFollow) as error:
+    except (recipe.RecipeError, ConfigError, CannotFollow) as error:
         print(f"recipe_twin.py: {error}", file=sys.stderr)
         return 1
     if rows:

@@ -14,8 +14,8 @@ import tomllib
 from pathlib import Path
 
 import pandas as pd
-from comparison.results import write_whole
 from comparison.schedule import Journal, in_words
+from workbench.files import write_whole
 
 AGAINST = {"all baselines": "all baselines", "no more passes": "the baselines that took no more passes"}
 

@@ -135,6 +135,24 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
+/// What a run writes before it has trained: of no use without what would have followed.
+constexpr std::array beginnings{"config.toml",
+                                "manifest.json",
+                                "curve.csv",
+                                "steps.csv",
+                                "step_times.csv",
+                                module_file,
+                                kLockFile,
+                                frozen_file_name,
+                                initialization_file_name};
+
+bool is_beginning(const fs::directory_entry& item) {
+  const auto name = item.path().filename().string();
+  if (item.is_directory()) return fs::is_empty(item);
+  return name.starts_with("events.out.tfevents") ||
+         std::ranges::find(beginnings, name) != beginnings.end();
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -234,18 +252,9 @@ void RunFolder::abandon() const {
       dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
-  for (const auto* name : {"config.toml",
-                           "curve.csv",
-                           "steps.csv",
-                           "step_times.csv",
-                           module_file,
-                           kLockFile,
-                           frozen_file_name,
-                           initialization_file_name})
-    fs::remove(path_ / name);
-  fs::remove(manifest());
-  for (const auto* name : {"checkpoints", "snapshots"})
-    if (fs::exists(path_ / name) && fs::is_empty(path_ / name)) fs::remove(path_ / name);
+  const std::vector items(fs::directory_iterator(path_), fs::directory_iterator{});
+  if (!std::ranges::all_of(items, is_beginning)) return;  // snapshots, say: the run stays as it is
+  for (const auto& item : items) fs::remove(item);
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 

@@ -54,8 +54,8 @@ class RunFolder {
                       const std::string& outcome,
                       const nlohmann::json& details = nlohmann::json::object()) const;
 
-  /// After a failure before any work (a curve row, a state, a basis): leaves things as they were
-  /// found, so that what was refused leaves no trace.
+  /// After a failure before any work (a curve row, a state, a basis, a snapshot, a trace): leaves
+  /// things as they were found, so that what was refused leaves no trace.
   void abandon() const;
 
  private:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dimred_runs
 from dimred_runs import COSTS, BadRun, Run, read_run
 from dimred_runs.family import adopt
+from workbench.files import write_whole
 
-VERSION = 1  # of the file; another one is read anew
 FILES = ("manifest.json", "config.toml", "curve.csv", "steps.csv")
 
 
@@ -31,6 +33,12 @@ class Reading:
 def plain(value: Any) -> Any:
     """NumPy's numbers as Python's."""
     return value.item()
+
+
+def code_digest() -> str:
+    """Of all that makes a reading of a run: what other code has read is read anew."""
+    sources = [*sorted(Path(dimred_runs.__file__).parent.glob("*.py")), Path(__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
 
 def reading_of(run: Run, start: Run | None) -> Reading:
@@ -60,7 +68,7 @@ class Readings:
         self.changed = False
         try:
             value = json.loads(file.read_text())
-            if value["version"] == VERSION:
+            if value["code"] == code_digest():
                 self.kept = value["readings"]
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -75,7 +83,7 @@ class Readings:
         return self.runs[folder]
 
     def read(self, folder: Path, start: Path | None) -> Reading | BadRun:
-        """Of a run in `folder` that began from the run in `start`."""
+        """Of a run in `folder` that began from the run in `start`; without a good start its costs are not known."""
         name = os.path.relpath(folder, self.file.parent)
         now = [signature(folder), signature(start) if start else None]
         kept = self.kept.get(name)
@@ -85,15 +93,18 @@ class Readings:
         if isinstance(run, BadRun):
             return run
         begin = self.run(start) if start else None
-        reading = reading_of(run, begin if isinstance(begin, Run) else None)
+        if isinstance(begin, BadRun):
+            return begin
+        reading = reading_of(run, begin)
         self.kept[name] = {"files": now, "reading": asdict(reading)}
         self.changed = True
         return reading
 
     def save(self) -> None:
-        """When there is anything new."""
-        if self.changed:
-            temporary = self.file.with_name(f".{self.file.name}.tmp")
-            temporary.write_text(json.dumps({"version": VERSION, "readings": self.kept}, default=plain))
-            temporary.replace(self.file)
-            self.changed = False
+        """When there is anything new; of folders that are still there."""
+        if not self.changed:
+            return
+        there = {name: kept for name, kept in self.kept.items() if (self.file.parent / name).is_dir()}
+        text = json.dumps({"code": code_digest(), "readings": there}, default=plain)
+        write_whole(self.file, lambda path: path.write_text(text))
+        self.changed = False

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from dimred_runs import COSTS, BadRun
+from workbench.files import write_whole
 
-from .jobs import Entry, Job, as_text
+from .jobs import Entry, as_text
 from .plan import OURS
 from .readings import Reading, Readings
 from .schedule import Journal
@@ -56,7 +57,7 @@ class Reader:
     def outcome(self, entry: Entry, phase: str) -> Outcome:
         """What became of it. A failure is a better reason than the folder that it left."""
         reading = self.readings.read(entry.job.target, entry.start.target if entry.start else None)
-        if isinstance(reading, BadRun):
+        if isinstance(reading, BadRun):  # its own folder, or its start's
             note = self.failed.get(entry.job.target, "")
             word = "diverged" if note.startswith("diverged") else "failed" if note else reading.outcome
             return Outcome(entry, phase, None, word, note or str(reading))
@@ -119,13 +120,6 @@ def tidy(outcomes: Sequence[Outcome], axes: Sequence[str], root: Path) -> pd.Dat
         table[name] = table[name].astype("string")
     numbers = ["epochs", *MEASURES, *COSTS, "matrix_seconds", "stage1_seconds", "stage1_spent"]
     return table.astype(dict.fromkeys(numbers, float))
-
-
-def write_whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Under a temporary name first, so that a reader sees the old file or the new one."""
-    temporary = file.with_name(f".{file.name}.tmp")
-    write(temporary)
-    temporary.replace(file)
 
 
 def save_table(table: pd.DataFrame, stem: Path) -> None:

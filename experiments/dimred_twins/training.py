@@ -24,13 +24,32 @@ from torch.nn import functional
 from . import build
 
 Options = dict[str, Any]
+OPTIMIZERS = ("momentum", "adam")
+SCHEDULES = ("constant", "linear", "cosine", "step", "exponential", "piecewise")
 # Options that would change a step and have no counterpart here, with the values that do not.
 NEUTRAL = {"gradient_accumulation": 1, "max_gradient_norm": None, "gradient_centralization": False, "nesterov": False,
-           "anneal_from_epoch": -1.0}  # fmt: skip
+           "anneal_from_epoch": -1.0, "amp_allow": "", "amp_deny": "", "use_dynamic_loss_scaling": False}  # fmt: skip
+TWO_LOSSES = ("inception_v3",)  # auxiliary logits have a part in the loss
 
 
 class CannotFollow(ValueError):
     """The run did what the twin cannot do, in one line."""
+
+
+def require_followable(options: Options) -> None:
+    """Raises CannotFollow for options, of the command line or a config.toml, that a twin has no counterpart to."""
+    for name, value in NEUTRAL.items():
+        given = options.get(name, value)
+        same = float(given) == value if isinstance(value, float) else str(given).lower() == str(value).lower()
+        if not same:
+            raise CannotFollow(f"the twin has no {name}, received {given}")
+    for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+        if options.get(name, known[0]) not in known:
+            raise CannotFollow(f"the twin has no {name} {options[name]}")
+    if options.get("precision") == "float16":
+        raise CannotFollow("the twin has no float16 on the CPU")
+    if options.get("model") in TWO_LOSSES:
+        raise CannotFollow(f"the twin has no auxiliary loss, which {options['model']} has")
 
 
 def learning_rate(options: Options, step: int, per_epoch: int) -> float:
@@ -75,7 +94,7 @@ def optimizer_of(options: Options, network: nn.Module) -> torch.optim.Optimizer:
     if kind == "adam":
         betas = (options["adam_beta1"], options["adam_beta2"])
         return torch.optim.Adam(groups, lr=1.0, betas=betas, eps=options["opt_epsilon"])
-    raise CannotFollow(f"the twin has no optimizer {kind}")
+    raise AssertionError(kind)  # require_followable knows these
 
 
 def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -97,8 +116,11 @@ def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
     """With the run's first weights; what it froze is frozen. Raises CannotFollow."""
     weights = load_file(run / "batches" / "weights_00000000.safetensors")
     shape = images.shape[1:]
-    with torch.device("meta"):
-        last = list(build(options["model"], *shape, 2).named_parameters())[-1][0]
+    try:
+        with torch.device("meta"):
+            last = list(build(options["model"], *shape, 2).named_parameters())[-1][0]
+    except ValueError as error:
+        raise CannotFollow(f"{run}: {error}") from error
     network = build(options["model"], *shape, classes=weights[last].shape[0])
     network.load_state_dict(weights)
     frozen = run / "frozen.safetensors"
@@ -123,13 +145,9 @@ def train_as(run: Path) -> pd.DataFrame:
     files = sorted((run / "batches").glob("step_????????.safetensors"))
     if any((run / "batches").glob("*.rank*")):
         raise CannotFollow(f"{run} was trained by several ranks; the twin is one process")
-    if options["precision"] == "float16":
-        raise CannotFollow("the twin has no float16 on the CPU")
     if not files or not (run / "batches" / "weights_00000000.safetensors").is_file():
         raise CannotFollow(f"{run} has no batches of a whole run; train with --hooks batches")
-    for name, value in NEUTRAL.items():
-        if options.get(name, value) != value:
-            raise CannotFollow(f"the twin has no {name}, received {options[name]}")
+    require_followable(options)
     torch.manual_seed(options["seed"])  # of dropout's masks, which are others than the run's
     network = network_of(run, options, load_file(files[0])["images"])
     optimizer, loss_function = optimizer_of(options, network), loss_of(options)

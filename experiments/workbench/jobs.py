@@ -42,9 +42,9 @@ def train(binary: Path, stage: str, folder: Path, options: Mapping[str, object])
 
 
 def fit(binary: Path, run: Path, output: Path, components: int, threads: int) -> None:
-    """The PCA of a run's snapshots; nothing when the matrix exists (it is written atomically)."""
-    if not output.is_file():
-        options = {"snapshots": run / "snapshots", "components": components, "threads": threads}
+    """The PCA of a run's snapshots; nothing when the matrix and its sidecar, written last, exist."""
+    if not output.with_suffix(".json").is_file():
+        options = {"snapshots": run / "snapshots", "components": components, "threads": threads, "overwrite": "true"}
         log = output.with_suffix(".log")
         execute(binary, "pca", {**options, "output": output, "quiet": "true"}, log)
 

@@ -97,10 +97,21 @@ def test_shared_work_is_done_once_and_nothing_twice(copy: Path, monkeypatch) -> 
     with monkeypatch.context() as patch:  # nothing is read again, and it comes to the same
         patch.setattr(readings, "read_run", lambda folder, finished: pytest.fail(f"read {folder} again"))
         assert compare.main(arguments(copy)) == 0
-    (copy / "out/readings.json").write_text('{"version": 1')  # a kill cannot leave that; it is made anew
+        shared = [column for column in table if column != "matrix_seconds"]  # known by the folder's place
+        pd.testing.assert_frame_equal(results(copy)[shared], table[shared])
+    (copy / "out/readings.json").write_text('{"code": 1')  # a kill cannot leave that; it is made anew
     assert compare.main(arguments(copy)) == 0
-    shared = [column for column in table if column != "matrix_seconds"]  # known by the folder's place
     pd.testing.assert_frame_equal(results(copy)[shared], table[shared])
+
+
+def test_a_damaged_start_takes_its_children_out(copy: Path) -> None:
+    assert compare.main(arguments(copy)) == 0
+    for curve in copy.glob("out/seed_2/stage1-*/curve.csv"):
+        curve.write_text(curve.read_text().replace("epoch", "epohc", 1))
+    assert compare.main(arguments(copy)) == 1
+    table = results(copy)
+    assert set(table[table["seed"] == 2]["outcome"]) == {"damaged"}
+    assert set(table[table["seed"] != 2]["outcome"]) == {"finished"}
 
 
 def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,9 @@ import recipe
 import recipe_twin
 from comparison.options import read_options_of
 from conftest import REPOSITORY
-from dimred_twins.training import CannotFollow, train_as
+from dimred_runs import read_options
+from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
+from fashion import few
 from PIL import Image
 
 # The recipes proper; the others in that folder are options of a single command.
@@ -25,7 +29,7 @@ SMALLER = {
     "dldr_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
     "estimator_fashion": ["stage1.train_samples=640", "stage1.test_samples=200", "stage1.batch_size=64"],
     "estimator_oct": ["backbone.train_samples=64", "backbone.test_samples=20", "backbone.batch_size=8", "stage1.batch_size=8",
-                      "backbone.model=resnet20", "stage1.model=resnet20", "backbone.learning_rate=0.01"],
+                      "backbone.learning_rate=0.01"],
     "fastnn_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage1.num_classes=4"],
     "flowers_transfer": ["backbone.train_samples=0", "backbone.test_samples=0", "backbone.batch_size=8",
                          "scratch.epochs=1", "scratch.warmup_epochs=0", "scratch.batch_size=8", "stage1.batch_size=8"],
@@ -93,6 +97,9 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
     assert "\n$ " not in capsys.readouterr().out  # nothing is done twice
     assert recipe.main([*words, "stage1.momentum=0.5"]) == 1
     assert "stage1 was made with other options" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "runs" / trained[0])
+    assert recipe.main(words) == 1
+    assert f"was made before {trained[0]}; choose another --output, or remove it" in capsys.readouterr().err
 
 
 def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
@@ -107,12 +114,73 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
     good = 'title = "t"\n[stage1]\nepochs = 1\n'
     assert "needs a title" in error("[stage1]\n")
     assert "needs a command of stage1, pca, stage2, received train" in error('title = "t"\n[train]\n')
-    assert "needs one of here, stage1 in braces, received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
+    assert "needs one of here, stage1 in braces ({{ is a brace), received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
     assert "needs --data: photographs" in error('data = "photographs"\n' + good)
     assert "has no use for --data" in error(good, "--data", "x")
     assert "has no short version" in error(good, "--short")
-    assert "STEP one of stage1; received pca.k=3" in error(good, "--set", "pca.k=3")
+    assert "STEP one of stage1; received pca.k=3" in error(good, "--set", "stage1.seed=2", "--set", "pca.k=3")
+    assert "stage1.epohcs: unknown option of dimred stage1; nearest: epochs" in error(good, "--set", "stage1.epohcs=2")
+    assert "[short.stage2]: there is no step [stage2]" in error(good + "[short.stage2]\nepochs = 1\n", "--short")
+    assert "in braces ({{ is a brace), received 'a{1}'" in error(good + 'model = "a{1}"\n')
     assert "r.toml" in error("title = ")
+
+
+def test_a_step_is_known_by_its_options_and_their_files(tmp_path: Path) -> None:
+    other = tmp_path / "hyper.txt"
+    other.write_text("a=1")
+
+    def note(**options: object) -> str:
+        return recipe.Step("stage1", "stage1", options, tmp_path / "runs/stage1").made_with()
+
+    first = note(fastnn=str(other), epochs=1)
+    assert note(fastnn=str(other), epochs=1, hooks="batches") == first  # the twin's
+    assert note(fastnn=str(other), epochs=1, hooks="mine") != first
+    other.write_text("a=2")
+    assert note(fastnn=str(other), epochs=1) != first
+
+
+def test_a_twin_is_judged_by_every_loss() -> None:
+    good = pd.DataFrame({"epoch": [1, 1, 2, 2], "loss": [2.0, 1.8, 1.5, 1.4]})
+    good["twin_loss"] = good["loss"] + 1e-4
+    row, wrong = recipe_twin.compare("run", good, 0.1)
+    assert wrong == []
+    assert row[:7] == ["run", "4", "1.9000", "1.9001", "1.4500", "1.4501", "1.0e-04"]
+    assert recipe_twin.compare("run", good.assign(twin_loss=good["loss"] + [0, 0, 0.3, 0.3]), 0.1)[1] == [
+        "run: epochs differ by 0.3000, more than 0.1 of 1.9000"]  # fmt: skip
+    assert "the twin's loss does not fall" in recipe_twin.compare("run", good.assign(twin_loss=2.0), 1)[1][0]
+    assert recipe_twin.compare("run", good.assign(twin_loss=[2.0, 1.8, 1.5, math.nan]), 0.1)[1] == [
+        "run: the twin's loss is not finite"]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [
+    "--schedule=cosine --warmup_epochs=1 --end_learning_rate=.01 --start_learning_rate=.02",
+    "--schedule=linear --warmup_steps=7", "--schedule=step --milestones=2,5 --factor=.3",
+    "--schedule=step --milestones=9,33 --milestone_unit=steps", "--schedule=piecewise --pieces=3:.2,8:.05",
+    "--schedule=exponential --decay_scheme=luong10 --factor=.5 --warmup_steps=9 --warmup_scheme=t2t",
+])  # fmt: skip
+def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> None:
+    """Of 8 epochs of 5 steps, all ways that the recipes take and some that they do not."""
+    run = tmp_path / "run"
+    execute("dimred", "stage1", "--train_samples=10", "--test_samples=10", "--batch_size=2", "--epochs=8", "--model=lenet",
+            f"--data={few()}", "--snapshots_per_epoch=0", "--log_loss_every_n_iters=1", *words.split(), "--threads=1",
+            "--output", run, "--time_history")  # fmt: skip
+    options = read_options(run / "config.toml")
+    ours = pd.read_csv(run / "curve.csv").query("epoch > 0").groupby("epoch")["learning_rate"].first()
+    for epoch, rate in ours.items():  # a row has the rate that the step behind it would have
+        assert learning_rate(options, round(epoch) * 5, 5) == pytest.approx(rate, rel=1e-6), epoch
+
+
+def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
+    for option, value in {"optimizer": "lars", "amp_deny": "linear", "gradient_accumulation": "2", "schedule": "plsc",
+                          "model": "inception_v3", "precision": "float16", "nesterov": "true"}.items():  # fmt: skip
+        with pytest.raises(CannotFollow, match="the twin has no"):
+            require_followable({option: value})
+    require_followable({"gradient_accumulation": "1", "nesterov": "false", "anneal_from_epoch": "-1"})
+    file = tmp_path / "r.toml"
+    file.write_text('title = "t"\nranks = 8\n[stage1]\nepochs = 1\n')
+    assert recipe_twin.main([str(file), "--output", str(tmp_path / "out")]) == 1
+    assert "needs --ranks 1" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_twin_refuses_what_it_cannot_follow(execute, tmp_path: Path) -> None:

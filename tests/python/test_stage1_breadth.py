@@ -54,6 +54,9 @@ IDLE = {
     "--optimizer=sgd --momentum=.5": "momentum has no effect: it needs optimizer = momentum, nesterov or lars",
     "--schedule=constant --power=7": "power has no effect: it needs schedule = polynomial",
     "--start_learning_rate=.2": "start_learning_rate has no effect: it needs warmup_epochs or warmup_steps",
+    "--end_learning_rate=.2 --schedule=constant": "end_learning_rate has no effect: it needs schedule = linear, cosine",
+    "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: it needs another schedule",
+    "--snapshots_per_epoch=0 --snapshot_from_epoch=2": "snapshot_from_epoch has no effect: it needs snapshots_per_epoch",
     "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",
     "--init_loss_scaling=64": "init_loss_scaling has no effect: it needs use_dynamic_loss_scaling",
     "--snapshot_from_epoch=5": "snapshot_from_epoch needs at most the 2 epochs, received 5",
@@ -96,6 +99,11 @@ def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) ->
     assert "learning rate 1e+20, the loss before " in error
     assert "max_gradient_norm may help" in error
     assert not (tmp_path / "run").exists()  # nothing was made of it: other options may try
+    snapshots = [*options, "--snapshots_per_epoch=10"]
+    for _ in range(2):  # a run that has left something stays, and the same command may try again
+        assert error.split("step")[0] in fails(1, "stage1", *snapshots, "--output", tmp_path / "run")
+        assert list((tmp_path / "run/snapshots").glob("*.h5"))
+        assert "failed" in (tmp_path / "run/manifest.json").read_text()
 
 
 def test_keep_best_needs_a_validation_set(tmp_path: Path, fails) -> None:

@@ -102,7 +102,7 @@ def shaped_otherwise(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 SAVED = {
     "state_dict": lambda state: state,
-    "wrapped": lambda state: {"epoch": 3, "best": 0.5, "state_dict": {f"module.{k}": v for k, v in state.items()}},
+    "wrapped": lambda state: {"epoch": 3, "best": torch.tensor(0.5), "state_dict": {f"module.{k}": v for k, v in state.items()}},
     "model": lambda state: {"model": state, "optimizer": {"state": {0: {"step": torch.ones(1)}}, "groups": [{"lr": 0.1}]}},
     "parameters": lambda state: {k: nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()},
     "views": shaped_otherwise,
