@@ -19,7 +19,7 @@
 #include "support/random.h"
 
 // How fast TFRecord and packed files are read from the page cache, against a copy of the same bytes
-// in the same run: read(2) of the file in parts of 1 MB into one buffer, and memcpy out of a
+// in the same run: read(2) of the file in parts of an image into one buffer, and memcpy out of a
 // mapping. A sample counts as read when its bytes have been copied into a buffer, as a decoder
 // would take them. first: the epoch in which checksums are verified; later: an epoch after it.
 // CPU seconds of the one thread: nothing waits for a disk here, and other load does not count.
@@ -81,7 +81,7 @@ class Stopwatch {
 double seconds_of_read(const fs::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY);
   check(descriptor >= 0, "open");
-  std::vector<char> buffer(1 << 20);
+  std::vector<char> buffer(image_bytes);
   const Stopwatch watch;
   while (::read(descriptor, buffer.data(), buffer.size()) > 0) {
   }
@@ -92,7 +92,7 @@ double seconds_of_read(const fs::path& file) {
 
 double seconds_of_memcpy(const fs::path& file) {
   const MappedFile mapped(file);
-  std::vector<std::uint8_t> buffer(1 << 20);
+  std::vector<std::uint8_t> buffer(image_bytes);
   const Stopwatch watch;
   for (std::size_t at = 0; at < mapped.bytes().size(); at += buffer.size()) {
     const auto part =

@@ -54,7 +54,8 @@ int model_command(const std::vector<std::string>& arguments) {
   print(model_table(summary) + "\n" + text_row("network", options.model) +
         text_row("image", shape_text({input.channels, input.height, input.width})) +
         text_row("parameters M", count_text(summary.parameters)) +
-        text_row("multiply-adds", count_text(summary.multiply_adds) + " an image, forward") +
+        text_row("multiply-adds",
+                 count_text(summary.multiply_adds) + " an image, forward (2 FLOPs each)") +
         text_row("snapshot", bytes_text(4 * (summary.parameters + summary.buffers))) +
         text_row("32 x M matrix", bytes_text(4 * 32 * summary.parameters)) +
         (script ? "" : text_row("last layer", info.logits)));

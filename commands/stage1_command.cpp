@@ -125,6 +125,15 @@ training::RunConfig resolve(const training::CommonOptions& common,
   return config;
 }
 
+void require_validation_set(const stage1::ControlOptions& control,
+                            const training::DataOptions& data) {
+  const bool wanted = control.keep_best || control.early_stopping_patience > 0;
+  require(!wanted || data.validation_fraction > 0,
+          "stage1",
+          control.keep_best ? "keep_best" : "early_stopping_patience",
+          " needs validation_fraction > 0, received 0");
+}
+
 }  // namespace
 
 int stage1_command(const std::vector<std::string>& arguments) {
@@ -165,6 +174,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   const auto config = resolve(common, options, table);
   stage1::validate(options);
   training::validate(options.hooks, place.size);
+  require_validation_set(options.control, common.data);
   require_effects(table, options);
   require_effects(table, common.loss_scale);
 

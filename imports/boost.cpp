@@ -21,6 +21,10 @@ struct Key {
   std::string_view text;
 };
 
+constexpr std::string_view no_device_num =
+    "MindSpore does not know this key and ignores it (its name is device_number); torchrun says "
+    "how many ranks there are";
+
 constexpr Key keys[] = {
     {"dim_reduce", "rho", "rho", ""},
     {"dim_reduce", "gamma", "gamma", ""},
@@ -39,11 +43,8 @@ constexpr Key keys[] = {
      "n_component",
      "",
      "MindSpore does not know this key and ignores it (its name is n_components); so it is here"},
-    {"common",
-     "device_num",
-     "",
-     "MindSpore does not know this key and ignores it (its name is device_number); torchrun says "
-     "how many ranks there are"},
+    {"dim_reduce", "device_num", "", no_device_num},
+    {"common", "device_num", "", no_device_num},
     {"common", "device_number", "", "torchrun says how many ranks there are"},
     {"common",
      "gradient_split_groups",

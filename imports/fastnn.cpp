@@ -44,10 +44,22 @@ Answerer unless_empty(std::string why, std::string instead) {
   return only("", std::move(why), std::move(instead));
 }
 
+namespace {
+
+/// Of the places that options of ours may name by a URL (docs/stores.md).
+bool is_store(std::string_view scheme) {
+  constexpr std::string_view stores[] = {"hdfs", "s3", "gs", "http", "https", "file"};
+  return std::ranges::find(stores, scheme) != std::end(stores);
+}
+
+}  // namespace
+
 Answerer local_folder(std::string name, std::string remedy) {
   return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
     if (line.value.empty()) return;
-    const bool remote = line.value.find("://") != std::string::npos;
+    const auto scheme_end = line.value.find("://");
+    const bool remote =
+        scheme_end != std::string::npos && !is_store(line.value.substr(0, scheme_end));
     line.answer = remote ? Answer::refused : Answer::mapped;
     if (!remote) line.settings = {{name, line.value}};
     if (remote) line.text = remedy;

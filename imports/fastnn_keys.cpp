@@ -255,7 +255,7 @@ std::vector<Key> run_keys() {
           {"checkpointDir",
            Type::text,
            "",
-           local_folder("output", "an object store cannot be written; give a folder")},
+           local_folder("output", "no store of ours (hdfs, s3, gs); give a folder")},
           {"output_dir", Type::text, ".", none("checkpointDir is the run's folder")},
           {"summaryDir",
            Type::text,

@@ -61,12 +61,8 @@ class EarlyStopping final : public Hook {
 }  // namespace
 
 std::unique_ptr<Hook> make_early_stopping(const ControlOptions& options,
-                                          const training::Setup& setup,
                                           const training::RunFolder& folder) {
   if (options.early_stopping_patience == 0 && !options.keep_best) return nullptr;
-  require(setup.validation != nullptr,
-          "stage1",
-          "early_stopping_patience and keep_best need validation_fraction > 0");
   return std::make_unique<EarlyStopping>(options, folder);
 }
 

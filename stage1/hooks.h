@@ -24,9 +24,8 @@ std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
 std::unique_ptr<Hook> make_ema(const EmaOptions& options);
 
 /// Keeps the best epoch's weights in best/ and ends a run that gets no better; null when neither is
-/// wanted. Throws std::invalid_argument without a validation set.
+/// wanted. Needs a validation set.
 std::unique_ptr<Hook> make_early_stopping(const ControlOptions& options,
-                                          const training::Setup& setup,
                                           const training::RunFolder& folder);
 
 /// Ends the run after stop_at_step steps; null when it is 0.

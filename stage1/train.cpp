@@ -50,7 +50,7 @@ void add_hooks(Run& run) {
   run.hooks.add(make_snapshots(run.options.saves, run.folder));
   run.hooks.add(make_step_log(control, [&run] { return learning_rate(run); }));
   run.hooks.add(make_ema(run.options.ema));
-  run.hooks.add(make_early_stopping(control, run.setup, run.folder));
+  run.hooks.add(make_early_stopping(control, run.folder));
   run.hooks.add(make_stop_at_step(control));
   training::add_hooks(run.hooks, run.options.hooks, run.setup.communicator->size());
 }

@@ -148,7 +148,11 @@ void OptionTable::add_index(const std::string& name,
   row.show = [show = std::move(show), texts] { return toml_string(texts[show()]); };
   row.assign = [assign = std::move(assign), texts, limits](const std::string& text) {
     const auto found = std::find(texts.begin(), texts.end(), text);
-    if (found == texts.end()) throw std::invalid_argument("needs one of " + limits);
+    if (found == texts.end()) {
+      const auto near = nearest(text, texts);
+      throw std::invalid_argument(
+          concat("needs one of ", limits, near ? concat("; did you mean ", *near, '?') : ""));
+    }
     assign(static_cast<std::size_t>(found - texts.begin()));
   };
   add_row(named(row, name, help, OptionKind::choice, limits));

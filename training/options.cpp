@@ -96,7 +96,8 @@ void add_data_options(OptionTable& table, DataOptions& options) {
       data::recipe_names());
   table.add("image_size",
             &options.image_size,
-            "side of the images that the network sees, 0: preprocessing_name's, or the data's",
+            "side of the images that the network sees, 0: what it was made for where "
+            "preprocessing_name cuts them out, else the data's",
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,

@@ -39,7 +39,7 @@ struct DataOptions {
   std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                 // likewise
   data::Recipe preprocessing_name = data::Recipe::none;
-  std::int64_t image_size = 0;  // 0: the recipe's, or the data's
+  std::int64_t image_size = 0;  // 0: the network's where the recipe cuts, or the data's
   std::int64_t pad = 0;         // pad-crop augmentation, pixels, if > 0 instead of the recipe's
   bool flip = false;            // random horizontal flip, if the recipe has none
   std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "checkpoints/digest.h"
+#include "data/presets.h"
 #include "models/script.h"
 #include "support/errors.h"
 #include "training/options.h"
@@ -90,6 +91,13 @@ void resolve_script(ModelOptions& options) {
   options.model_digest = digest;
 }
 
+/// Where the recipe cuts images out, those that the network was made for.
+void resolve_image_size(DataOptions& data, const std::string& model) {
+  const bool cuts = data::recipe(data.preprocessing_name, 0).crop.cut != data::Cut::none;
+  if (data.image_size == 0 && cuts && !models::is_script(model))
+    data.image_size = models::network_info(model).image_size;
+}
+
 }  // namespace
 
 models::Precision choose_precision(PrecisionChoice choice, torch::Device device) {
@@ -111,6 +119,7 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
   resolve_script(options.model);
+  resolve_image_size(options.data, options.model.model);
   require(!options.run.deterministic || options.run.threads > 0,
           "training::deterministic",
           "deterministic needs threads >= 1, because sums depend on their number, received 0 (all "

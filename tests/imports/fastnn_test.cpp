@@ -155,10 +155,17 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
       {"decay_scheme=luong6", "luong5, luong10 and luong234"},
       {"preprocessing_name=ssd", "instead: --preprocessing_name"},
       {"preprocessing_name=None\nmodel_name=overfeat", "FastNN prepares no images for overfeat"},
-      {"checkpointDir=oss://bucket/run", "instead: --output"},
+      {"checkpointDir=oss://bucket/run", "no store of ours (hdfs, s3, gs)"},
       {"dataset_name=flower", "did you mean flowers?"}};
   for (const auto& [text, said] : cases)
     EXPECT_NE(refusal(fastnn(text)).find(said), std::string::npos) << refusal(fastnn(text));
+}
+
+TEST_F(Imports, StoresOfOursMayBeNamed) {
+  const auto set = settings(
+      fastnn("dataset_name=flowers\ndataset_dir=s3://b/data\ncheckpointDir=hdfs://h/run\n"));
+  EXPECT_EQ(set.at("data"), "s3://b/data");
+  EXPECT_EQ(set.at("output"), "hdfs://h/run");
 }
 
 TEST_F(Imports, FinetuneStartsFromAFileOrRunThatIsThere) {

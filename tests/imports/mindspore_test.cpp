@@ -31,6 +31,15 @@ TEST_F(Imports, TheKeysOfDimReduceMayStandAlone) {
   EXPECT_EQ(settings(import).at("n_component"), "20");
 }
 
+TEST_F(Imports, DeviceNumIsNotedWhereverItStands) {
+  for (const auto* text : {R"({"rho": 0.5, "device_num": 8})",
+                           R"({"dim_reduce": {"rho": 0.5, "device_num": 8}})",
+                           R"({"common": {"device_num": 8}, "dim_reduce": {"rho": 0.5}})"}) {
+    const auto said = describe(read_boost(file("boost.json", text)));
+    EXPECT_NE(said.find("ignores it (its name is device_number)"), std::string::npos) << said;
+  }
+}
+
 TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
   const std::map<std::string, std::string> cases = {
       {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},

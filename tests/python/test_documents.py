@@ -41,6 +41,14 @@ def test_places_that_a_page_links_to_are_there(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
+    sources = "".join(file.read_text() for file in (REPOSITORY / "imports").glob("fastnn_*.cpp"))
+    keys = set(re.findall(r'\{"(\w+)",\s*Type::', sources))
+    assert len(keys) > 60
+    page = (REPOSITORY / "docs/mapping.md").read_text()
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
+
+
 def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None:
     script = REPOSITORY / "scripts" / "options_reference.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False,

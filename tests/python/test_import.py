@@ -41,7 +41,7 @@ def test_every_line_of_the_seeds_example_is_answered(tmp_path: Path, fails) -> N
     file.write_text(EXAMPLE)
     error = fails(2, "import", file)
     assert "hyper.txt:5:1: dataset_dir=oss://" in error
-    assert "refused: an object store cannot be read; copy the files to a folder; instead: --data" in error
+    assert "refused: no store of ours (hdfs, s3, gs, http); copy the files to a folder; instead: --data" in error
 
 
 def test_what_is_mapped_becomes_a_config_file(tmp_path: Path, execute) -> None:

@@ -104,8 +104,3 @@ def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) ->
         assert error.split("step")[0] in fails(1, "stage1", *snapshots, "--output", tmp_path / "run")
         assert list((tmp_path / "run/snapshots").glob("*.h5"))
         assert "failed" in (tmp_path / "run/manifest.json").read_text()
-
-
-def test_keep_best_needs_a_validation_set(tmp_path: Path, fails) -> None:
-    error = fails(2, "stage1", *BASE, "--epochs=1", "--keep_best", "--output", tmp_path / "run")
-    assert "keep_best need validation_fraction > 0" in error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from dimred_twins import build
+from dimred_twins import NAMES, build
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
@@ -20,11 +21,11 @@ SIZES = [
     for name in ("convnet", "resnet20")
     for channels, height in ((1, 28), (3, 32))
 ] + [
-    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11_bn", 1, 32),
+    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11", 1, 32), ("vgg11_bn", 1, 32),
     ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 299),
     ("inception_resnet_v2", 3, 75),
 ]  # fmt: skip
-DEEP = ("vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
+DEEP = ("vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
 BATCH = 4  # of the larger ones
 
 
@@ -79,6 +80,11 @@ def pair(request, tmp_path_factory, execute) -> Pair:
     images = torch.randn(count, channels, height, height)
     modes = ["eval", "train", *([] if name == "inception_v3" else ["gradient"])]
     return Pair(name, twin, images, asked(execute, twin, name, images, modes, tmp_path_factory.mktemp("pair")))
+
+
+def test_every_network_has_a_twin_that_is_compared_here(execute) -> None:
+    told = re.search(r"network by name: ([^;]*);", execute("dimred", "stage1", "--help"))[1]
+    assert {*DEEP, *(name for name, _, _ in SIZES)} == set(NAMES) == set(re.split(r",\s+", told))
 
 
 @pytest.mark.parametrize(("name", "channels", "height"), [*SIZES, *((name, 3, 32) for name in DEEP)])
