@@ -163,6 +163,20 @@ TEST(MarginSoftmax, LargeMarginsKeepTheirProbabilitiesInFloat32) {
       torch::allclose(ours.weight_gradient, exact.weight_gradient.to(torch::kFloat32), 1e-3, 1e-4));
 }
 
+/// Plain logits have no bound: a million apart, either way, and one class alone.
+TEST(MarginSoftmax, LogitsOfAnySizeStayFinite) {
+  const Margin softmax{.normalized = false, .scale = 1, .m2 = 0};
+  const auto x = torch::tensor({{1e3F, 0.F}, {1e3F, 0.F}});
+  const auto w = torch::tensor({{1e3F, 0.F}, {0.F, 1.F}});
+  const auto result = margin_softmax(x, torch::arange(2), w, softmax);
+  EXPECT_NEAR(result.loss, 5e5, 1e-6);
+  EXPECT_TRUE(torch::equal(result.feature_gradient, torch::tensor({{0.F, 0.F}, {500.F, -0.5F}})));
+  const auto alone =
+      margin_softmax(x, torch::zeros({2}, torch::kInt64), w.narrow(0, 0, 1), softmax);
+  EXPECT_EQ(alone.loss, 0);
+  EXPECT_EQ(alone.feature_gradient.abs().max().item<float>(), 0);
+}
+
 TEST(MarginOptions, KindsHaveTheirNumbers) {
   const auto arcface = resolved({});
   EXPECT_EQ(std::tie(arcface.scale, arcface.m1, arcface.m2, arcface.m3),
