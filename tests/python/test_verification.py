@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import report
 import torch
+import xxhash
 from dimred_twins import build
 from fashion import few, fashion
 from PIL import Image
@@ -158,20 +159,34 @@ def test_a_runs_embeddings_are_what_its_last_layer_takes_in(execute, run: Path, 
     assert told(tmp_path)["xnorm"] != ours["xnorm"] and told(tmp_path)["with_flipped"] is False
 
 
-@pytest.mark.parametrize("form", [2, 3, 4, 5])
-def test_a_pickle_of_images_says_the_same(execute, run: Path, pictures, listed: Path, tmp_path: Path, form: int) -> None:
+def test_every_form_of_pickle_holds_the_same(execute, pictures, listed: Path, tmp_path: Path) -> None:
     files, _, pairs, same = pictures
-    images = [files[i].read_bytes() for i in pairs.flatten()]
-    kinds = [bool(kind) for kind in same]
+    images, kinds = [files[i].read_bytes() for i in pairs.flatten()], [bool(kind) for kind in same]
+    images[5] = b"large" * 30_000  # more than a frame
+    forms = [python_2(images, kinds), *(pickle.dumps((images, kinds), protocol) for protocol in (3, 4, 5)),
+             pickle.dumps([tuple(images), list(map(int, kinds))])]  # fmt: skip
+    for number, form in enumerate(forms):
+        (tmp_path / f"{number}.bin").write_bytes(form)
+    for line in execute("verify_tool", "--pairs", *(tmp_path / f"{i}.bin" for i in range(len(forms)))).splitlines():
+        found = json.loads(line)
+        assert found["images"] == [xxhash.xxh3_128_hexdigest(image) for image in images]
+        assert found["pairs"] == [[2 * i, 2 * i + 1, kind] for i, kind in enumerate(kinds)]
+    found = json.loads(execute("verify_tool", "--pairs", listed))
+    digests = [xxhash.xxh3_128_hexdigest(file.read_bytes()) for file in files]
+    assert [[found["images"][a], found["images"][b], kind] for a, b, kind in found["pairs"]] == [
+        [digests[a], digests[b], kind] for (a, b), kind in zip(pairs, kinds, strict=True)
+    ]
+
+
+def test_a_pickles_images_give_what_the_lists_give(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
+    files, _, pairs, same = pictures
     path = tmp_path / "pairs.bin"
-    path.write_bytes(python_2(images, kinds) if form == 2 else pickle.dumps((images, kinds), protocol=form))
-    export = run / "export" / "1"
-    execute("dimred", "verify", export, "--pairs", path, "--threads=1", "--output", tmp_path / "bin")
-    if form == 2:
-        execute("dimred", "verify", export, "--pairs", listed, "--threads=1", "--output", tmp_path / "list")
-        a, b = told(tmp_path / "bin"), told(tmp_path / "list")
-        assert {k: v for k, v in a.items() if k != "pairs_file"} == {k: v for k, v in b.items() if k != "pairs_file"}
-    close(told(tmp_path / "bin"), expected(run, pictures))
+    path.write_bytes(python_2([files[i].read_bytes() for i in pairs.flatten()], [bool(kind) for kind in same]))
+    for name, form in (("bin", path), ("list", listed)):
+        execute("dimred", "verify", run / "export" / "1", "--pairs", form, "--threads=1", "--output", tmp_path / name)
+    a, b = told(tmp_path / "bin"), told(tmp_path / "list")
+    assert {k: v for k, v in a.items() if k != "pairs_file"} == {k: v for k, v in b.items() if k != "pairs_file"}
+    close(a, expected(run, pictures))
 
 
 def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
@@ -197,42 +212,55 @@ class Command:
         return os.system, (f"touch {self.path}",)
 
 
-def test_refuses_in_one_line(fails, run: Path, pictures, tmp_path: Path) -> None:
+def lines_of(pictures) -> list[str]:
+    """A good list."""
     files, _, pairs, same = pictures
-    export = run / "export" / "1"
+    return [f"{files[a]} {files[b]} {int(kind)}" for (a, b), kind in zip(pairs, same, strict=True)]
 
-    def refused(code: int, content: str | bytes, name: str = "pairs.txt") -> str:
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return fails(code, "verify", export, "--pairs", path, "--threads=1", "--output", tmp_path / "out")
 
-    good = [f"{files[a]} {files[b]} {int(kind)}" for (a, b), kind in zip(pairs, same, strict=True)]
-    assert ':2: needs "path_a path_b 0" or 1, received ' in refused(1, f"{good[0]}\n{files[0]} {files[1]} 2\n")
-    assert ':1: needs "path_a path_b 0" or 1' in refused(1, f"{files[0]} 1\n")
-    assert ":1: needs" in refused(1, f"{good[0]} 1\n")
-    assert ":3: no such file: " in refused(1, f"{good[0]}\n\n{files[0]} nothing.png 1\n")
-    assert "needs at least 10 pairs, received 9" in refused(2, "\n".join(good[:9]))
-    assert "none that differ among pairs 1 to 4; mix the list" in refused(2, "\n".join(sorted(good, key=lambda line: -int(line[-1]))[:40]))
-    (tmp_path / "broken.png").write_bytes(files[0].read_bytes()[:60])
-    assert "broken.png: " in refused(1, "\n".join([*good, f"broken.png {files[0]} 1"]))
-
-    mark = tmp_path / "ran"
-    assert "asks for posix.system, which plain values do not need; refused, nothing of it was run" in refused(
-        1, pickle.dumps(([b""], [Command(mark)])), "code.bin")  # fmt: skip
-    assert not mark.exists()
+def test_lists_and_pickles_that_do_not_fit(execute, pictures, tmp_path: Path) -> None:
+    files, good, mark = pictures[0], lines_of(pictures), tmp_path / "ran"
     images = [files[0].read_bytes()] * 3
-    assert "needs two images for each pair, received 3 and 1 pairs" in refused(1, pickle.dumps((images, [True])), "odd.bin")
-    assert "needs a pickle of two lists" in refused(1, pickle.dumps((images, [2.0])), "kinds.bin")
-    assert "asks for numpy" in refused(1, pickle.dumps((images[:2], [np.True_])), "numpy.bin")
-    assert "is cut off" in refused(1, pickle.dumps((images, [True]))[:-40], "cut.bin")
-    assert not (tmp_path / "out").exists()
+    code = pickle.dumps(([b""], [Command(mark)]))
+    cases = [
+        ("a.txt", f"{good[0]}\n{files[0]} {files[1]} 2\n".encode(), 'a.txt:2: needs "path_a path_b 0" or 1, received '),
+        ("b.txt", f"{files[0]} 1\n".encode(), ':1: needs "path_a'),
+        ("c.txt", f"{good[0]} 1\n".encode(), ':1: needs "path_a'),
+        ("d.txt", f"{good[0]}\n\n{files[0]} nothing.png 1\n".encode(), ":3: no such file: "),
+        ("code.bin", code, "asks for posix.system, which plain values do not need; refused, nothing of it was run"),
+        ("odd.bin", pickle.dumps((images, [True])), "needs two images for each pair, received 3 and 1 pairs"),
+        ("kinds.bin", pickle.dumps((images, [2.0])), "needs a pickle of two lists"),
+        ("two.bin", pickle.dumps((images[:2], [2])), "needs a pickle of two lists"),
+        ("numpy.bin", pickle.dumps((images[:2], [np.True_])), "asks for numpy"),
+        ("latin.bin", pickle.dumps((images[:2], [True]), 2), "asks for _codecs.encode"),
+        ("empty.bin", pickle.dumps(([b"", b"a"], [True])), "image 0 is empty"),
+        ("cut.bin", pickle.dumps((images, [True]))[:-40], "is cut off"),
+    ]
+    for name, content, _ in cases:
+        (tmp_path / name).write_bytes(content)
+    answers = execute("verify_tool", "--pairs", *(tmp_path / name for name, *_ in cases)).splitlines()
+    for answer, (name, _, text) in zip(answers, cases, strict=True):
+        refused = json.loads(answer)["refused"]
+        assert text in refused and name in refused, answer
+    assert not mark.exists()
 
+
+def test_refuses_in_one_line(fails, run: Path, pictures, tmp_path: Path) -> None:
+    export, good, path = run / "export" / "1", lines_of(pictures), tmp_path / "pairs.txt"
+
+    def refused(code: int, lines: list[str], *options: object) -> str:
+        path.write_text("\n".join(lines))
+        return fails(code, "verify", export, "--pairs", path, "--threads=1", *options)
+
+    out = ["--output", tmp_path / "out"]
+    by_kind = sorted(good, key=lambda line: -int(line[-1]))
+    assert "none that differ among pairs 1 to 4; mix the list" in refused(2, by_kind[:40], *out)
+    (tmp_path / "broken.png").write_bytes(pictures[0][0].read_bytes()[:60])
+    assert "broken.png: " in refused(1, [*good, f"broken.png {pictures[0][0]} 1"], *out)
+    assert not (tmp_path / "out").exists()
+    assert "needs --output FOLDER beside an export" in refused(2, good)
+    assert "--pad has no place" in refused(2, good, "--pad=2", *out)
     assert "needs a run or an export, and pairs" in fails(2, "verify", export)
-    assert "no such file: " in fails(2, "verify", export, "--pairs", tmp_path / "none.txt", "--output", tmp_path)
-    path = tmp_path / "good.txt"
-    path.write_text("\n".join(good))
-    assert "needs --output FOLDER beside an export" in fails(2, "verify", export, "--pairs", path)
-    assert "--pad has no place" in fails(2, "verify", export, "--pairs", path, "--pad=2")
 
 
 def test_report_draws_the_curves_of_verified_runs(tmp_path: Path, capsys) -> None:

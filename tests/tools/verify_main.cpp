@@ -4,7 +4,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "serving/verification.h"
+#include "data/read_file.h"
+#include "serving/pairs.h"
+#include "support/digest.h"
 
 namespace {
 
@@ -47,11 +49,34 @@ json said(const json& problem) {
           {"xnorm", serving::mean_length(embeddings, flipped, size, pairs)}};
 }
 
+json held(const std::string& file) {
+  try {
+    const auto list = serving::read_pairs(file);
+    json result{{"images", json::array()}, {"pairs", json::array()}};
+    for (const auto& image : list.images) {
+      std::vector<std::uint8_t> bytes(image.bytes.begin(), image.bytes.end());
+      if (bytes.empty()) data::read_file(image.file.string(), "image", bytes);
+      result["images"].push_back(digest(std::as_bytes(std::span(bytes))));
+    }
+    for (const auto& pair : list.pairs)
+      result["pairs"].push_back({pair.first, pair.second, pair.same});
+    return result;
+  } catch (const std::runtime_error& error) {
+    return {{"refused", error.what()}};
+  }
+}
+
 }  // namespace
 
 int main(int count, char** values) {
   try {
-    std::ifstream stream(count == 2 ? values[1] : "");
+    const std::vector<std::string> arguments(values + 1, values + count);
+    if (arguments.at(0) == "--pairs") {
+      for (std::size_t i = 1; i < arguments.size(); ++i)
+        std::cout << held(arguments[i]).dump() << '\n';
+      return 0;
+    }
+    std::ifstream stream(arguments[0]);
     std::cout << said(json::parse(stream)).dump() << '\n';
     return 0;
   } catch (const std::exception& error) {
