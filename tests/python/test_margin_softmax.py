@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import REPOSITORY
 from ranks import run_ranks
 
 SAMPLES, CLASSES, EMBEDDING = 10, 23, 8
@@ -103,6 +106,19 @@ def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tu
     others = np.array([c != values["labels"][0] for c in classes]) if KINDS[options] is not None else ...
     np.testing.assert_allclose(x[smooth], dx.numpy()[smooth], rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(w[others], dw.numpy()[others], rtol=1e-7, atol=1e-10)
+
+
+def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
+    """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; what is sent as predicted."""
+    command = [sys.executable, REPOSITORY / "benchmarks" / "class_sharded.py", binaries / "class_sharded", "--classes=50000",
+               "--global_batch_size=64", "--ranks", "1", "4", "--steps=1", "--json", tmp_path / "out.json"]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, four = json.loads((tmp_path / "out.json").read_text())
+    peaks = [max(part["peak_bytes"] for part in result["measured"]) for result in (one, four)]
+    assert peaks[1] <= 1.1 / 4 * peaks[0]
+    assert [peak / result["predicted_bytes"] for peak, result in zip(peaks, (one, four))] == pytest.approx([1, 1], abs=0.2)
+    assert {part["sent"] for part in four["measured"]} == {four["predicted_sent"]}
 
 
 @pytest.mark.parametrize(
