@@ -15,7 +15,8 @@ constexpr std::size_t most_dimensions = 64;
 
 class Machine {
  public:
-  Machine(std::span<const std::uint8_t> bytes, Pickle& pickle) : stream_(bytes), pickle_(pickle) {}
+  Machine(std::span<const std::uint8_t> bytes, PickleContent content, Pickle& pickle)
+      : stream_(bytes), content_(content), pickle_(pickle) {}
 
   void run() {
     while (step(stream_.next())) {
@@ -96,6 +97,10 @@ class Machine {
 
   void push_global(const std::string& module, const std::string& name) {
     auto global = concat(module, '.', name);
+    rule(content_ == PickleContent::weights,
+         "asks for ",
+         global,
+         ", which plain values do not need; refused, nothing of it was run,");
     rule(is_known_global(global),
          "asks for ",
          global,
@@ -152,7 +157,7 @@ class Machine {
         rule(step_value(op) || step_container(op) || step_reference(op),
              "opcode ",
              static_cast<int>(op),
-             " is not of a state dict,");
+             " is not of values or a state dict,");
         return true;
     }
   }
@@ -188,9 +193,11 @@ class Machine {
         return true;
       case Op::text4:
       case Op::bytes4:
+      case Op::string4:  // signed; a negative length is more than there is
         push_text(stream_.text(stream_.number<std::uint32_t>()));
         return true;
       case Op::unicode8:
+      case Op::bytes8:
         push_text(stream_.text(stream_.number<std::uint64_t>()));
         return true;
       default:
@@ -268,6 +275,7 @@ class Machine {
   }
 
   PickleStream stream_;
+  PickleContent content_;
   Pickle& pickle_;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
@@ -276,9 +284,9 @@ class Machine {
 
 }  // namespace
 
-std::unique_ptr<Pickle> read_pickle(std::span<const std::uint8_t> bytes) {
+std::unique_ptr<Pickle> read_pickle(std::span<const std::uint8_t> bytes, PickleContent content) {
   auto pickle = std::make_unique<Pickle>();
-  Machine(bytes, *pickle).run();
+  Machine(bytes, content, *pickle).run();
   return pickle;
 }
 

@@ -22,7 +22,7 @@ struct PickleValue {
     boolean,
     integer,
     number,
-    text,
+    text,        // or bytes
     sequence,    // tuple or list: items
     dictionary,  // entries
     global,      // text = "module.name", one of the few that are known
@@ -43,11 +43,17 @@ struct Pickle {
   const PickleValue* top = nullptr;
 };
 
+enum class PickleContent {
+  weights,  // values and tensors
+  values    // nothing that a module's name stands for
+};
+
 /// Allowed are None, booleans, numbers, texts, tuples, lists, dictionaries,
 /// collections.OrderedDict, tensors and parameters of torch's dense storages; at most a million
 /// values. Throws std::runtime_error with the rule and the byte for anything else: "asks for
 /// posix.system at byte 12, ...". Containers may share values, but none is followed here, so a
 /// cycle does no harm.
-std::unique_ptr<Pickle> read_pickle(std::span<const std::uint8_t> bytes);
+std::unique_ptr<Pickle> read_pickle(std::span<const std::uint8_t> bytes,
+                                    PickleContent content = PickleContent::weights);
 
 }  // namespace dimred::checkpoints

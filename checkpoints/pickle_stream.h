@@ -12,7 +12,8 @@
 // What a pickle's bytes hold: opcodes and their arguments. Of checkpoints/pickle.cpp.
 namespace dimred::checkpoints {
 
-/// Of those that a state dict needs, whatever the protocol (2 to 5).
+/// Of those that values and a state dict need, whatever the protocol (2 to 5), Python 2's texts
+/// too.
 enum class Op : std::uint8_t {
   mark = '(',
   stop = '.',
@@ -24,6 +25,7 @@ enum class Op : std::uint8_t {
   none = 'N',
   persistent = 'Q',
   reduce = 'R',
+  string4 = 'T',
   text1 = 'U',
   text4 = 'X',
   append = 'a',
@@ -51,6 +53,7 @@ enum class Op : std::uint8_t {
   long1 = 0x8a,
   unicode1 = 0x8c,
   unicode8 = 0x8d,
+  bytes8 = 0x8e,
   stack_global = 0x93,
   memoize = 0x94,
   frame = 0x95

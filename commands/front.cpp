@@ -29,6 +29,7 @@ constexpr std::array subcommands = {
     Subcommand{"evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots"},
     Subcommand{"export", "weights and a signature in a new version folder, for other programs"},
     Subcommand{"predict", "classes of images, by a run's or an export's network"},
+    Subcommand{"verify", "whether pairs of images show the same, by a network's embeddings"},
     Subcommand{"data", "data sets from one form to another, and what they hold"},
     Subcommand{"store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)"},
     Subcommand{"import", "say what FastNN's or MindSpore's configuration file means here"},

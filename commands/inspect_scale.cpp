@@ -107,7 +107,8 @@ std::string pca_lines(const scaling::PcaCost& pca) {
 std::string speed(double bytes) { return bytes_text(static_cast<std::int64_t>(bytes)) + "/s"; }
 
 std::string heading(const ScaleOptions& options) {
-  const auto& [parameters, problem, machine] = options;
+  const auto& problem = options.problem;
+  const auto& machine = options.machine;
   return concat("M ",
                 count_text(problem.parameters),
                 ", k ",
@@ -161,6 +162,41 @@ std::string limit_lines(const ScaleOptions& options, const scaling::Prediction& 
   return (text.empty() ? "nothing breaks at these numbers\n" : text) + unasked(options);
 }
 
+Cells head_row(const char* name, std::int64_t sent, const scaling::HeadMemory& memory) {
+  return {name,
+          bytes_text(sent),
+          bytes_text(memory.weights),
+          bytes_text(memory.gradient),
+          bytes_text(memory.logits),
+          bytes_text(memory.features),
+          bytes_text(memory.total())};
+}
+
+/// A last layer over many classes, beside one that every rank holds whole.
+std::string head_table(const ScaleOptions& options) {
+  const auto& head = options.head;
+  const auto sampled =
+      head.sampling_ratio == 1 ? std::string() : concat(", a sample of ", head.sampling_ratio);
+  return concat("last layer of C ",
+                count_text(head.classes),
+                " x D ",
+                head.embedding,
+                sampled,
+                ", ",
+                count_text(options.batch_size),
+                " samples a rank, R ",
+                head.ranks,
+                '\n') +
+         aligned(
+             {{"per rank", "bytes sent", "weights", "gradient", "logits", "features", "together"},
+              head_row("class-sharded",
+                       scaling::head_bytes(head, options.batch_size),
+                       scaling::head_memory(head)),
+              head_row("whole on each",
+                       scaling::replicated_head_bytes(head),
+                       scaling::replicated_head_memory(head))});
+}
+
 }  // namespace
 
 std::vector<std::string> join_scale_words(const std::vector<std::string>& arguments) {
@@ -180,10 +216,13 @@ std::vector<std::string> join_scale_words(const std::vector<std::string>& argume
 
 std::string inspect_scale(const std::string& words) {
   const auto options = parse_scale(words);
+  const auto head = options.head.classes > 0 ? head_table(options) : std::string();
+  if (options.problem.parameters == 0) return head;
   const auto prediction = scaling::predict(options.problem, options.machine);
   return heading(options) + '\n' + step_table(prediction) +
          (options.machine.ranks > 1 ? ratios(prediction) : "") + '\n' + memory_table(prediction) +
-         '\n' + pca_lines(prediction.pca) + '\n' + limit_lines(options, prediction);
+         '\n' + pca_lines(prediction.pca) + '\n' + limit_lines(options, prediction) +
+         (head.empty() ? "" : "\n" + head);
 }
 
 std::string scale_help() {
@@ -192,7 +231,7 @@ std::string scale_help() {
   std::string text = "\nKeys of --scale (bandwidths in bytes/s):\n";
   for (const auto& row : table.rows()) {
     const auto value = row.default_value.empty() ? "unset" : row.default_value;
-    const auto name = concat("  ", row.name, '=', row.name == "M" ? "" : value);
+    const auto name = concat("  ", row.name, '=', row.name == "M" || row.name == "C" ? "" : value);
     text += concat(name, std::string(name.size() < 32 ? 32 - name.size() : 1, ' '), "  ");
     text += concat(row.help, row.help.empty() ? "" : " ", '(', row.limits, ")\n");
   }

@@ -116,19 +116,6 @@ int answer(const Options& options,
                 exit_environment);
 }
 
-/// An export says itself what a run's options would.
-void refuse_run_options(const OptionTable& table, const fs::path& folder) {
-  for (const auto& row : table.rows()) {
-    const bool of_run = row.group == "Data" || row.group == "Model" || row.group == "Loss";
-    require(!of_run || row.origin == OptionOrigin::default_value,
-            "predict",
-            folder.string(),
-            " is an export, whose signature.json says how images are prepared: --",
-            row.name,
-            " has no place");
-  }
-}
-
 int predict_with_export(const Options& options) {
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
@@ -177,7 +164,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   require(launch::discover().size == 1, "predict", "runs alone, received several ranks");
   if (!fs::exists(options.weights / serving::signature_file))
     return predict_with_run(options, table);
-  refuse_run_options(table, options.weights);
+  refuse_run_options(table, options.weights, "predict");
   return predict_with_export(options);
 }
 

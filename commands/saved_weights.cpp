@@ -52,6 +52,20 @@ void adopt_run_of(OptionTable& table,
     print("not as the weights' run: " + line + "\n");
 }
 
+void refuse_run_options(const OptionTable& table,
+                        const fs::path& folder,
+                        const std::string& command) {
+  for (const auto& row : table.rows()) {
+    const bool of_run = row.group == "Data" || row.group == "Model" || row.group == "Loss";
+    require(!of_run || row.origin == OptionOrigin::default_value,
+            command,
+            folder.string(),
+            " is an export, whose signature.json says how images are prepared: --",
+            row.name,
+            " has no place");
+  }
+}
+
 training::Weights load_saved(training::Setup& setup, const fs::path& path, bool recalibrate) {
   training::load_frozen(setup, path);
   auto weights = load(setup, path);

@@ -20,6 +20,11 @@ void adopt_run_of(OptionTable& table,
                   training::CommonOptions& common,
                   const std::string& command);
 
+/// An export says itself what a run's options would: throws std::invalid_argument when one is set.
+void refuse_run_options(const OptionTable& table,
+                        const std::filesystem::path& folder,
+                        const std::string& command);
+
 /// Loads a run, state, snapshot, weight file, or the mean of a folder of snapshots (whose
 /// BatchNorm is recalibrated, if `recalibrate`) into the setup's network. Returns them with a
 /// `source` that says so. All ranks must find the same.

@@ -7,7 +7,7 @@
 namespace dimred::commands {
 
 OptionTable scale_table(ScaleOptions& options) {
-  auto& [parameters, problem, machine] = options;
+  auto& [parameters, classes, problem, machine, head, batch_size] = options;
   const auto bytes = between_open(0, 1e18);
   OptionTable table("dimred inspect --scale", "what the method costs on R ranks");
   table.add("M", &parameters, "parameters", between(1, 1e13));
@@ -30,6 +30,13 @@ OptionTable scale_table(ScaleOptions& options) {
       "P in memory, as --basis_dtype of stage 2",
       {{"float32", scaling::BasisType::float32}, {"bfloat16", scaling::BasisType::bfloat16}});
   table.add("optimizer_vectors", &problem.optimizer_vectors, "of stage 1", between(0, 16));
+  table.add("C", &classes, "classes of a class-sharded last layer", between(1, 1e13));
+  table.add("D", &head.embedding, "its embedding's numbers", between(1, 65536));
+  table.add("batch", &batch_size, "a rank's samples, for it", between(1, 1e9));
+  table.add("class_sampling_ratio",
+            &head.sampling_ratio,
+            "of its classes, each step",
+            {.low = 0, .high = 1, .low_open = true});
   table.add("number_bytes", &problem.number_bytes, "of a weight or gradient", between(1, 4));
   return table;
 }
@@ -37,12 +44,33 @@ OptionTable scale_table(ScaleOptions& options) {
 ScaleOptions parse_scale(const std::string& words) {
   ScaleOptions options;
   scale_table(options).read_words(words, "--scale");
-  const auto parameters = options.parameters;
-  require(parameters >= 1 && parameters == std::floor(parameters),
+  const auto whole = [](const char* key, const char* what, double value) {
+    require(value == std::floor(value),
+            "inspect",
+            "--scale: ",
+            key,
+            ": needs the whole number of ",
+            what,
+            ", received ",
+            number_text(value));
+    return std::llround(value);
+  };
+  require(options.parameters > 0 || options.classes > 0,
           "inspect",
-          "--scale: M: needs the whole number of parameters, received ",
-          parameters == 0 ? "none" : number_text(parameters));
-  options.problem.parameters = std::llround(parameters);
+          "--scale: M: needs the whole number of parameters, received none");
+  options.problem.parameters = whole("M", "parameters", options.parameters);
+  auto& head = options.head;
+  head.classes = whole("C", "classes", options.classes);
+  head.ranks = options.machine.ranks;
+  head.batch = head.ranks * options.batch_size;
+  head.number_bytes = options.problem.number_bytes;
+  head.optimizer_vectors = options.problem.optimizer_vectors;
+  require(head.classes == 0 || head.classes >= head.ranks,
+          "inspect",
+          "--scale: C: needs at least a class for each rank, received ",
+          head.classes,
+          " and R = ",
+          head.ranks);
   return options;
 }
 

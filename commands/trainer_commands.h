@@ -26,6 +26,9 @@ int export_command(const std::vector<std::string>& arguments);
 /// Classes of image files, by a run's or an export's network.
 int predict_command(const std::vector<std::string>& arguments);
 
+/// Whether pairs of images show the same, by their embeddings: accuracy, TAR at FAR, ROC.
+int verify_command(const std::vector<std::string>& arguments);
+
 /// `dimred inspect --landscape RUN --pca_mat FILE`: the loss in the plane of two components, as
 /// CSV.
 int landscape_command(const std::vector<std::string>& arguments);

@@ -16,6 +16,7 @@ class SingleRank final : public Communicator {
   std::unique_ptr<Pending> start_all_reduce(torch::Tensor /*values*/) override {
     return std::make_unique<NothingPending>();
   }
+  void all_reduce_maximum(torch::Tensor& /*values*/) override {}
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& /*shards*/) override {
     return full;

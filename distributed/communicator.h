@@ -54,6 +54,8 @@ class Communicator {
   void all_reduce(torch::Tensor& values) { start_all_reduce(values)->wait(); }
   /// The same in the background: `values` must be left alone until wait() returns.
   virtual std::unique_ptr<Pending> start_all_reduce(torch::Tensor values) = 0;
+  /// Largest of the ranks' values at each place, in place.
+  virtual void all_reduce_maximum(torch::Tensor& values) = 0;
   /// Sum over ranks, added in rank order; returns this rank's columns [own]. May return (a view of)
   /// `full` itself. Sends full - own.
   virtual torch::Tensor reduce_scatter(const torch::Tensor& full,

@@ -39,6 +39,18 @@ class ProcessGroup final : public Communicator {
 
   std::unique_ptr<Pending> start_all_reduce(torch::Tensor values) override;
 
+  void all_reduce_maximum(torch::Tensor& values) override {
+    auto there = staged(values);
+    const auto sent = scaling::all_reduce_bytes(bytes(there), size_);
+    counted(Collective::all_reduce, sent, [&] {
+      std::vector<at::Tensor> list{there};
+      c10d::AllreduceOptions options;
+      options.reduceOp = c10d::ReduceOp::MAX;
+      backend_of(there)->allreduce(list, options)->wait();
+    });
+    if (!there.is_same(values)) values.copy_(there);
+  }
+
   /// Columns go straight from `full` to their owners; each owner adds what it got in rank order.
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {

@@ -21,6 +21,7 @@ enum class RandomPurpose : std::uint32_t {
   shards = 10,   // the order of files
   window = 11,   // of samples within a part of that order
   padding = 12,  // which samples are repeated to make shares even
+  classes = 13,  // which of them a softmax runs over
   mock = 20,     // pixels without a file
 };
 

@@ -17,6 +17,7 @@ from .subspace import subspace_parts
 from .summary import comparison, summary_header, summary_rows
 from .svg import Chart, Series, render
 from .tables import costs, differences, html_of, uncertainty
+from .verification import verification_section
 
 STYLE = Path(__file__).with_name("style.css")
 
@@ -177,6 +178,7 @@ def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.n
 {curves_section(few)}
 {subspace_section(pca, gram)}
 {telemetry_section(few)}
+{verification_section(few, legend)}
 {costs_section(runs)}
 {differences_section(few)}
 <h2>Where this comes from</h2>

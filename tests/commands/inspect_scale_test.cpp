@@ -52,6 +52,18 @@ TEST(InspectScale, SaysWhereTheDesignBreaks) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("not checked")));
 }
 
+/// 10 million classes x 512 on 64 ranks: 156,250 each, 320 MB, twice with momentum; 8192 samples.
+TEST(InspectScale, ShowsAClassShardedLayer) {
+  const auto alone = dimred_program("inspect --scale C=10e6 R=64");
+  EXPECT_EQ(alone.errors, "");
+  for (const auto* part : {"last layer of C 10,000,000 x D 512, 128 samples a rank, R 64",
+                           "640.0 MB  320.0 MB  5.1 GB   33.6 MB    6.1 GB",
+                           "41.0 GB   20.5 GB  5.1 GB"})
+    EXPECT_THAT(alone.output, HasSubstr(part));
+  const auto both = dimred_program("inspect --scale M=1e6 C=10e6 R=64");
+  EXPECT_THAT(both.output, testing::EndsWith("\n" + alone.output));
+}
+
 TEST(InspectScale, HelpListsTheKeys) {
   const auto outcome = dimred_program("inspect --help");
   for (const auto* key : {"\n  M=", "\n  node_bandwidth=", "\n  basis="})
@@ -80,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"M=many", "--scale: M: needs a number in [1, 1e+13], received many"},
         Refusal{"M=1.5", "M: needs the whole number of parameters, received 1.5"},
         Refusal{"R=8", "M: needs the whole number of parameters, received none"},
+        Refusal{"C=63 R=64", "C: needs at least a class for each rank, received 63 and R = 64"},
+        Refusal{"C=1.5", "C: needs the whole number of classes, received 1.5"},
         Refusal{"M=1e9 k=60", "needs n - 1 >= k, received n = 60, k = 60"},
         Refusal{"M=1e9 bandwidth=nan", "bandwidth: needs a number in (0, 1e+18), received nan"},
         Refusal{"M=1e9 basis=float16", "basis: needs one of float32 | bfloat16, received float16"},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <mutex>
 #include <numeric>
 
@@ -69,6 +70,18 @@ TEST_P(Ranks, AllReduceSumsAndCounts) {
     EXPECT_EQ(traffic.bytes_sent,
               scaling::all_reduce_bytes(16, ranks) + scaling::all_reduce_bytes(4000, ranks));
     EXPECT_GT(traffic.seconds, 0);
+  });
+}
+
+TEST_P(Ranks, AllReduceMaximumTakesTheLargestAndCounts) {
+  const int ranks = GetParam();
+  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+    const double rank = communicator.rank();
+    const double infinity = std::numeric_limits<double>::infinity();
+    auto values = torch::tensor({rank, -rank, rank == 1 ? 0.5 : -infinity}, torch::kFloat64);
+    communicator.all_reduce_maximum(values);
+    EXPECT_TRUE(torch::equal(values, torch::tensor({ranks - 1.0, 0.0, 0.5}, torch::kFloat64)));
+    EXPECT_EQ(communicator.bytes_sent(), scaling::all_reduce_bytes(24, ranks));
   });
 }
 

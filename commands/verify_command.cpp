@@ -1,0 +1,173 @@
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "checkpoints/atomic_file.h"
+#include "commands/ranks.h"
+#include "commands/remote.h"
+#include "commands/run.h"
+#include "commands/saved_weights.h"
+#include "commands/train_run.h"
+#include "commands/trainer_commands.h"
+#include "serving/embeddings.h"
+#include "serving/export.h"
+#include "serving/pairs.h"
+#include "serving/verification.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  training::CommonOptions common;
+  fs::path weights, pairs, output;
+  bool recalibrate_batchnorm = true;
+  bool with_flipped = true;
+};
+
+struct Answer {
+  serving::Verification verification;
+  std::int64_t embedding_size = 0, same = 0, pairs = 0;
+  double mean_length = 0;
+};
+
+std::string roc_text(const serving::Verification& verification) {
+  std::string text = "threshold,true_positive_rate,false_positive_rate\n";
+  for (const auto& point : verification.roc)
+    text += concat(number_text(point.threshold),
+                   ',',
+                   number_text(point.true_positive_rate),
+                   ',',
+                   number_text(point.false_positive_rate),
+                   '\n');
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Options& options, const Answer& answer) {
+  const auto& verification = answer.verification;
+  nlohmann::ordered_json folds;
+  for (const auto& fold : verification.folds)
+    folds.push_back({{"threshold", fold.threshold},
+                     {"accuracy", fold.accuracy},
+                     {"tar_threshold", fold.tar_threshold},
+                     {"tar", fold.tar},
+                     {"far", fold.far}});
+  return {{"weights", options.weights.string()},
+          {"pairs_file", options.pairs.string()},
+          {"pairs", answer.pairs},
+          {"same", answer.same},
+          {"embedding_size", answer.embedding_size},
+          {"with_flipped", options.with_flipped},
+          {"accuracy", verification.accuracy},
+          {"accuracy_deviation", verification.accuracy_deviation},
+          {"xnorm", answer.mean_length},
+          {"far_target", serving::far_target},
+          {"tar", verification.tar},
+          {"tar_deviation", verification.tar_deviation},
+          {"far", verification.far},
+          {"folds", std::move(folds)}};
+}
+
+std::string summary(const Options& options, const Answer& answer) {
+  const auto& verification = answer.verification;
+  std::ostringstream out;
+  out << answer.pairs << " pairs (" << answer.same << " the same), embeddings of "
+      << answer.embedding_size << (options.with_flipped ? " with" : " without")
+      << " the flipped image's\n"
+      << std::fixed << std::setprecision(5) << "accuracy  " << verification.accuracy << " +- "
+      << verification.accuracy_deviation << " over " << serving::verification_folds << " folds\n"
+      << "TAR       " << verification.tar << " +- " << verification.tar_deviation << " at FAR "
+      << verification.far << " (target " << std::setprecision(3) << serving::far_target << ")\n"
+      << "XNorm     " << answer.mean_length << '\n';
+  return out.str();
+}
+
+int answer(const Options& options, training::Setup& setup, const serving::PairList& list) {
+  const auto embeddings = [&] {
+    const serving::LastLayerOff off(setup);
+    return serving::embeddings_of(setup, list.images, options.with_flipped);
+  }();
+  const auto& [size, plain, flipped] = embeddings;
+  Answer answer{.verification = serving::verify(
+                    serving::pair_distances(plain, flipped, size, list.pairs), list.pairs),
+                .embedding_size = size,
+                .pairs = std::ssize(list.pairs),
+                .mean_length = serving::mean_length(plain, flipped, size, list.pairs)};
+  for (const auto& pair : list.pairs) answer.same += pair.same ? 1 : 0;
+  checkpoints::create_folders(options.output);
+  checkpoints::write_file_atomically(options.output / "roc.csv", roc_text(answer.verification));
+  const auto text =
+      to_json(options, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  checkpoints::write_file_atomically(options.output / "verification.json", text + "\n");
+  print(summary(options, answer) + "-> " + (options.output / "verification.json").string() +
+        ", roc.csv\n");
+  return exit_success;
+}
+
+int verify_export(const Options& options, const serving::PairList& list) {
+  require(!options.output.empty(), "verify", "needs --output FOLDER beside an export");
+  const auto signature = serving::read_signature(options.weights);
+  auto setup = serving::open_export(options.weights, signature, options.common.run);
+  return answer(options, setup, list);
+}
+
+/// In float32, unless another precision is asked for: distances of equal faces are small.
+int verify_run(Options& options, OptionTable& table, const serving::PairList& list) {
+  adopt_run_of(table, options.weights, options.common, "verify");
+  if (table.origin("precision") != OptionOrigin::flag)
+    options.common.model.precision = training::PrecisionChoice::float32;
+  if (options.output.empty()) options.output = run_of(options.weights);
+  require(!options.output.empty(), "verify", "needs --output FOLDER for weights without a run");
+  training::resolve(options.common, 1);
+  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
+  return with_ranks(
+      "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
+        auto setup = training::make_setup(options.common, ranks);
+        print(load_saved(setup, options.weights, options.recalibrate_batchnorm).source + "\n");
+        return answer(options, setup, list);
+      });
+}
+
+}  // namespace
+
+int verify_command(const std::vector<std::string>& arguments) {
+  Options options;
+  OptionTable table("dimred verify",
+                    "Whether pairs of images show the same, by the distance of their embeddings: "
+                    "dimred verify (RUN|EXPORT) --pairs FILE.");
+  table.group("Verify");
+  add_saved_options(table, options.weights, options.recalibrate_batchnorm);
+  table.add("pairs",
+            &options.pairs,
+            "a list, a line \"path_a path_b 0\" or 1 (the same) for each pair; or FILE.bin, a "
+            "pickle of (images, booleans) such as lfw.bin");
+  table.add("output",
+            &options.output,
+            "where verification.json and roc.csv go; unset: the weights' run folder");
+  table.add("with_flipped",
+            &options.with_flipped,
+            "add the embedding of the image flipped left to right");
+  training::add_compute_options(table, options.common.run);
+  training::add_data_options(table, options.common.data);
+  training::add_model_options(table, options.common.model);
+  training::add_loss_options(table, options.common.loss);
+  add_store_options(table);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  require(!options.weights.empty() && !options.pairs.empty(),
+          "verify",
+          "needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
+  require(launch::discover().size == 1, "verify", "runs alone, received several ranks");
+  require(fs::exists(options.pairs), "verify", "no such file: ", options.pairs.string());
+  const bool is_export = fs::exists(options.weights / serving::signature_file);
+  if (is_export) refuse_run_options(table, options.weights, "verify");
+  const auto list = serving::read_pairs(options.pairs);
+  return is_export ? verify_export(options, list) : verify_run(options, table, list);
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,45 @@
+#include "models/class_sample.h"
+
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "support/errors.h"
+#include "support/random.h"
+
+namespace dimred::models {
+
+torch::Tensor sampled_classes(const ClassSampling& sampling,
+                              std::int64_t classes,
+                              std::int64_t begin,
+                              std::int64_t count,
+                              const torch::Tensor& labels) {
+  require(sampling.ratio > 0 && sampling.ratio <= 1,
+          "models::sampled_classes",
+          "class_sampling_ratio needs (0, 1], received ",
+          sampling.ratio);
+  const auto size = static_cast<std::uint64_t>(classes);
+  const auto drawn =
+      static_cast<std::uint64_t>(std::ceil(sampling.ratio * static_cast<double>(classes)));
+  auto taken = torch::zeros({count}, torch::kBool);
+  auto* const flags = taken.data_ptr<bool>();
+  at::parallel_for(0, count, 4096, [&](std::int64_t first, std::int64_t last) {
+    for (auto i = first; i < last; ++i)
+      flags[i] = permuted(static_cast<std::uint64_t>(begin + i),
+                          size,
+                          sampling.seed,
+                          RandomPurpose::classes,
+                          sampling.step) < drawn;
+  });
+  const auto own = labels.masked_select((labels >= 0) & (labels < count)).cpu();
+  taken.index_fill_(0, own, true);
+  return taken.nonzero().view({-1}).to(labels.device());
+}
+
+torch::Tensor places_in(const torch::Tensor& sample, const torch::Tensor& labels) {
+  if (sample.numel() == 0) return torch::full_like(labels, -1);
+  const auto places = torch::searchsorted(sample, labels).clamp_max(sample.numel() - 1);
+  return torch::where(sample.index_select(0, places) == labels, places, -1);
+}
+
+}  // namespace dimred::models

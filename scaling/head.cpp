@@ -1,0 +1,48 @@
+#include "scaling/head.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "scaling/volume.h"
+
+namespace dimred::scaling {
+namespace {
+
+HeadMemory memory_of(const Head& head, std::int64_t classes, std::int64_t samples) {
+  const bool sampled = head.sampling_ratio < 1;
+  const auto drawn = std::min<std::int64_t>(
+      classes,
+      static_cast<std::int64_t>(std::ceil(head.sampling_ratio * static_cast<double>(classes))) +
+          (sampled ? samples : 0));
+  const auto row = head.embedding * head.number_bytes;
+  return {.weights = (1 + head.optimizer_vectors) * classes * row + (sampled ? drawn * row : 0),
+          .gradient = drawn * row,
+          .logits = samples * drawn * head.number_bytes,
+          .features = 2 * samples * row};
+}
+
+std::int64_t divided(std::int64_t value, std::int64_t ranks) { return (value + ranks - 1) / ranks; }
+
+}  // namespace
+
+std::int64_t head_bytes(const Head& head, std::int64_t own, bool with_gradients) {
+  const auto row = head.embedding * head.number_bytes;
+  const auto doubles = [&](std::int64_t count) { return all_reduce_bytes(8 * count, head.ranks); };
+  return doubles(2 * head.ranks) + all_gather_bytes(own * row, head.ranks) +
+         all_gather_bytes(8 * own, head.ranks) + doubles(2 * head.batch) + doubles(head.batch + 1) +
+         (with_gradients ? reduce_scatter_bytes(head.batch * row, own * row) : 0);
+}
+
+std::int64_t replicated_head_bytes(const Head& head) {
+  return all_reduce_bytes(head.classes * head.embedding * head.number_bytes, head.ranks);
+}
+
+HeadMemory head_memory(const Head& head) {
+  return memory_of(head, divided(head.classes, head.ranks), head.batch);
+}
+
+HeadMemory replicated_head_memory(const Head& head) {
+  return memory_of(head, head.classes, divided(head.batch, head.ranks));
+}
+
+}  // namespace dimred::scaling

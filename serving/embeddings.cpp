@@ -1,0 +1,75 @@
+#include "serving/embeddings.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+
+namespace dimred::serving {
+namespace {
+
+constexpr auto place = "serving::embeddings";
+
+torch::Tensor find(models::Objective& objective, const std::string& name) {
+  for (const auto& list : {objective.parameters(), objective.frozen()}) {
+    for (const auto& entry : list)
+      if (entry.name == name) return entry.tensor;
+  }
+  return {};
+}
+
+void append(std::vector<double>& numbers, const torch::Tensor& output) {
+  const auto values = output.to(torch::kFloat64).cpu().contiguous();
+  require_environment(
+      values.isfinite().all().item<bool>(), place, "the network gives numbers that are not finite");
+  const auto* first = values.const_data_ptr<double>();
+  numbers.insert(numbers.end(), first, first + values.numel());
+}
+
+}  // namespace
+
+LastLayerOff::LastLayerOff(training::Setup& setup) {
+  const auto name = setup.logits.substr(0, setup.logits.find(','));  // others are auxiliary
+  if (name.empty()) return;
+  const auto weight = find(*setup.objective, name + ".weight");
+  require(weight.defined() && weight.dim() == 2,
+          place,
+          "needs a network whose last layer is linear; ",
+          name,
+          " is not");
+  swap(weight, torch::eye(weight.size(1), weight.options().requires_grad(false)));
+  const auto bias = find(*setup.objective, name + ".bias");
+  if (bias.defined())
+    swap(bias, torch::zeros({weight.size(1)}, bias.options().requires_grad(false)));
+}
+
+LastLayerOff::~LastLayerOff() {
+  for (auto& [parameter, own] : swapped_) parameter.set_data(own);
+}
+
+/// Every handle of the parameter, the layer's own too, sees the other values.
+void LastLayerOff::swap(const torch::Tensor& parameter, const torch::Tensor& instead) {
+  swapped_.push_back({parameter, parameter.detach()});
+  parameter.set_data(instead);
+}
+
+Embeddings embeddings_of(training::Setup& setup,
+                         const std::vector<ImageSource>& images,
+                         bool with_flipped) {
+  const torch::NoGradGuard no_grad;
+  Embeddings result;
+  prepare_images(setup, images, [&](std::size_t first, const auto& pixels, const auto& errors) {
+    const auto bad = std::ranges::find_if(errors, [](const auto& text) { return !text.empty(); });
+    if (bad != errors.end()) {
+      const auto& image = images[first + static_cast<std::size_t>(bad - errors.begin())];
+      require_environment(false, place, image.file.string(), ": ", *bad);
+    }
+    const auto output = setup.objective->logits(pixels, models::Mode::evaluate);
+    result.size = output.size(1);
+    append(result.plain, output);
+    if (with_flipped)
+      append(result.flipped, setup.objective->logits(pixels.flip({3}), models::Mode::evaluate));
+  });
+  return result;
+}
+
+}  // namespace dimred::serving

@@ -1,0 +1,79 @@
+#include "serving/image_source.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "data/decode.h"
+#include "data/parallel.h"
+#include "data/read_file.h"
+
+namespace dimred::serving {
+namespace {
+
+constexpr std::size_t batch_images = 64;
+
+/// Prepares one image's pixels into `out`; returns why it cannot, else an empty text.
+std::string prepare(const ImageSource& source,
+                    const training::Setup& setup,
+                    const data::Preprocessing& preprocessing,
+                    const data::PixelTable& table,
+                    std::span<float> out) {
+  try {
+    std::vector<std::uint8_t> own;
+    auto bytes = source.bytes;
+    if (bytes.empty()) {
+      data::read_file(source.file.string(), "image", own);
+      bytes = own;
+    }
+    const auto encoding = data::sniff(bytes);
+    if (!encoding) return "needs a JPEG or PNG file";
+    data::PrepareScratch scratch;
+    data::prepare({.encoding = *encoding, .bytes = bytes},
+                  setup.image_shape,
+                  preprocessing,
+                  table,
+                  data::PixelOrder::planes,
+                  /*epoch=*/0,
+                  /*index=*/0,
+                  scratch,
+                  out);
+    return {};
+  } catch (const std::exception& error) {  // one bad file must not end the others
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void prepare_images(const training::Setup& setup,
+                    std::span<const ImageSource> sources,
+                    const TakeImages& take) {
+  const auto preprocessing = data::without_augmentation(setup.preprocessing);
+  const auto table = data::pixel_table(preprocessing);
+  const auto size = static_cast<std::size_t>(setup.image_shape.size());
+  const auto threads = static_cast<std::size_t>(torch::get_num_threads());
+  const auto& [channels, height, width] = setup.image_shape;
+  const auto format = setup.memory_format == layout::MemoryFormat::channels_last
+                          ? torch::MemoryFormat::ChannelsLast
+                          : torch::MemoryFormat::Contiguous;
+  for (std::size_t begin = 0; begin < sources.size(); begin += batch_images) {
+    const auto count = std::min(batch_images, sources.size() - begin);
+    std::vector<float> pixels(count * size);  // zeros where a file cannot be used
+    std::vector<std::string> errors(count);
+    data::in_parallel(count, threads, [&](std::size_t i) {
+      errors[i] = prepare(sources[begin + i],
+                          setup,
+                          preprocessing,
+                          table,
+                          std::span(pixels).subspan(i * size, size));
+    });
+    const auto images =
+        torch::from_blob(pixels.data(),
+                         {static_cast<std::int64_t>(count), channels, height, width},
+                         torch::kFloat32);
+    take(begin, images.to(setup.device).contiguous(format), errors);
+  }
+}
+
+}  // namespace dimred::serving

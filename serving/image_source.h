@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/preprocess.h"
+#include "training/setup.h"
+
+namespace dimred::serving {
+
+/// A JPEG or PNG image: a file, or its bytes.
+struct ImageSource {
+  std::filesystem::path file;
+  std::span<const std::uint8_t> bytes = {};  // of what `file` then only names
+};
+
+/// Images as evaluation prepares them, in batches of up to 64; calls
+/// take(first, images [n, C, H, W] on the setup's device, errors [n]) for each, in order. Where an
+/// image cannot be used its error says why, and its values are zeros. Memory: a batch.
+using TakeImages = std::function<void(
+    std::size_t first, const torch::Tensor& images, const std::vector<std::string>& errors)>;
+void prepare_images(const training::Setup& setup,
+                    std::span<const ImageSource> sources,
+                    const TakeImages& take);
+
+}  // namespace dimred::serving

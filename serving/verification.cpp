@@ -1,0 +1,200 @@
+#include "serving/verification.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "support/errors.h"
+
+namespace dimred::serving {
+namespace {
+
+constexpr auto place = "serving::verify";
+
+/// Threshold i of a grid from 0 on.
+struct Grid {
+  double step = 0;
+  std::int64_t size = 0;
+  double operator[](std::int64_t i) const { return static_cast<double>(i) * step; }
+};
+constexpr Grid accuracy_grid{0.01, 400}, far_grid{0.001, 4000};
+
+/// Distances of the pairs of one kind, sorted.
+using Sorted = std::vector<double>;
+
+double closer(const Sorted& distances, double threshold) {
+  return static_cast<double>(std::ranges::lower_bound(distances, threshold) - distances.begin());
+}
+
+/// Of one fold, or of all others.
+struct Part {
+  Sorted same, different;
+
+  double pairs() const { return static_cast<double>(same.size() + different.size()); }
+  double tar(double threshold) const { return closer(same, threshold) / count(same); }
+  double far(double threshold) const { return closer(different, threshold) / count(different); }
+  double accuracy(double threshold) const {
+    return (closer(same, threshold) + count(different) - closer(different, threshold)) / pairs();
+  }
+
+ private:
+  static double count(const Sorted& list) { return static_cast<double>(list.size()); }
+};
+
+struct Split {
+  Part test, others;
+};
+
+Split split_of(std::span<const double> distances,
+               std::span<const Pair> pairs,
+               std::size_t begin,
+               std::size_t end) {
+  Split split;
+  for (std::size_t i = 0; i < distances.size(); ++i) {
+    auto& part = i >= begin && i < end ? split.test : split.others;
+    (pairs[i].same ? part.same : part.different).push_back(distances[i]);
+  }
+  for (auto* part : {&split.test, &split.others}) {
+    std::ranges::sort(part->same);
+    std::ranges::sort(part->different);
+  }
+  return split;
+}
+
+double best_threshold(const Part& others) {
+  double best = -1, threshold = 0;
+  for (std::int64_t i = 0; i < accuracy_grid.size; ++i) {
+    const double accuracy = others.accuracy(accuracy_grid[i]);
+    if (accuracy <= best) continue;
+    best = accuracy;
+    threshold = accuracy_grid[i];
+  }
+  return threshold;
+}
+
+double far_threshold(const Part& others) {
+  std::int64_t last = 0;  // of those that accept no more
+  while (last + 1 < far_grid.size && others.far(far_grid[last + 1]) <= far_target) ++last;
+  const double low = others.far(far_grid[last]);
+  if (last + 1 == far_grid.size) return low < far_target ? 0 : far_grid[last];
+  const double high = others.far(far_grid[last + 1]);
+  return far_grid[last] + (far_target - low) / (high - low) * (far_grid[last + 1] - far_grid[last]);
+}
+
+double mean_over(const std::vector<Fold>& folds, double Fold::*field) {
+  double sum = 0;
+  for (const auto& fold : folds) sum += fold.*field;
+  return sum / static_cast<double>(folds.size());
+}
+
+double deviation_over(const std::vector<Fold>& folds, double Fold::*field) {
+  const double mean = mean_over(folds, field);
+  double sum = 0;
+  for (const auto& fold : folds) sum += (fold.*field - mean) * (fold.*field - mean);
+  return std::sqrt(sum / static_cast<double>(folds.size()));
+}
+
+/// Row i of the matrix, plus that of the flipped images, of length 1.
+std::vector<double> unit_row(std::span<const double> embeddings,
+                             std::span<const double> flipped,
+                             std::int64_t size,
+                             std::int64_t row) {
+  const auto begin = static_cast<std::size_t>(row * size);
+  const auto count = static_cast<std::size_t>(size);
+  const auto own = embeddings.subspan(begin, count);
+  std::vector<double> sum(own.begin(), own.end());
+  double squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!flipped.empty()) sum[i] += flipped[begin + i];
+    squares += sum[i] * sum[i];
+  }
+  if (squares > 0) {
+    for (double& number : sum) number /= std::sqrt(squares);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Verification verify(std::span<const double> distances, std::span<const Pair> pairs) {
+  check(distances.size() == pairs.size(), "a distance for each pair");
+  constexpr auto folds = static_cast<std::size_t>(verification_folds);
+  require(distances.size() >= folds, place, "needs at least 10 pairs, received ", distances.size());
+  for (std::size_t i = 0; i < distances.size(); ++i)
+    require(std::isfinite(distances[i]), place, "needs finite embeddings, not so in pair ", i + 1);
+  Verification result;
+  for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
+  std::size_t begin = 0;
+  for (std::size_t number = 0; number < folds; ++number) {
+    const auto size = distances.size() / folds + (number < distances.size() % folds ? 1 : 0);
+    const auto [test, others] = split_of(distances, pairs, begin, begin + size);
+    require(!test.same.empty() && !test.different.empty(),
+            place,
+            "needs pairs of both kinds in each tenth of the list, received ",
+            test.same.empty() ? "none that are the same" : "none that differ",
+            " among pairs ",
+            begin + 1,
+            " to ",
+            begin + size,
+            "; mix the list");
+    begin += size;
+    Fold fold{.threshold = best_threshold(others), .tar_threshold = far_threshold(others)};
+    fold.accuracy = test.accuracy(fold.threshold);
+    fold.tar = test.tar(fold.tar_threshold);
+    fold.far = test.far(fold.tar_threshold);
+    result.folds.push_back(fold);
+    for (auto& point : result.roc) {
+      point.true_positive_rate += test.tar(point.threshold) / verification_folds;
+      point.false_positive_rate += test.far(point.threshold) / verification_folds;
+    }
+  }
+  result.accuracy = mean_over(result.folds, &Fold::accuracy);
+  result.accuracy_deviation = deviation_over(result.folds, &Fold::accuracy);
+  result.tar = mean_over(result.folds, &Fold::tar);
+  result.tar_deviation = deviation_over(result.folds, &Fold::tar);
+  result.far = mean_over(result.folds, &Fold::far);
+  return result;
+}
+
+std::vector<double> pair_distances(std::span<const double> embeddings,
+                                   std::span<const double> flipped,
+                                   std::int64_t size,
+                                   std::span<const Pair> pairs) {
+  check(flipped.empty() || flipped.size() == embeddings.size(), "as many flipped embeddings");
+  std::vector<double> distances;
+  distances.reserve(pairs.size());
+  for (const auto& pair : pairs) {
+    const auto a = unit_row(embeddings, flipped, size, pair.first);
+    const auto b = unit_row(embeddings, flipped, size, pair.second);
+    double squares = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+    distances.push_back(squares);
+  }
+  return distances;
+}
+
+double mean_length(std::span<const double> embeddings,
+                   std::span<const double> flipped,
+                   std::int64_t size,
+                   std::span<const Pair> pairs) {
+  const auto length = [size](std::span<const double> matrix, std::int64_t row) {
+    double squares = 0;
+    for (const double number :
+         matrix.subspan(static_cast<std::size_t>(row * size), static_cast<std::size_t>(size)))
+      squares += number * number;
+    return std::sqrt(squares);
+  };
+  double sum = 0, count = 0;
+  for (const auto& pair : pairs) {
+    for (const auto row : {pair.first, pair.second}) {
+      for (const auto& matrix : {embeddings, flipped}) {
+        if (matrix.empty()) continue;
+        sum += length(matrix, row);
+        ++count;
+      }
+    }
+  }
+  return sum / count;
+}
+
+}  // namespace dimred::serving
