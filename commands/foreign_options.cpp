@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/errors.h"
+#include "support/locations.h"
 
 namespace dimred::commands {
 
@@ -19,6 +20,9 @@ std::filesystem::path take_file(std::vector<std::string>& arguments, const std::
                        : has_next ? arguments[i + 1]
                                   : "";
     if (value.empty()) throw std::invalid_argument(concat(flag, ": needs a file"));
+    if (looks_like_url(value))
+      throw std::invalid_argument(
+          concat(flag, ": cannot be a URL, received ", without_credentials(value)));
     if (!file.empty()) throw std::invalid_argument(concat(flag, ": given twice"));
     file = value;
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);

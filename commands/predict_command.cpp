@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iomanip>
+#include <ranges>
 #include <sstream>
 
 #include "checkpoints/atomic_file.h"
@@ -13,6 +14,7 @@
 #include "serving/find_images.h"
 #include "serving/predict.h"
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/option_values.h"
 
 namespace dimred::commands {
@@ -54,6 +56,11 @@ std::vector<std::string> take_images(std::vector<std::string>& arguments,
   const std::ptrdiff_t first = named || bare.empty() ? 0 : 1;
   kept.insert(kept.end(), bare.begin(), bare.begin() + first);
   arguments = std::move(kept);
+  for (const auto& image : bare | std::views::drop(first))
+    require(!looks_like_url(image),
+            "predict",
+            "needs images of this machine, received ",
+            without_credentials(image));
   return {bare.begin() + first, bare.end()};
 }
 

@@ -34,7 +34,8 @@ class CheckpointUploads {
   CheckpointUploads(const CheckpointUploads&) = delete;
   CheckpointUploads& operator=(const CheckpointUploads&) = delete;
 
-  /// Ends after the upload that is under way; for manifest.json. Null for a run without a URL.
+  /// Ends; an upload under way is broken off, for the last one to go on. For manifest.json; null
+  /// for a run without a URL.
   nlohmann::json finish();
 
  private:

@@ -4,10 +4,11 @@
 #include <array>
 #include <filesystem>
 
+#include "commands/remote_output.h"
 #include "commands/run.h"
 #include "stores/upload.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/locations.h"
 #include "support/options.h"
 
 namespace dimred::commands {
@@ -36,29 +37,28 @@ int list(const Options& options) {
 }
 
 int say(const char* what, const stores::Transfer& done) {
-  print(concat(what,
-               ' ',
-               count_text(done.files),
-               done.files == 1 ? " file, " : " files, ",
-               bytes_text(done.bytes),
-               done.present > 0 ? concat("; ", count_text(done.present), " there already") : "",
-               '\n'));
+  print(concat(what, ' ', moved_text(done), '\n'));
   return exit_success;
 }
 
 int get(const Options& options) {
   const auto url = stores::parse_url(options.from);
+  require(!looks_like_url(options.to),
+          "stores",
+          "get needs a path of this machine, received ",
+          without_credentials(options.to));
   const fs::path to = options.to;
-  // A file into a folder that exists, as cp does.
   const auto store = stores::open_store(url, options.stores);
-  const bool file = fs::is_directory(to) && !stores::is_pattern(url) && store->stat(url);
-  return say("downloaded",
-             stores::download(url, file ? to / stores::last_name(url) : to, options.stores));
+  const auto found = stores::find(*store, url, options.stores);
+  // A file into a folder that exists, as cp does.
+  const bool file = found.size() == 1 && found.front().item.name.empty();
+  const auto local = file && fs::is_directory(to) ? to / stores::last_name(url) : to;
+  return say("downloaded", stores::download(*store, url, found, local, options.stores));
 }
 
 int put(const Options& options) {
   const auto url = stores::parse_url(options.to);
-  return say("uploaded", stores::upload(options.from, url, options.stores));
+  return say("uploaded", stores::upload(options.from, url, options.stores, stores::Sending::all));
 }
 
 struct Tool {

@@ -93,8 +93,8 @@ int train_run(const distributed::Ranks& ranks,
     return stopped;
   }
   folder.write_manifest(setup, command, "running");
+  CheckpointUploads uploads(folder.path());  // after a failure, ended when all is written
   try {
-    CheckpointUploads uploads(folder.path());
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
     const auto memory = training::peak_memory(setup);

@@ -46,13 +46,15 @@ int dispatch(const std::vector<std::string>& arguments) {
       name);
 }
 
-void tell_the_ranks(const std::string& text) {
+/// Rank 0 says it for all; when it does not hear it, each has to.
+void tell_the_ranks(const std::string& name, const std::string& text) {
   dimred::launch::Place place;
   try {
     place = dimred::launch::discover();
   } catch (const std::invalid_argument&) {  // nobody can be found in such an environment
   }
-  if (place.size > 1) dimred::distributed::refuse(place, text);
+  if (place.size > 1 && !dimred::distributed::refuse(place, text) && place.rank != 0)
+    report(name, dimred::concat("rank ", place.rank, ": ", text), exit_environment);
 }
 
 }  // namespace
@@ -66,5 +68,5 @@ int main(int count, char** values) {
         const auto command = arguments.empty() ? std::string() : arguments.front();
         return with_remote_places(command, [&] { return dispatch(arguments); });
       },
-      tell_the_ranks);
+      [&](const std::string& text) { tell_the_ranks(name, text); });
 }

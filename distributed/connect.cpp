@@ -88,12 +88,14 @@ Ranks connect(const launch::Place& place,
   return ranks;
 }
 
-void refuse(const launch::Place& place, const std::string& reason) {
+bool refuse(const launch::Place& place, const std::string& reason) {
   constexpr double patience = 3;
   try {
     const bool serve = place.rank == 0 && !place.agent_store;
     stay_away(*open_job_store(place, patience, serve), place, reason, patience);
-  } catch (const std::exception&) {  // nobody is there: they have the same to say
+    return true;
+  } catch (const std::exception&) {  // rank 0 may still be downloading, or have failed and gone
+    return false;
   }
 }
 

@@ -26,8 +26,8 @@ struct Ranks {
 Ranks alone(const launch::Place& place = {});
 
 /// Tells rank 0, where it waits for this rank to come, that it cannot; rank 0 tells all that wait
-/// for it. Takes up to three seconds.
-void refuse(const launch::Place& place, const std::string& reason);
+/// for it. Takes up to three seconds; false when nobody was there to hear it.
+bool refuse(const launch::Place& place, const std::string& reason);
 
 /// Meets the other ranks. `on_failure` is called from another thread, once, when a rank has died,
 /// stopped or reported a failure. Throws std::runtime_error when the port is in use or ranks are

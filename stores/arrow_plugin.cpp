@@ -7,6 +7,7 @@
 #include <arrow/util/key_value_metadata.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <tuple>
 
@@ -25,15 +26,20 @@ bool has(const std::string& text, std::initializer_list<const char*> words) {
 }
 
 /// What helps a person, and whether another attempt may.
-StoreError error_of(const Url& url, const std::string& doing, const arrow::Status& status) {
+[[noreturn]] void fail(const Url& url, const std::string& doing, const arrow::Status& status) {
   auto text = status.message();
   text = text.substr(0, text.find('\n'));
-  const auto told = [&](const std::string& what, bool passing) {
-    return StoreError(concat("[stores] cannot ", doing, ' ', shown(url), ": ", what), passing);
+  const auto told = [&](const std::string& what) {
+    return concat("[stores] cannot ", doing, ' ', shown(url), ": ", what);
   };
-  if (has(text, {"QuotaExceeded", "507", "InsufficientStorage", "EntityTooLarge"}))
-    return told("its quota is full: " + text, false);
-  if (has(text,
+  // A key may be named step_00015070, or "AccessDenied".
+  const auto key = url.path.substr(std::min<std::size_t>(url.path.size(), 1));
+  auto reason = text;
+  for (auto at = reason.find(key); !key.empty() && at != std::string::npos; at = reason.find(key))
+    reason.erase(at, key.size());
+  if (has(reason, {"QuotaExceeded", "HTTP status 507", "InsufficientStorage", "EntityTooLarge"}))
+    throw StoreError(told("its quota is full: " + text), false);
+  if (has(reason,
           {"ACCESS_DENIED",
            "AccessDenied",
            "INVALID_ACCESS_KEY",
@@ -46,21 +52,33 @@ StoreError error_of(const Url& url, const std::string& doing, const arrow::Statu
            "PERMISSION_DENIED",
            "UNAUTHENTICATED",
            "Could not create a OAuth2 access token"}))
-    return told("the credentials are refused: " + text, false);
-  if (has(text, {"NO_SUCH_BUCKET", "NoSuchBucket", "does not exist"}) ||
+    throw Refused(told("the credentials are refused: " + text));
+  if (has(reason, {"NO_SUCH_BUCKET", "NoSuchBucket", "does not exist"}) ||
       status.code() == arrow::StatusCode::Invalid)
-    return told(text, false);
-  return told(text, true);
+    throw StoreError(told(text), false);
+  throw StoreError(told(text), true);
 }
 
 template <class T>
 T value_of(arrow::Result<T> result, const Url& url, const char* doing) {
-  if (!result.ok()) throw error_of(url, doing, result.status());
+  if (!result.ok()) fail(url, doing, result.status());
   return std::move(result).ValueUnsafe();
 }
 
 void done(const arrow::Status& status, const Url& url, const char* doing) {
-  if (!status.ok()) throw error_of(url, doing, status);
+  if (!status.ok()) fail(url, doing, status);
+}
+
+/// Arrow says all of a URL that it cannot read, password and all.
+template <class T>
+T parsed(arrow::Result<T> result, const Url& url) {
+  if (!result.ok() && !url.user.empty())
+    throw StoreError(concat("[stores] cannot use ",
+                            shown(url),
+                            ": what is no letter or digit of a name, password or query there is "
+                            "written %2F, %40, ..."),
+                     false);
+  return value_of(std::move(result), url, "use");
 }
 
 /// Ours retries; a library that does so as well would multiply the waits.
@@ -78,12 +96,12 @@ std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& op
                              "/",
                              url.query.empty() ? "" : '?' + url.query);
   if (url.scheme == "gs") {
-    auto gcs = value_of(fs::GcsOptions::FromUri(bucket, nullptr), url, "use");
+    auto gcs = parsed(fs::GcsOptions::FromUri(bucket, nullptr), url);
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
     return value_of(fs::GcsFileSystem::Make(gcs), url, "use");
   }
   done(fs::EnsureS3Initialized(), url, "use");
-  auto s3 = value_of(fs::S3Options::FromUri(bucket, nullptr), url, "use");
+  auto s3 = parsed(fs::S3Options::FromUri(bucket, nullptr), url);
   s3.connect_timeout = options.timeout;
   s3.request_timeout = options.timeout;
   s3.retry_strategy = std::make_shared<NoRetry>();
@@ -94,7 +112,8 @@ std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& op
 
 class ArrowStore : public Store {
  public:
-  ArrowStore(const Url& url, const StoreOptions& options) : system_(system_of(url, options)) {}
+  ArrowStore(const Url& url, const StoreOptions& options)
+      : system_(system_of(url, options)), options_(options) {}
 
   std::optional<Item> stat(const Url& url) override {
     const auto info = value_of(system_->GetFileInfo(path_of(url)), url, "look at");
@@ -138,8 +157,10 @@ class ArrowStore : public Store {
     // Not closed after a failure: an object appears with the close, and then as a whole.
     auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
     try {
-      while (in.read(part.data(), std::ssize(part)), in.gcount() > 0)
+      while (in.read(part.data(), std::ssize(part)), in.gcount() > 0) {
+        if (is_stopped(options_)) throw Stopped(concat("[stores] ", shown(url), " was stopped"));
         done(out->Write(part.data(), in.gcount()), url, "write");
+      }
       require_environment(in.eof(), "stores", "cannot read ", local.string());
     } catch (...) {
       std::ignore = out->Abort();
@@ -158,10 +179,15 @@ class ArrowStore : public Store {
   }
 
   static Item item_of(const fs::FileInfo& info, const std::string& name) {
-    return {name, info.size(), concat(info.mtime().time_since_epoch().count())};
+    // A listing says it in finer parts than the file's own answer.
+    using std::chrono::seconds;
+    return {name,
+            info.size(),
+            concat(std::chrono::floor<seconds>(info.mtime()).time_since_epoch().count())};
   }
 
   std::shared_ptr<fs::FileSystem> system_;
+  StoreOptions options_;
 };
 
 }  // namespace

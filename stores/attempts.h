@@ -17,4 +17,16 @@ void with_attempts(const StoreOptions& options,
                    const std::function<void()>& work,
                    const std::function<bool()>& moved = {});
 
+/// `look`, once more when it met what somebody was changing; the third time, Changed is thrown.
+template <class Look>
+auto looking_again(Look look) {
+  for (int left = 2; left > 0; --left) {
+    try {
+      return look();
+    } catch (const Changed&) {  // a listing between two uploads, say
+    }
+  }
+  return look();
+}
+
 }  // namespace dimred::stores

@@ -1,22 +1,19 @@
 #include "stores/cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "stores/attempts.h"
+#include "stores/journal.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/retry.h"
+#include "support/file_lock.h"
 
 namespace dimred::stores {
 namespace {
@@ -33,60 +30,106 @@ std::string read_text(const fs::path& file) {
   return text.str();
 }
 
-/// flock of a file of the entry, which the kernel gives up however the process ends.
-class Lock {
- public:
-  explicit Lock(const fs::path& file) {
-    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require_environment(
-        descriptor_ >= 0, "stores", "cannot open ", file.string(), ": ", std::strerror(errno));
-    retrying([&] { return flock(descriptor_, LOCK_EX); });
-  }
-  ~Lock() { close(descriptor_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int descriptor_ = -1;
+/// One copy of what lies at a URL. While a process uses it, nobody changes it: who finds other data
+/// there makes the next copy.
+struct Copy {
+  fs::path folder;   // content, content.2, ...
+  fs::path journal;  // which files are whole
+  fs::path use;      // its lock: shared by those who read
 };
 
-/// A damaged or foreign file counts as none: everything is then looked at anew.
-Records read_records(const fs::path& file) {
-  Records records;
-  const auto json = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("files")) return records;
+Copy copy_of(const fs::path& entry, int number) {
+  const auto end = number == 1 ? std::string() : concat('.', number);
+  return {entry / ("content" + end), entry / ("files" + end + ".jsonl"), entry / ("use" + end)};
+}
+
+/// Until this process ends: data is read lazily. False while another changes that copy.
+bool hold(const Copy& copy, LockKind kind) {
+  static std::map<fs::path, std::unique_ptr<FileLock>> held;
+  auto& lock = held[copy.use];
+  if (!lock) lock = std::make_unique<FileLock>(copy.use);
+  return lock->try_take(kind);
+}
+
+/// pca_mat.npy's singular values and digests are in pca_mat.json. A signed link is one file's, and
+/// some servers refuse what is not there.
+std::optional<Found> beside(Store& store,
+                            const Url& url,
+                            const std::vector<Found>& found,
+                            const StoreOptions& options) {
+  const bool single = found.size() == 1 && found.front().item.name.empty();
+  const bool is_signed = url.scheme.starts_with("http") && !url.query.empty();
+  if (!single || is_signed || !last_name(url).ends_with(".npy")) return {};
+  auto place = url;
+  place.path.replace(place.path.size() - 4, 4, ".json");
+  std::optional<Item> item;
   try {
-    for (const auto& [name, seen] : json.at("files").items())
-      records[name] = {seen.at("size"), seen.at("etag"), seen.at("stamp")};
-  } catch (const nlohmann::json::exception&) {
-    records.clear();
+    with_attempts(options, [&] { item = store.stat(place); });
+  } catch (const Refused&) {
+    return {};
   }
-  return records;
+  if (!item) return {};
+  return Found{*item, place, ""};
 }
 
-void write_records(const fs::path& file, const Url& url, const Records& records) {
-  nlohmann::json files = nlohmann::json::object();
-  for (const auto& [name, seen] : records)
-    files[name] = {{"size", seen.size}, {"etag", seen.etag}, {"stamp", seen.stamp}};
+struct Remote {
+  Store& store;
+  const Url& url;
+  const StoreOptions& options;
+  std::vector<Found> found;
+  std::optional<Found> side;
+
+  std::vector<Wanted> in(const Copy& copy) const {
+    const auto local = is_pattern(url) ? copy.folder : copy.folder / last_name(url);
+    auto wanted = as_local(url, found, local);
+    if (side) wanted.push_back({*side, fs::path(local).replace_extension(".json")});
+    return wanted;
+  }
+};
+
+/// The copy's number. Whoever calls this has the entry's lock.
+int bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer) {
+  int copies = 0;
+  while (fs::exists(copy_of(entry, copies + 1).use)) ++copies;
+  for (int number = 1; number <= copies; ++number) {
+    const auto copy = copy_of(entry, number);
+    const auto wanted = remote.in(copy);
+    const Journal journal(copy.journal, copy.folder);
+    const bool current =
+        std::ranges::all_of(wanted, [&](const Wanted& one) { return journal.knows(one); });
+    if (!current || !hold(copy, LockKind::shared)) continue;
+    transfer.present = std::ssize(wanted);
+    return number;
+  }
+  for (int number = 1;; ++number) {
+    const auto copy = copy_of(entry, number);
+    if (!hold(copy, LockKind::exclusive)) continue;  // somebody reads it
+    const auto wanted = remote.in(copy);
+    create_folders(copy.folder);
+    Journal journal(copy.journal, copy.folder);
+    transfer = bring_files(remote.store, wanted, remote.options, &journal);
+    journal.settle(wanted, /*clears=*/true);
+    hold(copy, LockKind::shared);
+    return number;
+  }
+}
+
+constexpr auto input_fault = "input";
+
+/// What whoever had the lock while we waited has come to: his copy's number, or his error.
+std::optional<int> answer_since(double began, const fs::path& file) {
+  const auto last = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  if (!last.is_object() || last.value("time", 0.) <= began) return {};
+  const auto text = last.value("text", std::string());
+  if (text.empty()) return last.value("copy", 1);
+  if (last.value("fault", std::string()) == input_fault) throw std::invalid_argument(text);
+  throw StoreError(text, false);
+}
+
+void write_answer(const fs::path& file, nlohmann::json answer) {
+  answer["time"] = now();
   write_file_atomically(
-      file,
-      nlohmann::json{{"url", without_credentials(whole(url))}, {"files", files}}.dump(1) + "\n");
-}
-
-/// pca_mat.npy's singular values and digests are in pca_mat.json.
-void bring_sidecar(const Url& url, const fs::path& content, const StoreOptions& options) {
-  if (content.extension() != ".npy" || fs::is_directory(content)) return;
-  auto beside = url;
-  beside.path.replace(beside.path.size() - 4, 4, ".json");
-  const auto file = fs::path(content).replace_extension(".json");
-  const auto store = open_store(beside, options);
-  bool there = false;
-  with_attempts(options, [&] { there = store->stat(beside).has_value(); });
-  if (there) {
-    download(beside, file, options);
-  } else {
-    fs::remove(file);
-  }
+      file, answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
 
 }  // namespace
@@ -99,30 +142,34 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
 }
 
 fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer) {
-  const auto [entry, content] = place_of(url, "inputs", options);
+  const auto entry = place_of(url, "inputs", options).entry;
+  const auto path = [&](int number) { return copy_of(entry, number).folder / last_name(url); };
   create_folders(entry);
-  const auto failure = entry / "failure.json";
+  const auto file = entry / "answer.json";
   const auto began = now();
-  const Lock lock(entry / "lock");
-  // Whoever had the lock while we waited has tried for us.
-  const auto failed =
-      nlohmann::json::parse(read_text(failure), nullptr, /*allow_exceptions=*/false);
-  if (failed.is_object() && failed.value("time", 0.) > began)
-    throw StoreError(failed.value("text", std::string()), false);
-  fs::remove(failure);
-  auto records = read_records(entry / "entry.json");
+  FileLock lock(entry / "lock");
+  lock.take(LockKind::exclusive);
+  if (const auto number = answer_since(began, file)) {
+    hold(copy_of(entry, *number), LockKind::shared);
+    return path(*number);
+  }
   try {
-    const auto local = is_pattern(url) ? content.parent_path() : content;
-    const auto done = download(url, local, options, &records);
-    bring_sidecar(url, content, options);
+    const auto store = open_store(url, options);
+    auto found = find(*store, url, options);
+    auto side = beside(*store, url, found, options);
+    const Remote remote{*store, url, options, std::move(found), std::move(side)};
+    Transfer done;
+    const int number = bring_copy(remote, entry, done);
     if (transfer != nullptr) *transfer = done;
+    write_answer(file, {{"url", shown(url)}, {"copy", number}});
+    return path(number);
+  } catch (const std::invalid_argument& error) {
+    write_answer(file, {{"text", error.what()}, {"fault", input_fault}});
+    throw;
   } catch (const std::exception& error) {
-    write_records(entry / "entry.json", url, records);
-    write_file_atomically(failure, nlohmann::json{{"time", now()}, {"text", error.what()}}.dump());
+    write_answer(file, {{"text", error.what()}});
     throw;
   }
-  write_records(entry / "entry.json", url, records);
-  return content;
 }
 
 }  // namespace dimred::stores

@@ -1,9 +1,8 @@
 #include "stores/download.h"
 
-#include <sys/stat.h>
-
-#include "stores/listing.h"
+#include "stores/journal.h"
 #include "stores/part_file.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::stores {
@@ -11,43 +10,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changes when a file does; empty when there is none.
-std::string stamp_of(const fs::path& file) {
-  struct stat state {};
-  if (::stat(file.c_str(), &state) != 0 || !S_ISREG(state.st_mode)) return {};
-  return concat(state.st_size, ' ', state.st_mtim.tv_sec, '.', state.st_mtim.tv_nsec);
-}
-
-bool is_known(const Records& records, const Item& item, const fs::path& file) {
-  const auto at = records.find(item.name);
-  return at != records.end() && at->second.size == item.size && !item.etag.empty() &&
-         at->second.etag == item.etag && at->second.stamp == stamp_of(file);
-}
-
-/// What was brought from there and is there no more; what others put beside it stays.
-void remove_others(const fs::path& folder, const Records& before, const Records& now) {
-  for (const auto& [name, seen] : before) {
-    if (!name.empty() && is_inside(name) && !now.contains(name)) fs::remove(folder / name);
-  }
+bool is_single(const std::vector<Found>& found) {
+  return found.size() == 1 && found.front().item.name.empty();
 }
 
 }  // namespace
 
-Transfer download(const Url& url,
-                  const fs::path& local,
-                  const StoreOptions& options,
-                  Records* records) {
-  return download(*open_store(url, options), url, local, options, records);
-}
-
-Transfer download(Store& store,
-                  const Url& url,
-                  const fs::path& local,
-                  const StoreOptions& options,
-                  Records* records) {
-  const auto found = find(store, url, options);
+std::vector<Wanted> as_local(const Url& url,
+                             const std::vector<Found>& found,
+                             const fs::path& local) {
   require(!found.empty(), "stores", "nothing at ", shown(url));
-  const bool single = found.size() == 1 && found.front().item.name.empty();
+  const bool single = is_single(found);
   require(!single || !fs::is_directory(local),
           "stores",
           shown(url),
@@ -58,35 +31,60 @@ Transfer download(Store& store,
           shown(url),
           " is a folder, but there is a file ",
           local.string());
-  Transfer transfer;
-  Records now;
-  const auto note = [&](const Found& one, const fs::path& file) {
-    now[one.item.name] = {one.item.size, one.item.etag, stamp_of(file)};
-    if (records != nullptr) (*records)[one.item.name] = now[one.item.name];
+  std::vector<Wanted> wanted;
+  for (const auto& one : found) wanted.push_back({one, single ? local : local / one.item.name});
+  return wanted;
+}
+
+Transfer bring_files(Store& store,
+                     const std::vector<Wanted>& wanted,
+                     const StoreOptions& options,
+                     Journal* journal) {
+  const auto note = [&](const Wanted& one) {
+    if (journal != nullptr) journal->note(one);
   };
-  std::vector<std::pair<Found, fs::path>> together;
-  for (const auto& one : found) {
-    const auto file = single ? local : local / one.item.name;
-    if (records != nullptr && is_known(*records, one.item, file)) {
+  Transfer transfer;
+  std::vector<Wanted> together;
+  for (const auto& one : wanted) {
+    if (journal != nullptr && journal->knows(one)) {
       ++transfer.present;
-      note(one, file);
       continue;
     }
     ++transfer.files;
     if (!store.seeks()) {
-      together.emplace_back(one, file);
+      together.push_back(one);
       continue;
     }
-    transfer.bytes += fetch(store, one, file, options);
-    note(one, file);
+    transfer.bytes += fetch(store, one.found, one.to, options);
+    note(one);
   }
-  transfer.bytes += fetch_together(store, together, options);
-  for (const auto& [one, file] : together) note(one, file);
-  if (records != nullptr) {
-    if (!single) remove_others(local, *records, now);
-    *records = std::move(now);
-  }
+  transfer.bytes += fetch_together(store, together, options, note);
   return transfer;
+}
+
+Transfer download(const Url& url, const fs::path& local, const StoreOptions& options) {
+  return download(*open_store(url, options), url, local, options);
+}
+
+Transfer download(Store& store,
+                  const Url& url,
+                  const fs::path& local,
+                  const StoreOptions& options) {
+  return download(store, url, find(store, url, options), local, options);
+}
+
+Transfer download(Store& store,
+                  const Url& url,
+                  const std::vector<Found>& found,
+                  const fs::path& local,
+                  const StoreOptions& options) {
+  const auto wanted = as_local(url, found, local);
+  if (is_single(found)) return bring_files(store, wanted, options, nullptr);
+  create_folders(local);
+  Journal journal(local / ".part.of", local);
+  const auto done = bring_files(store, wanted, options, &journal);
+  journal.remove();
+  return done;
 }
 
 }  // namespace dimred::stores

@@ -1,48 +1,19 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "stores/store.h"
 
 namespace dimred::stores {
 
-/// What a file was when it was downloaded, so that it need not be again.
-struct Seen {
-  std::int64_t size = 0;
-  std::string etag;   // of the store, or the listing's digest
-  std::string stamp;  // of the local file: length and time
-};
-using Records = std::map<std::string, Seen>;  // by name below the folder; "" for a single file
-
 struct Transfer {
-  std::int64_t files = 0;    // transferred
-  std::int64_t bytes = 0;    // of them, that crossed the wire in this call
-  std::int64_t present = 0;  // files that were there already
+  std::int64_t files = 0;     // transferred
+  std::int64_t bytes = 0;     // of them, that crossed the wire in this call
+  std::int64_t present = 0;   // files that were there already
+  std::int64_t left_out = 0;  // files that an upload leaves here
 };
-
-/// The file or folder at `url` as `local`. A file appears under its name when it is whole and,
-/// where the folder has a _COMPLETE listing, has the listed digest; until then it is NAME.part,
-/// which a later call continues when size and etag are still the same. A name with * ? [ in its
-/// last part is a pattern over the files of its folder; `local` is then a folder. With `records`,
-/// files that they know are left alone and files that are no longer there are removed. Throws
-/// StoreError; std::invalid_argument when there is nothing at `url`; std::runtime_error for the
-/// local disk.
-Transfer download(const Url& url,
-                  const std::filesystem::path& local,
-                  const StoreOptions& options,
-                  Records* records = nullptr);
-
-/// The same through a store that is open already.
-Transfer download(Store& store,
-                  const Url& url,
-                  const std::filesystem::path& local,
-                  const StoreOptions& options,
-                  Records* records = nullptr);
-
-/// Whether the URL's last part is a pattern.
-bool is_pattern(const Url& url);
 
 /// What lies there: files below a folder, or the one file with an empty name; empty for nothing.
 /// Listed files carry the digest as etag.
@@ -52,5 +23,48 @@ struct Found {
   std::string digest;  // of the listing; else empty
 };
 std::vector<Found> find(Store& store, const Url& url, const StoreOptions& options);
+
+/// Whether the URL's last part is a pattern.
+bool is_pattern(const Url& url);
+
+/// A file that is found, and the local one that it shall be.
+struct Wanted {
+  Found found;
+  std::filesystem::path to;
+};
+
+/// What was found at `url`, as `local`. Throws std::invalid_argument when that is nothing, or a
+/// file where a folder lies here, or the other way round.
+std::vector<Wanted> as_local(const Url& url,
+                             const std::vector<Found>& found,
+                             const std::filesystem::path& local);
+
+/// Brings those that the journal does not know, and notes each when it is whole. Throws as
+/// download().
+class Journal;
+Transfer bring_files(Store& store,
+                     const std::vector<Wanted>& wanted,
+                     const StoreOptions& options,
+                     Journal* journal);
+
+/// The file or folder at `url` as `local`. A file appears under its name when it is whole and,
+/// where the folder has a _COMPLETE listing, has the listed digest; until then it is NAME.part,
+/// which a later call continues when size and etag are still the same. What a call that was cut
+/// has brought of a folder is not brought again (it is noted in .part.of there until all is), nor
+/// a file of the listed digest. A name with * ? [ in its last part is a pattern over the files of
+/// its folder; `local` is then a folder. Throws StoreError; std::invalid_argument when there is
+/// nothing at `url`; std::runtime_error for the local disk.
+Transfer download(const Url& url, const std::filesystem::path& local, const StoreOptions& options);
+
+/// The same through a store that is open already; of what was found there already.
+Transfer download(Store& store,
+                  const Url& url,
+                  const std::filesystem::path& local,
+                  const StoreOptions& options);
+Transfer download(Store& store,
+                  const Url& url,
+                  const std::vector<Found>& found,
+                  const std::filesystem::path& local,
+                  const StoreOptions& options);
 
 }  // namespace dimred::stores

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "stores/store.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 
@@ -29,6 +30,8 @@ template <class Work>
 auto lasting(const Url& url, const char* doing, Work work) {
   try {
     return work();
+  } catch (const StoreError&) {
+    throw;
   } catch (const fs::filesystem_error& error) {
     throw StoreError(
         concat("[stores] cannot ", doing, ' ', shown(url), ": ", error.code().message()), false);
@@ -40,6 +43,8 @@ auto lasting(const Url& url, const char* doing, Work work) {
 /// A folder that this machine sees as such: local, NFS, or any other that is mounted.
 class FileStore : public Store {
  public:
+  explicit FileStore(const StoreOptions& options) : options_(options) {}
+
   std::optional<Item> stat(const Url& url) override {
     return lasting(url, "look at", [&]() -> std::optional<Item> {
       const fs::path path = decoded_path(url);
@@ -53,18 +58,22 @@ class FileStore : public Store {
       std::vector<Item> items;
       const fs::path root = decoded_path(folder);
       if (!fs::is_directory(root)) return items;
-      for (const auto& entry : fs::recursive_directory_iterator(root)) {
-        if (entry.is_regular_file() && entry.path().extension() != ".tmp")
-          items.push_back(item_of(entry.path(), entry.path().lexically_relative(root).string()));
+      for (auto& name : walk(root).files) {
+        const auto path = root / name;
+        // Whoever writes there may have renamed it by now.
+        if (fs::is_regular_file(path)) items.push_back(item_of(path, std::move(name)));
       }
-      std::ranges::sort(items, {}, &Item::name);
       return items;
     });
   }
 
   void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
     lasting(url, "read", [&] {
-      const InputFile file(decoded_path(url));
+      const fs::path path = decoded_path(url);
+      const InputFile file(path);
+      if (file.size() != expected.size ||
+          (!expected.etag.empty() && item_of(path, "").etag != expected.etag))
+        throw Changed(concat("[stores] ", shown(url), " has changed since it was looked at"));
       std::vector<std::byte> part(part_bytes);
       for (auto at = offset; at < expected.size; at += std::ssize(part)) {
         part.resize(std::min<std::size_t>(part_bytes, expected.size - at));
@@ -82,6 +91,7 @@ class FileStore : public Store {
       AtomicFile out(path);
       std::vector<std::byte> part(part_bytes);
       for (std::int64_t at = 0; at < in.size(); at += std::ssize(part)) {
+        if (is_stopped(options_)) throw Stopped(concat("[stores] ", shown(url), " was stopped"));
         part.resize(std::min<std::size_t>(part_bytes, in.size() - at));
         in.read(at, part);
         out.append(part);
@@ -89,6 +99,8 @@ class FileStore : public Store {
       out.commit();
     });
   }
+
+  std::string temporary_ending() const override { return ".tmp"; }
 
   void remove(const Url& url) override {
     lasting(url, "remove", [&] {
@@ -98,10 +110,15 @@ class FileStore : public Store {
       fs::remove(path.parent_path(), not_empty);
     });
   }
+
+ private:
+  StoreOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Store> make_file_store() { return std::make_unique<FileStore>(); }
+std::unique_ptr<Store> make_file_store(const StoreOptions& options) {
+  return std::make_unique<FileStore>(options);
+}
 
 }  // namespace dimred::stores

@@ -24,30 +24,30 @@ void require_whole(const Url& url, const Listing& listing, const std::vector<Ite
   for (const auto& [name, file] : listing) {
     const auto at = sizes.find(file.stored);
     if (at != sizes.end() && at->second == file.size) continue;
-    throw StoreError(
-        concat("[stores] ",
-               shown(url),
-               " is damaged: ",
-               name,
-               at == sizes.end() ? concat(" is missing")
-                                 : concat(" has ", at->second, " bytes of ", file.size)),
-        false);
+    throw Changed(concat("[stores] ",
+                         shown(url),
+                         " is damaged: ",
+                         name,
+                         at == sizes.end() ? concat(" is missing")
+                                           : concat(" has ", at->second, " bytes of ", file.size)));
   }
 }
 
-std::vector<Found> in_folder(Store& store, const Url& url, const StoreOptions& options) {
+std::vector<Found> look_in_folder(Store& store, const Url& url, const StoreOptions& options) {
   std::vector<Item> items;
   with_attempts(options, [&] { items = store.list(url); });
-  if (const auto at = std::ranges::find(items, complete_name, &Item::name); at != items.end()) {
-    const auto listing = read_listing(store, child(url, complete_name), *at, options);
+  if (const auto item = listing_among(items, complete_name)) {
+    const auto listing = read_listing(store, child(url, item->name), *item, options);
     require_whole(url, listing, items);
     return listed(url, listing);
   }
-  if (std::ranges::find(items, incomplete_name, &Item::name) != items.end())
+  if (listing_among(items, incomplete_name))
     throw Unfinished(
         concat("[stores] the upload to ", shown(url), " has not ended: it has no ", complete_name));
+  const auto ending = store.temporary_ending();
   std::vector<Found> found;
   for (auto& item : items) {
+    if (!ending.empty() && item.name.ends_with(ending)) continue;  // somebody is at it
     if (!is_inside(item.name))
       throw StoreError(concat("[stores] ", shown(url), " holds a name outside of its folder"),
                        false);
@@ -55,6 +55,28 @@ std::vector<Found> in_folder(Store& store, const Url& url, const StoreOptions& o
     found.push_back({std::move(item), std::move(place), ""});
   }
   return found;
+}
+
+/// An upload that commits meanwhile makes the list and the listing differ.
+std::vector<Found> in_folder(Store& store, const Url& url, const StoreOptions& options) {
+  return looking_again([&] { return look_in_folder(store, url, options); });
+}
+
+/// Where nothing can be listed, a folder is what its listing says. A server may answer that address
+/// with a refusal, or a page of its own, though the file may be had.
+std::vector<Found> by_listing(Store& store, const Url& url, const StoreOptions& options) {
+  return looking_again([&]() -> std::vector<Found> {
+    const auto place = child(url, complete_name);
+    std::optional<Item> item;
+    try {
+      with_attempts(options, [&] { item = store.stat(place); });
+    } catch (const StoreError& error) {
+      if (error.passing()) throw;
+    }
+    if (!item) return {};
+    const auto listing = read_if_listing(store, place, *item, options);
+    return listing ? listed(url, *listing) : std::vector<Found>();
+  });
 }
 
 }  // namespace
@@ -76,13 +98,7 @@ std::vector<Found> find(Store& store, const Url& url, const StoreOptions& option
   // A server answers the address of a folder with a page about it, so the listing comes first. A
   // signed link is one file's.
   if (!store.lists() && url.query.empty()) {
-    try {
-      const auto place = child(url, complete_name);
-      std::optional<Item> item;
-      with_attempts(options, [&] { item = store.stat(place); });
-      if (item) return listed(url, read_listing(store, place, *item, options));
-    } catch (const Refused&) {  // the file itself may be had
-    }
+    if (auto found = by_listing(store, url, options); !found.empty()) return found;
   }
   std::optional<Item> item;
   with_attempts(options, [&] { item = store.stat(url); });

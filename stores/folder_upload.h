@@ -9,6 +9,7 @@ Transfer upload_folder(Store& store,
                        const std::filesystem::path& local,
                        const Url& url,
                        const StoreOptions& options,
+                       const Selection& selection,
                        DigestMemory* memory);
 
 }  // namespace dimred::stores

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "stores/store.h"
+#include "stores/upload.h"
 #include "support/errors.h"
 
 namespace dimred::stores {
@@ -170,20 +171,14 @@ class HttpStore : public Store {
     const auto code = perform(url, offset > 0 ? concat(offset, '-') : "", response);
     if (response.thrown) std::rethrow_exception(response.thrown);
     if (response.changed)
-      throw StoreError(concat("[stores] ", shown(url), " has changed since it was looked at"),
-                       false);
+      throw Changed(concat("[stores] ", shown(url), " has changed since it was looked at"));
     require_success(url, code, response);
   }
 
-  void put(const std::filesystem::path&, const Url& url) override { refuse(url); }
-  void remove(const Url& url) override { refuse(url); }
+  void put(const std::filesystem::path&, const Url& url) override { require_writable(url); }
+  void remove(const Url& url) override { require_writable(url); }
 
  private:
-  [[noreturn]] static void refuse(const Url& url) {
-    throw std::invalid_argument(
-        concat("[stores] http and https are for reading only, received ", shown(url)));
-  }
-
   CURLcode perform(const Url& url, const std::string& range, Response& response) {
     const auto address = identity(url);
     curl_easy_reset(curl_);
@@ -209,8 +204,9 @@ class HttpStore : public Store {
     set(CURLOPT_WRITEDATA, static_cast<void*>(&response));
     if (!url.user.empty()) {
       const auto colon = url.user.find(':');
-      set(CURLOPT_USERNAME, url.user.substr(0, colon).c_str());
-      if (colon != std::string::npos) set(CURLOPT_PASSWORD, url.user.substr(colon + 1).c_str());
+      set(CURLOPT_USERNAME, percent_decoded(url.user.substr(0, colon)).c_str());
+      if (colon != std::string::npos)
+        set(CURLOPT_PASSWORD, percent_decoded(url.user.substr(colon + 1)).c_str());
     }
     if (!range.empty()) set(CURLOPT_RANGE, range.c_str());
     return curl_easy_perform(curl_);

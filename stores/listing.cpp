@@ -18,6 +18,16 @@ bool is_inside(const std::string& name) {
          std::ranges::none_of(name, [](unsigned char letter) { return std::iscntrl(letter) != 0; });
 }
 
+std::string second_name(const std::string& name) { return name + ".next"; }
+
+std::optional<Item> listing_among(const std::vector<Item>& items, const std::string& name) {
+  for (const auto& one : {name, second_name(name)}) {
+    const auto at = std::ranges::find(items, one, &Item::name);
+    if (at != items.end()) return *at;
+  }
+  return {};
+}
+
 std::string listing_text(const Listing& listing) {
   nlohmann::json files = nlohmann::json::object();
   for (const auto& [name, file] : listing) {
@@ -29,7 +39,7 @@ std::string listing_text(const Listing& listing) {
 
 Listing parse_listing(const std::string& text, const std::string& place) {
   const auto broken = [&](const std::string& what) {
-    return StoreError(concat("[stores] ", place, " is no listing of ours: ", what), false);
+    return Changed(concat("[stores] ", place, " is no listing of ours: ", what));
   };
   Listing listing;
   try {
@@ -50,24 +60,33 @@ Listing parse_listing(const std::string& text, const std::string& place) {
   return listing;
 }
 
-Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options) {
+std::optional<Listing> read_if_listing(Store& store,
+                                       const Url& url,
+                                       const Item& item,
+                                       const StoreOptions& options) {
   constexpr std::int64_t most = 256 << 20;
-  if (item.size > most) throw StoreError(concat("[stores] ", shown(url), " is too long"), false);
-  Listing listing;
+  if (item.size > most) return {};
+  std::string text;
   with_attempts(options, [&] {
-    std::string text;
+    text.clear();
     store.read(url, item, 0, [&](std::span<const std::byte> bytes) {
       text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     });
-    listing = parse_listing(text, shown(url));
   });
-  return listing;
+  if (!text.starts_with('{')) return {};
+  return parse_listing(text, shown(url));
+}
+
+Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options) {
+  auto listing = read_if_listing(store, url, item, options);
+  if (!listing) throw Changed(concat("[stores] ", shown(url), " is no listing of ours"));
+  return std::move(*listing);
 }
 
 std::string digest_of_file(const std::filesystem::path& file) {
   const InputFile in(file);
   DigestStream digest;
-  std::vector<std::byte> part(4 << 20);
+  std::vector<std::byte> part(std::min<std::int64_t>(4 << 20, in.size()));
   for (std::int64_t at = 0; at < in.size(); at += std::ssize(part)) {
     part.resize(static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(part), in.size() - at)));
     in.read(at, part);

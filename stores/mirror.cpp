@@ -45,25 +45,28 @@ std::string newest_state(const fs::path& run) {
 
 bool stage(const fs::path& run, const std::string& state, const fs::path& staging) {
   fs::remove_all(staging);
-  std::error_code gone;
+  // False when it is gone: then retention has deleted it. Anything else must not pass for whole.
   const auto take = [&](const std::string& name) {
     const auto to = staging / name;
     fs::create_directories(to.parent_path());
-    if (!grows(run / name)) fs::create_hard_link(run / name, to, gone);
-    // Other file systems, and those without links.
-    if (grows(run / name) || (gone && fs::exists(run / name))) fs::copy_file(run / name, to, gone);
-    return !gone;
+    std::error_code failed;
+    if (!grows(run / name)) {
+      fs::create_hard_link(run / name, to, failed);
+      if (!failed) return true;
+    }
+    fs::copy_file(run / name, to, failed);  // also for file systems without links
+    if (failed == std::errc::no_such_file_or_directory) return false;
+    if (failed) throw fs::filesystem_error("set aside", run / name, to, failed);
+    return true;
   };
   // The state first: what grows is then at least as long as the state says.
   const auto folder = fs::path(states_folder) / state;
   if (!fs::is_directory(run / folder)) return false;
-  for (const auto& name : files_to_send(run / folder))
+  for (const auto& name : files_to_send(run / folder, Sending::run).names)
     if (!take((folder / name).string())) return false;
   if (!fs::is_directory(run / folder)) return false;  // deleted while it was linked
-  for (const auto& name : files_to_send(run)) {
-    // What retention has deleted meanwhile is not missed.
+  for (const auto& name : files_to_send(run, Sending::run).names)
     if (!name.starts_with(std::string(states_folder) + '/')) take(name);
-  }
   return true;
 }
 
@@ -88,6 +91,7 @@ void Mirror::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    ended_ = true;
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -110,7 +114,8 @@ void Mirror::send(const std::string& state) {
   // This thread has its own waits, which stop() ends.
   auto once = options_;
   once.attempts = 1;
-  upload(staging_, url_, once, &memory_);
+  once.stop = &ended_;
+  upload(staging_, url_, once, Sending::run, &memory_);
   const std::lock_guard lock(mutex_);
   ++report_.uploads;
   report_.last_error.clear();
@@ -133,6 +138,8 @@ void Mirror::work() {
       report_.superseded += newer;
       done = newest;
       failed = 0;
+    } catch (const Stopped&) {
+      return;
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       ++report_.failures;

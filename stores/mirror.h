@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -31,9 +32,11 @@ class Mirror {
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  /// Ends after the upload that is under way, if any; no new one begins.
+  /// Ends; an upload that is under way is broken off, as what was sent is of use to the next one.
   void stop();
   MirrorReport report() const;
+  /// Digests of what it has sent; after stop().
+  DigestMemory& memory() { return memory_; }
 
  private:
   void work();
@@ -50,6 +53,7 @@ class Mirror {
   std::condition_variable wake_;
   MirrorReport report_;
   bool stopping_ = false;
+  std::atomic<bool> ended_ = false;  // the same, for the stores
   std::thread thread_;
 };
 

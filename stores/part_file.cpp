@@ -1,7 +1,6 @@
 #include "stores/part_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "stores/listing.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/file_lock.h"
 #include "support/locations.h"
 #include "support/retry.h"
 
@@ -30,7 +30,7 @@ class PartFile {
       : path_(to.string() + ".part"), note_(path_.string() + ".of") {
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "open");
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (try_lock(descriptor_) == LockAnswer::busy) {
       close(descriptor_);
       throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
     }
@@ -85,6 +85,85 @@ class PartFile {
   int descriptor_ = -1;
 };
 
+/// Some files by one request, which is made again for those that are not whole.
+class Batch {
+ public:
+  Batch(Store& store, std::vector<Wanted> files, const std::function<void(const Wanted&)>& noted)
+      : store_(store), left_(std::move(files)), noted_(noted) {}
+
+  std::int64_t fetch(const StoreOptions& options) {
+    with_attempts(
+        options, [&] { attempt(); }, [&] { return std::exchange(moved_, false); });
+    return received_;
+  }
+
+ private:
+  void attempt() {
+    const auto files = left_;
+    std::vector<std::unique_ptr<PartFile>> parts(files.size());
+    const auto part = [&](std::size_t i) -> PartFile& {
+      if (parts[i]) return *parts[i];
+      create_folders(files[i].to.parent_path());
+      parts[i] = std::make_unique<PartFile>(files[i].to);
+      parts[i]->take_up("", 0);
+      parts[i]->clear();
+      return *parts[i];
+    };
+    const auto commit = [&](std::size_t i) {
+      part(i).commit(files[i].to);
+      parts[i].reset();
+      noted_(files[i]);
+      std::erase_if(left_, [&](const Wanted& one) { return one.to == files[i].to; });
+      moved_ = true;
+    };
+    std::size_t next = 0;  // whose end has not come
+    const auto end_until = [&](std::size_t end) {
+      for (; next < end; ++next) {
+        require_right(files[next].found, part(next));
+        if (!files[next].found.digest.empty()) commit(next);
+      }
+    };
+    std::vector<Url> urls;
+    std::vector<std::int64_t> sizes;
+    for (const auto& [found, to] : files) {
+      urls.push_back(found.url);
+      sizes.push_back(found.item.size);
+    }
+    store_.read_all(urls, sizes, [&](std::size_t i, std::span<const std::byte> bytes) {
+      end_until(i);
+      received_ += std::ssize(bytes);
+      part(i).append(bytes);
+    });
+    end_until(files.size());
+    // Without digests one of another length by now would have shifted those behind it.
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i].found.digest.empty()) commit(i);
+  }
+
+  static void require_right(const Found& found, const PartFile& part) {
+    const bool right = part.size() == found.item.size &&
+                       (found.digest.empty() || digest_of_file(part.path()) == found.digest);
+    if (!right)
+      throw StoreError(concat("[stores] ", shown(found.url), " differs from its digest or length"),
+                       true);
+  }
+
+  Store& store_;
+  std::vector<Wanted> left_;
+  const std::function<void(const Wanted&)>& noted_;
+  bool moved_ = false;
+  std::int64_t received_ = 0;
+};
+
+/// A digest tells what was read; else only that the file is still the one that was begun.
+void require_unchanged(Store& store, const Found& found, const StoreOptions& options) {
+  if (!found.digest.empty()) return;
+  std::optional<Item> now;
+  with_attempts(options, [&] { now = store.stat(found.url); });
+  if (now && now->size == found.item.size && now->etag == found.item.etag) return;
+  throw Changed(concat("[stores] ", shown(found.url), " has changed while it was read"));
+}
+
 }  // namespace
 
 std::int64_t fetch(Store& store,
@@ -133,44 +212,31 @@ std::int64_t fetch(Store& store,
             true);
       },
       [&] { return continues && part.size() > before; });
+  try {
+    require_unchanged(store, found, options);
+  } catch (const Changed&) {
+    part.clear();
+    throw;
+  }
   part.commit(to);
   return received;
 }
 
 std::int64_t fetch_together(Store& store,
-                            const std::vector<std::pair<Found, fs::path>>& files,
-                            const StoreOptions& options) {
-  constexpr std::size_t most = 100;  // open at a time
+                            const std::vector<Wanted>& files,
+                            const StoreOptions& options,
+                            const std::function<void(const Wanted&)>& noted) {
+  constexpr std::int64_t most_bytes = 256 << 20;  // that a failure may cost
   std::int64_t received = 0;
-  for (std::size_t begin = 0; begin < files.size(); begin += most) {
-    const std::span batch(files.data() + begin, std::min(most, files.size() - begin));
-    std::vector<std::unique_ptr<PartFile>> parts;
-    std::vector<Url> urls;
-    std::vector<std::int64_t> sizes;
-    for (const auto& [found, to] : batch) {
-      create_folders(to.parent_path());
-      parts.push_back(std::make_unique<PartFile>(to));
-      parts.back()->take_up("", 0);
-      urls.push_back(found.url);
-      sizes.push_back(found.item.size);
+  for (std::size_t begin = 0; begin < files.size();) {
+    std::int64_t bytes = 0;
+    std::vector<Wanted> batch;
+    while (begin < files.size() && batch.size() < store.together()) {
+      bytes += files[begin].found.item.size;
+      if (!batch.empty() && bytes > most_bytes) break;
+      batch.push_back(files[begin++]);
     }
-    with_attempts(options, [&] {
-      for (const auto& part : parts) part->clear();
-      store.read_all(urls, sizes, [&](std::size_t i, std::span<const std::byte> bytes) {
-        received += std::ssize(bytes);
-        parts[i]->append(bytes);
-      });
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        const auto& found = batch[i].first;
-        const bool right =
-            parts[i]->size() == found.item.size &&
-            (found.digest.empty() || digest_of_file(parts[i]->path()) == found.digest);
-        if (!right)
-          throw StoreError(
-              concat("[stores] ", shown(found.url), " differs from its digest or length"), true);
-      }
-    });
-    for (std::size_t i = 0; i < batch.size(); ++i) parts[i]->commit(batch[i].second);
+    received += Batch(store, std::move(batch), noted).fetch(options);
   }
   return received;
 }

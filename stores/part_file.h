@@ -13,10 +13,12 @@ std::int64_t fetch(Store& store,
                    const std::filesystem::path& to,
                    const StoreOptions& options);
 
-/// The same of many files, from a store that cannot begin in the midst of one: what is whole stays
-/// when a later one fails.
+/// The same of many files, from a store that cannot begin in the midst of one; each that is whole
+/// is `noted` at once. Where no digest tells a file's end from the next one's beginning, the end of
+/// a request of some files does.
 std::int64_t fetch_together(Store& store,
-                            const std::vector<std::pair<Found, std::filesystem::path>>& files,
-                            const StoreOptions& options);
+                            const std::vector<Wanted>& files,
+                            const StoreOptions& options,
+                            const std::function<void(const Wanted&)>& noted);
 
 }  // namespace dimred::stores

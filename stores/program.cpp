@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -70,7 +71,12 @@ pid_t spawn(const std::vector<std::string>& words, int out, int errors) {
 
 }  // namespace
 
-ProgramEnd run_program(const std::vector<std::string>& words, double timeout, const Sink& sink) {
+ProgramEnd run_program(const std::vector<std::string>& words,
+                       double timeout,
+                       const Sink& sink,
+                       const std::atomic<bool>* stop) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int slice = 200;  // ms
   constexpr std::size_t most_errors = 64 << 10;
   Pipe out;
   Pipe errors;
@@ -81,15 +87,19 @@ ProgramEnd run_program(const std::vector<std::string>& words, double timeout, co
   try {
     std::array<pollfd, 2> watched{pollfd{out.ends[0], POLLIN, 0},
                                   pollfd{errors.ends[0], POLLIN, 0}};
+    auto heard = Clock::now();
     while (watched[0].fd >= 0 || watched[1].fd >= 0) {
-      const int wait = timeout > 0 ? static_cast<int>(timeout * 1000) : -1;
-      const int ready = poll(watched.data(), watched.size(), wait);
+      const int ready = poll(watched.data(), watched.size(), slice);
       if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0) {
-        end.silent = true;
+      end.stopped = stop != nullptr && stop->load();
+      end.silent = ready == 0 && timeout > 0 &&
+                   std::chrono::duration<double>(Clock::now() - heard).count() > timeout;
+      if (end.stopped || end.silent) {
         kill(-process, SIGKILL);
         break;
       }
+      if (ready == 0) continue;
+      heard = Clock::now();
       for (std::size_t i = 0; i < watched.size(); ++i) {
         if (watched[i].fd < 0 || watched[i].revents == 0) continue;
         const auto got = retrying([&] { return ::read(watched[i].fd, part.data(), part.size()); });

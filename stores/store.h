@@ -39,6 +39,18 @@ class Refused : public StoreError {
   explicit Refused(const std::string& text) : StoreError(text, /*passing=*/false) {}
 };
 
+/// What is there is not what was looked at, or not whole: another look may find it so.
+class Changed : public StoreError {
+ public:
+  explicit Changed(const std::string& text) : StoreError(text, /*passing=*/false) {}
+};
+
+/// Ended by whoever asked for it (StoreOptions::stop).
+class Stopped : public StoreError {
+ public:
+  explicit Stopped(const std::string& text) : StoreError(text, /*passing=*/false) {}
+};
+
 struct Item {
   std::string name;       // of a listing: below the folder, "a/b.h5"
   std::int64_t size = 0;  // bytes
@@ -63,7 +75,7 @@ class Store {
   virtual std::optional<Item> stat(const Url& url) = 0;
   /// Whether a folder can be listed at all (not over HTTP).
   virtual bool lists() const { return true; }
-  /// All files below the folder, sorted by name; empty when it is not there.
+  /// All files below the folder, sorted by name, temporary ones too; empty when it is not there.
   virtual std::vector<Item> list(const Url& folder) = 0;
   /// Whether read() can begin elsewhere than at 0.
   virtual bool seeks() const { return true; }
@@ -75,6 +87,12 @@ class Store {
                     const Sink& sink) = 0;
   /// The file `local` appears there as a whole or not at all, in place of an earlier one.
   virtual void put(const std::filesystem::path& local, const Url& url) = 0;
+  /// Whether an earlier one stays until then; else nothing is there for a moment.
+  virtual bool replaces() const { return true; }
+  /// What a name ends in until put() is done; empty: nothing is to be seen of it.
+  virtual std::string temporary_ending() const { return {}; }
+  /// How many names go in one request.
+  virtual std::size_t together() const { return 1; }
   /// Several, each as put() does it. For stores to which a request is dear.
   virtual void put_all(const std::vector<Put>& files);
   /// Several whole files, one after another: sink(i, bytes of the i-th). Only without seeks().
@@ -95,7 +113,7 @@ std::unique_ptr<Store> open_store(const Url& url, const StoreOptions& options);
 void close_libraries();
 
 // One each in a file of its own.
-std::unique_ptr<Store> make_file_store();
+std::unique_ptr<Store> make_file_store(const StoreOptions& options);
 std::unique_ptr<Store> make_http_store(const StoreOptions& options);
 std::unique_ptr<Store> make_hadoop_store(const StoreOptions& options);
 std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& options);

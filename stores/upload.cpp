@@ -1,11 +1,15 @@
 #include "stores/upload.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "stores/attempts.h"
 #include "stores/folder_upload.h"
 #include "stores/listing.h"
+#include "stores/walk.h"
 #include "support/errors.h"
+#include "support/locations.h"
 
 namespace dimred::stores {
 namespace {
@@ -32,48 +36,69 @@ Transfer upload_file(Store& store,
   return {.files = 1, .bytes = size};
 }
 
+/// The listings' own names, and what their upload leaves when it is killed.
+bool is_listing(const std::string& name) {
+  return std::ranges::any_of(std::array{complete_name, incomplete_name}, [&](const char* listing) {
+    return name == listing || name == second_name(listing) || name == concat(listing, ".tmp");
+  });
+}
+
+/// A name that a run folder holds for a moment only, or for itself.
+bool passes(const fs::path& name) {
+  return std::ranges::any_of(name, [](const fs::path& part) {
+    const auto ending = part.extension();
+    return ending == ".tmp" || ending == ".part" || ending == ".of" ||
+           part.string().starts_with('.');
+  });
+}
+
 }  // namespace
 
-std::vector<std::string> files_to_send(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (auto entry = fs::recursive_directory_iterator(folder);
-       entry != fs::recursive_directory_iterator();
-       ++entry) {
-    const auto& path = entry->path();
-    const auto ending = path.extension();
-    const bool passes = ending == ".tmp" || ending == ".part" || ending == ".of" ||
-                        path.filename().string().starts_with('.');
-    if (passes && entry->is_directory()) entry.disable_recursion_pending();
-    if (!passes && entry->is_regular_file())
-      names.push_back(path.lexically_relative(folder).string());
+Selection files_to_send(const fs::path& folder, Sending sending) {
+  auto walked = walk(folder);
+  Selection selection{.left_out = std::ssize(walked.others)};
+  const std::set<std::string> all(walked.files.begin(), walked.files.end());
+  for (auto& name : walked.files) {
+    if (is_listing(name)) continue;
+    if (sending == Sending::run && passes(name)) continue;
+    if (name.ends_with(".part.of") || (name.ends_with(".part") && all.contains(name + ".of"))) {
+      ++selection.left_out;
+    } else {
+      selection.names.push_back(std::move(name));
+    }
   }
-  std::ranges::sort(names);
-  std::erase_if(names,
-                [](const auto& name) { return name == complete_name || name == incomplete_name; });
-  return names;
+  return selection;
+}
+
+void require_writable(const Url& url) {
+  require(!url.scheme.starts_with("http"),
+          "stores",
+          "http and https are for reading only, received ",
+          shown(url));
+  require(!is_pattern(url), "stores", "an output has no pattern, received ", shown(url));
 }
 
 Transfer upload(Store& store,
                 const fs::path& local,
                 const Url& url,
                 const StoreOptions& options,
+                Sending sending,
                 DigestMemory* memory) {
-  require(fs::exists(local), "stores", "no such file or folder: ", local.string());
+  require(
+      fs::exists(local), "stores", "no such file or folder: ", without_credentials(local.string()));
   if (!fs::is_directory(local)) return upload_file(store, local, url, options);
-  return upload_folder(store, local, url, options, memory);
+  return upload_folder(store, local, url, options, files_to_send(local, sending), memory);
 }
 
 Transfer upload(const fs::path& local,
                 const Url& url,
                 const StoreOptions& options,
+                Sending sending,
                 DigestMemory* memory) {
-  require(!url.scheme.starts_with("http"),
-          "stores",
-          "http and https are for reading only, received ",
-          shown(url));
-  require(!is_pattern(url), "stores", "cannot write to a pattern, received ", shown(url));
-  require(fs::exists(local), "stores", "no such file or folder: ", local.string());
-  return upload(*open_store(url, options), local, url, options, memory);
+  require_writable(url);
+  require(
+      fs::exists(local), "stores", "no such file or folder: ", without_credentials(local.string()));
+  return upload(*open_store(url, options), local, url, options, sending, memory);
 }
 
 }  // namespace dimred::stores

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "stores/download.h"
 
@@ -11,15 +12,26 @@ namespace dimred::stores {
 /// Digests of local files by (inode, length, time), so that what stays is read once.
 using DigestMemory = std::map<std::string, std::string>;
 
+/// Which files of a folder go.
+enum class Sending {
+  run,  // not temporary ones (.tmp, .part, .of) and hidden ones, as a run folder has
+  all,  // but for what a download of ours has begun (NAME.part, NAME.part.of)
+};
+struct Selection {
+  std::vector<std::string> names;  // below the folder, sorted; links are followed
+  std::int64_t left_out = 0;       // others that somebody may miss
+};
+Selection files_to_send(const std::filesystem::path& folder, Sending sending);
+
 /// The file or folder `local` at `url`, verified by the sizes there. A file appears as a whole. A
 /// folder is complete by its _COMPLETE listing, written last: whoever downloads it sees the earlier
 /// upload or this one, whenever this process is killed; a later call completes it and sends only
 /// what is missing. Files that are neither in `local` nor of an earlier upload of ours are left
-/// alone. Temporary files (.tmp, .part) and hidden ones stay here. Throws StoreError;
-/// std::invalid_argument for http, or a folder that holds something else.
+/// alone. Throws StoreError; std::invalid_argument for http, or a folder that holds something else.
 Transfer upload(const std::filesystem::path& local,
                 const Url& url,
                 const StoreOptions& options,
+                Sending sending,
                 DigestMemory* memory = nullptr);
 
 /// The same through a store that is open already.
@@ -27,9 +39,10 @@ Transfer upload(Store& store,
                 const std::filesystem::path& local,
                 const Url& url,
                 const StoreOptions& options,
+                Sending sending,
                 DigestMemory* memory = nullptr);
 
-/// The names below `folder` that upload() sends.
-std::vector<std::string> files_to_send(const std::filesystem::path& folder);
+/// Throws std::invalid_argument where nothing can be written: over HTTP, and to a pattern.
+void require_writable(const Url& url);
 
 }  // namespace dimred::stores

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/options.h"
 
 namespace dimred::stores {
@@ -16,27 +17,11 @@ bool decodes(const Url& url) {
   return url.scheme == "file" || url.scheme == "http" || url.scheme == "https";
 }
 
-bool is_scheme_letter(char letter) {
-  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '+' || letter == '-' ||
-         letter == '.';
-}
-
 int digit_of(char letter) {
   if (letter >= '0' && letter <= '9') return letter - '0';
   if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
   if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
   return -1;
-}
-
-std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool coded = text[i] == '%' && i + 2 < text.size() && digit_of(text[i + 1]) >= 0 &&
-                       digit_of(text[i + 2]) >= 0;
-    out += coded ? static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2])) : text[i];
-    if (coded) i += 2;
-  }
-  return out;
 }
 
 std::string encoded(std::string_view text) {
@@ -74,34 +59,32 @@ std::string text_of(const Url& url, const std::string& user, const std::string& 
 
 }  // namespace
 
-bool is_url(std::string_view text) {
-  const auto colon = text.find("://");
-  return colon != std::string_view::npos && colon > 1 &&
-         std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
-         std::all_of(
-             text.begin(), text.begin() + static_cast<std::ptrdiff_t>(colon), is_scheme_letter);
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool coded = text[i] == '%' && i + 2 < text.size() && digit_of(text[i + 1]) >= 0 &&
+                       digit_of(text[i + 2]) >= 0;
+    out += coded ? static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2])) : text[i];
+    if (coded) i += 2;
+  }
+  return out;
 }
 
 Url parse_url(std::string_view text) {
-  require(is_url(text), "stores", "needs scheme://..., received ", printable(text));
-  Url url;
-  const auto colon = text.find("://");
-  url.scheme = text.substr(0, colon);
-  std::ranges::transform(url.scheme, url.scheme.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  auto rest = text.substr(colon + 3);
-  if (const auto at = rest.find('@'); at < rest.find_first_of("/?")) {
-    url.user = rest.substr(0, at);
-    rest = rest.substr(at + 1);
-  }
-  if (const auto mark = rest.find('?'); mark != std::string_view::npos) {
-    url.query = rest.substr(mark + 1);
-    rest = rest.substr(0, mark);
-  }
-  const auto slash = std::min(rest.find('/'), rest.size());
-  url.authority = rest.substr(0, slash);
-  url.path = rest.substr(slash);
+  require(looks_like_url(text),
+          "stores",
+          "needs scheme://..., received ",
+          printable(std::string(text)));
+  auto parts = split_url(text);
+  require(!parts.hides_password,
+          "stores",
+          "a '/', '?' or '@' of a password is written %2F, %3F or %40, received ",
+          printable(without_credentials(text)));
+  Url url{.scheme = std::move(parts.scheme),
+          .user = std::move(parts.user),
+          .authority = std::move(parts.authority),
+          .path = std::move(parts.path),
+          .query = std::move(parts.query)};
   while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
   const auto name = shown(url);  // from here on: without what nobody may see
   require(std::ranges::find(schemes, url.scheme) != schemes.end(),
@@ -159,6 +142,8 @@ Url parent(const Url& url) {
   return result;
 }
 
-std::string decoded_path(const Url& url) { return decodes(url) ? decoded(url.path) : url.path; }
+std::string decoded_path(const Url& url) {
+  return decodes(url) ? percent_decoded(url.path) : url.path;
+}
 
 }  // namespace dimred::stores

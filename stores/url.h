@@ -14,11 +14,8 @@ struct Url {
   std::string query;      // without '?': options of the endpoint, or a signature
 };
 
-/// Whether `text` begins like scheme://.
-bool is_url(std::string_view text);
-
 /// Throws std::invalid_argument for an unknown scheme (names the nearest), a missing host or
-/// bucket, and characters that no URL has.
+/// bucket, characters that no URL has, and a password that is not told from the path.
 Url parse_url(std::string_view text);
 
 /// What people and files may see: without user, password, and the values of the query.
@@ -42,5 +39,8 @@ Url parent(const Url& url);
 /// The path as its store means it: percent-decoded for file and http(s), as it is for the others,
 /// whose own tools do not decode either.
 std::string decoded_path(const Url& url);
+
+/// "%20" as " ".
+std::string percent_decoded(std::string_view text);
 
 }  // namespace dimred::stores

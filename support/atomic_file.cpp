@@ -1,7 +1,6 @@
 #include "support/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "support/errors.h"
+#include "support/file_lock.h"
 #include "support/retry.h"
 
 namespace dimred {
@@ -37,13 +37,6 @@ int open_retrying(const std::filesystem::path& path, int flags) {
   return retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
-enum class Lock { taken, busy, unsupported };
-
-Lock try_lock(int descriptor) {
-  if (retrying([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return Lock::taken;
-  return errno == EWOULDBLOCK ? Lock::busy : Lock::unsupported;
-}
-
 /// True while `path` still names the open file: another writer may have renamed it away meanwhile.
 bool still_named(int descriptor, const std::filesystem::path& path) {
   struct stat open_file {};
@@ -56,7 +49,7 @@ int open_temporary(const std::filesystem::path& path) {
   while (true) {
     const int descriptor = open_retrying(path, O_RDWR | O_CREAT);
     fail_if(descriptor < 0, "open", path);
-    if (try_lock(descriptor) == Lock::busy) {
+    if (try_lock(descriptor) == LockAnswer::busy) {
       ::close(descriptor);
       throw std::runtime_error(
           concat("[file] '", path.string(), "' is being written by another writer"));
@@ -187,7 +180,7 @@ void remove_stale_temporaries(const std::filesystem::path& folder, std::string_v
     if (!name.starts_with(prefix) || !name.ends_with(".tmp") || !item.is_regular_file()) continue;
     const int descriptor = open_retrying(item.path(), O_RDWR);
     if (descriptor < 0) continue;  // its writer has just renamed it
-    if (try_lock(descriptor) == Lock::taken && still_named(descriptor, item.path())) {
+    if (try_lock(descriptor) == LockAnswer::taken && still_named(descriptor, item.path())) {
       ::unlink(item.path().c_str());
     }
     ::close(descriptor);

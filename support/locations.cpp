@@ -32,19 +32,49 @@ void set_locate(Locate locate) { locate_now() = std::move(locate); }
 bool looks_like_url(std::string_view text) {
   const auto colon = text.find("://");
   return colon != std::string_view::npos && colon > 1 &&
+         std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
          std::ranges::all_of(text.substr(0, colon), [](unsigned char letter) {
            return std::isalnum(letter) != 0 || letter == '+' || letter == '-' || letter == '.';
          });
 }
 
+UrlParts split_url(std::string_view text) {
+  UrlParts parts;
+  const auto colon = text.find("://");
+  for (const unsigned char letter : text.substr(0, colon))
+    parts.scheme += static_cast<char>(std::tolower(letter));
+  auto rest = text.substr(colon + 3);
+  // Of several '@' the last one ends the password.
+  const auto before_path = rest.substr(0, rest.find_first_of("/?"));
+  if (const auto at = before_path.rfind('@'); at != std::string_view::npos) {
+    parts.user = rest.substr(0, at);
+    rest.remove_prefix(at + 1);
+  }
+  if (const auto mark = rest.find('?'); mark != std::string_view::npos) {
+    parts.query = rest.substr(mark + 1);
+    rest = rest.substr(0, mark);
+  }
+  const auto slash = std::min(rest.find('/'), rest.size());
+  parts.authority = rest.substr(0, slash);
+  parts.path = rest.substr(slash);
+  const auto bracket = parts.authority.rfind(']');  // of an IPv6 address
+  const auto port = parts.authority.find(':', bracket == std::string::npos ? 0 : bracket);
+  if (parts.user.empty() && port != std::string::npos) {
+    const bool bucket = parts.scheme == "s3" || parts.scheme == "gs";
+    const bool number = std::ranges::all_of(parts.authority.substr(port + 1),
+                                            [](unsigned char c) { return std::isdigit(c) != 0; });
+    const bool more = (parts.path + parts.query).find('@') != std::string::npos;
+    parts.hides_password = more && (bucket || !number);
+  }
+  return parts;
+}
+
 std::string without_credentials(std::string_view text) {
-  std::string result(text);
-  if (!looks_like_url(text)) return result;
-  const auto begin = result.find("://") + 3;
-  if (const auto at = result.find('@', begin); at < result.find_first_of("/?", begin))
-    result.erase(begin, at + 1 - begin);
-  if (result.starts_with("http")) result.resize(std::min(result.find('?'), result.size()));
-  return result;
+  if (!looks_like_url(text)) return std::string(text);
+  const auto parts = split_url(text);
+  if (parts.hides_password) return parts.scheme + "://...";
+  const bool open = !parts.query.empty() && !parts.scheme.starts_with("http");
+  return concat(parts.scheme, "://", parts.authority, parts.path, open ? '?' + parts.query : "");
 }
 
 std::string location_text(const std::filesystem::path& path) {

@@ -23,8 +23,23 @@ void set_locate(Locate locate);
 /// Whether `text` begins like scheme://.
 bool looks_like_url(std::string_view text);
 
+/// scheme://[user:password@]authority/path[?query], in its parts as they were written.
+struct UrlParts {
+  std::string scheme;     // in lower case
+  std::string user;       // "name:password"; never shown or written
+  std::string authority;  // host:port or bucket
+  std::string path;       // from its first slash on
+  std::string query;      // without '?'
+  // A password with '/' or '?' in it looks like a host, a port that is none, and a path.
+  bool hides_password = false;
+};
+
+/// The parts of a text that looks like a URL.
+UrlParts split_url(std::string_view text);
+
 /// A URL as files and messages may hold it: without user:password@, and over HTTP without the
-/// query, which may be a signature. Other texts stay.
+/// query, which may be a signature; its scheme alone where nobody knows what is the password. Other
+/// texts stay.
 std::string without_credentials(std::string_view text);
 
 /// The text of a path option's field: of a local path that stands for a URL, the URL.

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/option_values.h"
 
 namespace dimred {
@@ -23,7 +24,7 @@ std::string read_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in || std::filesystem::is_directory(file, ignored)) {
     throw std::invalid_argument(
-        concat("--config: needs a readable file, received ", file.string()));
+        concat("--config: needs a readable file, received ", without_credentials(file.string())));
   }
   return {std::istreambuf_iterator<char>(in), {}};
 }

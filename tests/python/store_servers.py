@@ -29,6 +29,8 @@ class HttpFiles(http.server.ThreadingHTTPServer):
         self.statuses: list[int] = []  # of the next answers
         self.silent = False  # accepts and says nothing
         self.ranges = True
+        self.etags = True
+        self.anything: bytes | int | None = None  # for what is not there, instead of 404
         self.user: str | None = None  # "Basic ..." that is wanted
         self.sent = 0  # bytes of files
         self.requests: list[tuple[str, str | None]] = []
@@ -58,9 +60,11 @@ class HttpFile(http.server.BaseHTTPRequestHandler):
         if server.user is not None and self.headers["Authorization"] != server.user:
             return self.send_error(401)
         file = server.folder / urllib.parse.unquote(self.path.split("?")[0]).lstrip("/")
-        if not file.is_file():
-            return self.send_error(404)
-        data, state = file.read_bytes(), file.stat()
+        there = file.is_file()
+        if not there and not isinstance(server.anything, bytes):
+            return self.send_error(server.anything or 404)
+        data = file.read_bytes() if there else server.anything
+        state = (file if there else server.folder).stat()
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "") if server.ranges else None
         first = int(wanted[1]) if wanted else 0
         last = int(wanted[2]) + 1 if wanted and wanted[2] else len(data)
@@ -74,7 +78,8 @@ class HttpFile(http.server.BaseHTTPRequestHandler):
         if wanted:
             self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
         self.send_header("Content-Length", str(len(part)))
-        self.send_header("ETag", f'"{state.st_mtime_ns}-{len(data)}"')
+        if server.etags:
+            self.send_header("ETag", f'"{state.st_mtime_ns}-{len(data)}"')
         self.end_headers()
         cut = part if server.cut_after is None or len(part) < 2 else part[: server.cut_after]
         try:
@@ -95,6 +100,8 @@ class Proxy(threading.Thread):
         self.port = self.listener.getsockname()[1]
         self.passed = 0  # bytes of requests
         self.stall_after: int | None = None  # bytes of requests: then nothing moves any more
+        self.stall_at: bytes | None = None  # a request with this in it does not get further
+        self.stalled = False
         self.answer: bytes | None = None  # instead of the server's
         self.start()
 
@@ -117,6 +124,9 @@ class Proxy(threading.Thread):
         try:
             while data := client.recv(65536):
                 self.passed += len(data)
+                while self.stall_at is not None and self.stall_at in data:
+                    self.stalled = True
+                    time.sleep(0.02)
                 while self.stall_after is not None and self.passed > self.stall_after:
                     time.sleep(0.02)
                 server.sendall(data)

@@ -73,7 +73,7 @@ def test_a_download_that_is_cut_goes_on(ranges: bool, web: HttpFiles, tmp_path: 
     done = store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin")
     if ranges:
         assert done.returncode == 0, done.stderr
-        assert web.sent - 1 == len(BYTES)  # the first byte was asked for alone
+        assert web.sent - 2 == len(BYTES)  # the first byte was asked for alone, before and after
     else:  # every answer is cut at the same place
         refusal(done)
         assert sorted(file.name for file in tmp_path.glob("x.bin*")) == ["x.bin.part", "x.bin.part.of"]
@@ -112,9 +112,38 @@ def test_name_and_password_are_used_and_never_shown(web: HttpFiles, tmp_path: Pa
     web.user = "Basic " + base64.b64encode(b"me:secret").decode()
     host = web.url.removeprefix("http://")
     assert store(dimred, "get", f"http://me:secret@{host}/x.bin", tmp_path / "x.bin").returncode == 0
+    assert store(dimred, "get", f"http://me:%73ecret@{host}/x.bin", tmp_path / "x2.bin").returncode == 0
     web.user = "Basic other"
     line = refusal(store(dimred, "get", f"http://me:secret@{host}/x.bin?sign=secret", tmp_path / "y"))
     assert f"{web.url}/x.bin?..." in line
+
+
+def test_a_server_that_answers_everything_is_asked_for_the_file(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    """x.php/_COMPLETE is a page, or an error of any kind: the file itself is what was meant."""
+    (web.folder / "x.php").write_bytes(b"the file")
+    for web.anything in (b"<html>a page</html>", 400, 405):
+        assert store(dimred, "get", f"{web.url}/x.php", tmp_path / "x").returncode == 0
+        assert (tmp_path / "x").read_bytes() == b"the file"
+        (tmp_path / "x").unlink()
+
+
+def test_a_matrix_comes_without_a_neighbour_that_is_refused(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "m.npy").write_bytes(b"no matrix")
+    web.anything = 403
+    for query in ("", "?X-Amz-Signature=secret"):
+        web.requests.clear()
+        done = subprocess.run([dimred, "inspect", f"{web.url}/m.npy{query}", f"--store_cache={tmp_path / 'cache'}", *QUICK],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert "credentials" not in done.stderr
+        assert "m.npy" in done.stderr + done.stdout  # what it is, is another question
+        assert ("/m.json" in [path for path, _ in web.requests]) == (not query)
+
+
+def test_a_server_without_etags(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
+    (web.folder / "x.bin").write_bytes(BYTES)
+    web.etags = False
+    assert store(dimred, "get", f"{web.url}/x.bin", tmp_path / "x.bin").returncode == 0
+    assert (tmp_path / "x.bin").read_bytes() == BYTES
 
 
 def test_a_silent_server_and_none_at_all(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
@@ -201,6 +230,36 @@ def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
     assert not s3.keys("stalls")
 
 
+def test_a_folder_whose_download_is_killed_goes_on(web: HttpFiles, s3: S3, tmp_path: Path, dimred: Path) -> None:
+    """The files that are whole are not asked for again: neither by `store get` nor by a command."""
+    for name in "abcd":
+        s3.client.put_object(Bucket="bucket", Key=f"cut/{name}", Body=BYTES[:200_000] + name.encode())
+    for command in (["store", "get", "s3://bucket/cut", tmp_path / "got"],
+                    ["data", "inspect", "--data=s3://bucket/cut", f"--store_cache={tmp_path / 'cache'}"]):  # fmt: skip
+        target = tmp_path / ("got" if command[0] == "store" else "cache")
+        with subprocess.Popen([dimred, *command, "--store_timeout=60"], env=s3.environment(s3.proxy.port),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # fmt: skip
+            s3.proxy.stall_at, end = b"/cut/c", time.monotonic() + 30
+            while not s3.proxy.stalled and time.monotonic() < end:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+        s3.proxy.stall_at, s3.proxy.stalled = None, False
+        whole = {file.name: file.stat().st_ino for file in target.rglob("*") if file.name in ("a", "b")}
+        assert set(whole) == {"a", "b"}
+        done = subprocess.run([dimred, *command], env=s3.environment(), capture_output=True, text=True, check=False)
+        assert "2 there already" in done.stdout, done.stderr
+        assert {file.name: file.stat().st_ino for file in target.rglob("*") if file.name in ("a", "b")} == whole
+
+
+def test_a_key_that_names_an_error_and_a_password_that_is_no_url(s3: S3, folder: Path, dimred: Path) -> None:
+    """An object called step_00015070 is no HTTP 507; what Arrow cannot read it says whole."""
+    env = s3.environment(9)
+    line = refusal(store(dimred, "put", folder / "empty", "s3://bucket/HTTP status 507/QuotaExceeded", env=env))
+    assert "quota is full" not in line
+    assert "(after 2 attempts)" in line
+    assert "%2F" in refusal(store(dimred, "ls", "s3://key:hidden-secret#%zz@bucket/x", env=env))
+
+
 def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
     for name in ("train-0.rec", "train-1.rec", "test-0.rec"):
         s3.client.put_object(Bucket="bucket", Key=f"shards/{name}", Body=name.encode())
@@ -215,6 +274,9 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
     ("arguments", "said"),
     [(["get", "s4://bucket/x", "y"], "did you mean s3://?"), (["get", "/x", "y"], "needs scheme://"),
      (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"), (["gett"], "did you mean get?"),
+     (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
+     (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
+     (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
      (["get", "s3://bucket/x"], "get needs URL and file or folder"), ([], "needs get, put or ls")],
 )  # fmt: skip
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:

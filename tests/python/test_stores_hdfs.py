@@ -65,7 +65,7 @@ def test_a_folder_there_and_back_and_changed(place: str, folder: Path, call, tmp
     assert files_of(tmp_path / "got") == files_of(folder)
     (folder / "sub" / "x").write_bytes(b"333")
     (folder / "b c.txt").unlink()
-    assert "uploaded 2 files, 6 B; 3 there already" in call("store", "put", folder, f"{place}/round")
+    assert "uploaded 2 files, 6 B, 3 there already" in call("store", "put", folder, f"{place}/round")
     listed = call("store", "ls", f"{place}/round")
     assert [line.split(maxsplit=1) for line in listed.splitlines()] == [
         ["3000000", "a.bin"], ["0", "empty"], ["3", "sub/x"], ["2", "sub/y"]]  # fmt: skip

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "stores/attempts.h"
-#include "stores/cache.h"
 #include "stores/listing.h"
 #include "stores/upload.h"
 #include "tests/stores/memory_store.h"
@@ -69,7 +68,7 @@ TEST(Download, DamageIsFoundByTheListingsDigest) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a.bin", "good bytes"}, {"b", "b"}});
-  upload(store, folder / "run", folder_url, quick());
+  upload(store, folder / "run", folder_url, quick(), Sending::run);
   store.objects[file.path] = "evil bytes";
   const auto error = error_of([&] { download(store, folder_url, folder / "got", quick()); });
   EXPECT_THAT(error,
@@ -93,22 +92,47 @@ TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
       HasSubstr("nothing at s3://bucket/none"));
 }
 
-TEST(Download, WithRecordsOnlyWhatChangedIsReadAndWhatIsGoneGoes) {
+TEST(Download, AFileThatIsOverwrittenMeanwhileIsNoMixture) {
   const TemporaryFolder folder;
   MemoryStore store;
-  store.objects = {{"/data/a", "a"}, {"/data/b", "b"}, {"/data/c", "c"}};
-  Records records;
-  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 3);
-  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).present, 3);
-  make_files(folder / "other", {});
-  std::ofstream(folder / "got/own") << "ours";
-  store.objects["/data/b"] = "B";
-  store.objects.erase("/data/c");
-  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 1);
-  EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "a"}, {"b", "B"}, {"own", "ours"}}));
-  std::ofstream(folder / "got/a") << "spoilt";
-  EXPECT_EQ(download(store, folder_url, folder / "got", quick(), &records).files, 1);
-  EXPECT_EQ(text_of_file(folder / "got/a"), "a");
+  store.objects[file.path] = std::string(1000, 'x');
+  store.after_read = [&] { store.objects[file.path] = std::string(1000, 'y'); };
+  EXPECT_THAT(error_of([&] { download(store, file, folder / "a", quick()); }),
+              HasSubstr("s3://bucket/data/a.bin has changed while it was read"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  store.after_read = {};
+  download(store, file, folder / "a", quick());
+  EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
+}
+
+TEST(Download, OfAFolderThatWasCutOnlyTheRestIsRead) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects = {{"/data/a", "aaaa"}, {"/data/b", "bbbb"}, {"/data/c", "cccc"}};
+  int reads = 0;
+  store.before_read = [&] {
+    if (++reads == 3) throw Killed();  // no handler of ours sees it
+  };
+  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), Killed);
+  store.before_read = {};
+  store.read_bytes = 0;
+  const auto done = download(store, folder_url, folder / "got", quick());
+  EXPECT_EQ(done.present, 2);
+  EXPECT_EQ(store.read_bytes, 4);
+  EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "aaaa"}, {"b", "bbbb"}, {"c", "cccc"}}));
+}
+
+TEST(Download, AFileOfTheListedDigestIsNotReadAgain) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  make_files(folder / "run", {{"a", "aaaa"}, {"b", "bbbb"}});
+  upload(store, folder / "run", folder_url, quick(), Sending::run);
+  download(store, folder_url, folder / "got", quick());
+  std::ofstream(folder / "got/b") << "spoilt";
+  store.read_bytes = -std::ssize(store.objects.at("/data/_COMPLETE"));
+  EXPECT_EQ(download(store, folder_url, folder / "got", quick()).present, 1);
+  EXPECT_EQ(store.read_bytes, 4);
+  EXPECT_EQ(files_of(folder / "got"), files_of(folder / "run"));
 }
 
 TEST(Download, APatternTakesTheFilesOfOneFolder) {
@@ -161,31 +185,6 @@ TEST(Attempts, WaitsDoubleUpToTheLongestTimesJitter) {
   EXPECT_EQ(wait_before_next(options, 3, 1), 8);
   EXPECT_EQ(wait_before_next(options, 4, 1), 9);
   EXPECT_EQ(wait_before_next(options, 1000, .5), 4.5);
-}
-
-TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "none").string());
-  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
-  make_files(folder / "none", {{"x", "x"}});
-  const auto got = bring(url, options);
-  EXPECT_EQ(files_of(got), (Files{{"x", "x"}}));
-  // As if another process had failed while this one waited for it.
-  std::ofstream(place_of(url, "inputs", options).entry / "failure.json")
-      << R"({"time": 1e12, "text": "[stores] said before"})";
-  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
-}
-
-TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  make_files(folder / "m", {{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}, {"other", ""}});
-  const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options);
-  EXPECT_EQ(files_of(got.parent_path()),
-            (Files{{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}}));
 }
 
 }  // namespace

@@ -19,7 +19,10 @@ class MemoryStore : public Store {
   std::int64_t failures = 0;                   // of the next requests
   bool passing = true;                         // those failures
   std::int64_t cut_after = -1;                 // bytes of each read; -1: all
+  bool deletes_first = false;                  // put() in two steps, as HDFS's client does it
   std::int64_t puts = 0, read_bytes = 0;
+  std::function<void()> before_read;  // what others do meanwhile
+  std::function<void()> after_read;
 
   std::optional<Item> stat(const Url& url) override {
     fail();
@@ -40,22 +43,29 @@ class MemoryStore : public Store {
 
   void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
     fail();
-    const auto& text = objects.at(url.path);
+    if (before_read) before_read();
+    const auto text = objects.at(url.path);
+    if (expected.size != std::ssize(text) ||
+        (!expected.etag.empty() && expected.etag != item({url.path, text}, "").etag))
+      throw Changed("has changed");
     auto rest = text.substr(offset);
     const bool cut = cut_after >= 0 && std::ssize(rest) > cut_after;
     if (cut) rest.resize(cut_after);
     read_bytes += std::ssize(rest);
     sink(std::as_bytes(std::span(rest)));
     if (cut) throw StoreError("cut", true);
-    EXPECT_EQ(expected.size, std::ssize(text));
+    if (after_read) after_read();
   }
 
   void put(const std::filesystem::path& local, const Url& url) override {
     fail();
     change();
     ++puts;
+    if (deletes_first && objects.erase(url.path) > 0) change();
     objects[url.path] = text_of_file(local);
   }
+
+  bool replaces() const override { return !deletes_first; }
 
   void remove(const Url& url) override {
     fail();

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <csignal>
 
 #include "tests/stores/memory_store.h"
 
@@ -45,6 +47,41 @@ TEST(Mirror, StagesTheNewestStateAloneAndCopiesWhatGrows) {
                    {"snapshots/s.h5", "s"},
                    {"checkpoints/state_10/state.json", "new"}}));
   EXPECT_FALSE(stage(run, "state_10", folder / "staging"));
+}
+
+TEST(Mirror, WhatCannotBeCopiedIsNotPassedOver) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  make_files(run, {{"curve.csv", std::string(10000, 'x')}});
+  add_state(run, "state_1", "1");
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{4096, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &full);
+  EXPECT_THROW(stage(run, "state_1", folder / "staging"), fs::filesystem_error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(stage(run, "state_1", folder / "staging"));
+}
+
+TEST(Mirror, AnUploadUnderWayIsBrokenOff) {
+  const TemporaryFolder folder;
+  const auto client =
+      folder.write("hadoop", "#!/bin/sh\ncase $2 in -ls) exit 0;; esac\nsleep 60\n");
+  fs::permissions(client, fs::perms::owner_all);
+  const auto run = folder / "run";
+  fs::create_directories(run);
+  auto options = quick();
+  options.hadoop = client;
+  Mirror mirror(run, parse_url("hdfs:///x"), options, folder / "staging");
+  add_state(run, "state_1", "1");
+  ASSERT_TRUE(becomes([&] { return fs::exists(folder / "staging/checkpoints/state_1"); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto began = std::chrono::steady_clock::now();
+  mirror.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_EQ(mirror.report().failures, 0);
 }
 
 TEST(Mirror, SendsEachNewestStateAndNotTheOneOfAnEarlierStart) {

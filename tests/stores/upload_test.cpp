@@ -40,7 +40,7 @@ bool upload_until(MemoryStore& store, const Files& files, std::int64_t changes) 
   store.changes_left = changes;
   bool whole = true;
   try {
-    upload(store, run, place, quick());
+    upload(store, run, place, quick(), Sending::run);
   } catch (const Killed&) {
     whole = false;
   }
@@ -62,12 +62,17 @@ void expect_tidy(const MemoryStore& store, const Files& files) {
   EXPECT_EQ(objects, files);
 }
 
-TEST(Upload, KilledAtAnyMomentLeavesTheEarlierFolderOrTheNewOne) {
+/// Of a store that replaces in one step, and of one that deletes first.
+class KilledUpload : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Stores, KilledUpload, testing::Bool());
+
+TEST_P(KilledUpload, AtAnyMomentLeavesTheEarlierFolderOrTheNewOne) {
   for (const auto& before : {Files(), first}) {
     bool killed = true;
     int moments = 0;
     for (std::int64_t changes = 0; killed; ++changes, ++moments) {
       MemoryStore store;
+      store.deletes_first = GetParam();
       if (!before.empty()) {
         ASSERT_TRUE(upload_until(store, before, -1));
       }
@@ -84,11 +89,12 @@ TEST(Upload, KilledAtAnyMomentLeavesTheEarlierFolderOrTheNewOne) {
   }
 }
 
-TEST(Upload, KilledTwiceInARowIsAsSafe) {
-  for (std::int64_t once = 0; once < 12; once += 2) {
+TEST_P(KilledUpload, TwiceInARowIsAsSafe) {
+  for (std::int64_t once = 0; once < 22; once += 3) {
     bool killed = true;
     for (std::int64_t twice = 0; killed; ++twice) {
       MemoryStore store;
+      store.deletes_first = GetParam();
       ASSERT_TRUE(upload_until(store, first, -1));
       upload_until(store, second, once);
       const auto between = visible(store);
@@ -129,6 +135,59 @@ TEST(Upload, ATemporaryFileOrHiddenOneStaysHere) {
   EXPECT_EQ(visible(store), first);
 }
 
+TEST(Upload, AnObjectThatIsGoneIsPutAgain) {
+  MemoryStore store;
+  upload_until(store, first, -1);
+  store.objects.erase("/run/m.json");
+  upload_until(store, first, -1);
+  EXPECT_EQ(visible(store), first);
+}
+
+TEST(Upload, AllIsSentButWhatADownloadOfOursHasBegun) {
+  const TemporaryFolder folder;
+  Files files = first;
+  files.insert({{"x.tmp", "t"}, {".hidden/y", "h"}, {"alone.part", "p"}});
+  auto all = files;
+  all.insert({{"z.part", "p"}, {"z.part.of", "z"}, {".part.of", ""}});
+  make_files(folder / "run", all);
+  std::filesystem::create_directory_symlink(folder / "run/states", folder / "run/link");
+  std::filesystem::create_symlink(folder / "none", folder / "run/broken");
+  files["link/1"] = files["states/1"];
+  MemoryStore store;
+  const auto done = upload(store, folder / "run", place, quick(), Sending::all);
+  EXPECT_EQ(visible(store), files);
+  EXPECT_EQ(done.left_out, 4);  // three of downloads and the link to nothing
+  std::filesystem::create_directory_symlink(folder / "run", folder / "run/states/up");
+  EXPECT_THROW(upload(store, folder / "run", place, quick(), Sending::all), std::runtime_error);
+}
+
+TEST(Upload, WhatAKilledPutLeftGoes) {
+  const TemporaryFolder folder;
+  const auto there = folder / "there";
+  make_files(folder / "run", first);
+  const auto url = parse_url("file://" + there.string());
+  upload(folder / "run", url, quick(), Sending::run);
+  for (const auto* name : {"m.json.tmp", "_COMPLETE.tmp", "others.tmp"})
+    std::ofstream(there / name) << "half";
+  std::ofstream(folder / "run/new") << "new";
+  upload(folder / "run", url, quick(), Sending::run);
+  auto left = files_of(there);
+  left.erase(complete_name);
+  auto wanted = first;
+  wanted.insert({{"new", "new"}, {"others.tmp", "half"}});
+  EXPECT_EQ(left, wanted);
+}
+
+TEST(Upload, AFolderThatSomebodyCommitsMeanwhileIsLookedAtAgain) {
+  MemoryStore store;
+  upload_until(store, first, -1);
+  bool meanwhile = true;
+  store.before_read = [&] {  // between the list and the listing
+    if (std::exchange(meanwhile, false)) upload_until(store, second, -1);
+  };
+  EXPECT_EQ(visible(store), second);
+}
+
 TEST(Upload, IsRefusedWhereSomethingElseLies) {
   MemoryStore store;
   store.objects["/run/photo.jpg"] = "theirs";
@@ -149,14 +208,14 @@ TEST(Upload, IsTriedAgainWhenTheStoreIsBusyAndNotWhenItRefuses) {
   make_files(folder / "run", first);
   MemoryStore store;
   store.failures = 2;
-  EXPECT_EQ(upload(store, folder / "run", place, quick(3)).files, 4);
+  EXPECT_EQ(upload(store, folder / "run", place, quick(3), Sending::run).files, 4);
   store.objects.clear();
   store.failures = 3;
-  EXPECT_THROW(upload(store, folder / "run", place, quick(3)), StoreError);
+  EXPECT_THROW(upload(store, folder / "run", place, quick(3), Sending::run), StoreError);
   EXPECT_EQ(store.failures, 0);
   store.failures = 3;
   store.passing = false;
-  EXPECT_THROW(upload(store, folder / "run", place, quick(3)), StoreError);
+  EXPECT_THROW(upload(store, folder / "run", place, quick(3), Sending::run), StoreError);
   EXPECT_EQ(store.failures, 2);
 }
 

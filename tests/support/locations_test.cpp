@@ -48,8 +48,11 @@ TEST(Locations, AUrlBecomesAPathAndStaysAUrlInTheConfig) {
   const auto file = folder.write("c.toml", "data = \"s3://u:secret@bucket1/old\"\nepochs = 3\n");
   Fields fields;
   auto table = table_of(fields);
-  table.parse(
-      {"--config", file.string(), "--data=s3://u:secret@bucket1/x", "--model=ab://c", "--output=y"});
+  table.parse({"--config",
+               file.string(),
+               "--data=s3://u:secret@bucket1/x",
+               "--model=ab://c",
+               "--output=y"});
   EXPECT_EQ(fields.data, "/cache1/data");
   EXPECT_EQ(fields.model, "ab://c");
   EXPECT_TRUE(fields.output.is_absolute());
@@ -91,11 +94,16 @@ TEST(Locations, WithoutAnybodyWhoKnowsStoresAUrlIsRefusedWithoutItsPassword) {
 TEST(Locations, WhatIsAUrl) {
   for (const auto* text : {"s3://b/x", "https://u@h/", "file:///x"})
     EXPECT_TRUE(looks_like_url(text)) << text;
-  for (const auto* text : {"", "x", "/a://b", "c:/x", "a b://x", "a://b"})
+  for (const auto* text : {"", "x", "/a://b", "c:/x", "a b://x", "a://b", "://x", "1s://x"})
     EXPECT_FALSE(looks_like_url(text)) << text;
   EXPECT_EQ(without_credentials("https://u:p@h/a@b?sign=1"), "https://h/a@b");
   EXPECT_EQ(without_credentials("s3://u:p@b/x?region=eu"), "s3://b/x?region=eu");
   EXPECT_EQ(without_credentials("plain/u:p@x?y"), "plain/u:p@x?y");
+  EXPECT_EQ(without_credentials("HTTPS://h/x?X-Amz-Signature=1"), "https://h/x");
+  EXPECT_EQ(without_credentials("http://u:p@q@h/a@b"), "http://h/a@b");
+  EXPECT_EQ(without_credentials("s3://AKIA:a/b@bucket/x"), "s3://...");
+  EXPECT_EQ(without_credentials("https://u:a?b@h/x"), "https://...");
+  EXPECT_EQ(without_credentials("hdfs://h:9000/a@b"), "hdfs://h:9000/a@b");
 }
 
 }  // namespace

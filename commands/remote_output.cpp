@@ -1,0 +1,244 @@
+#include "commands/remote_output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <list>
+#include <set>
+
+#include "commands/run.h"
+#include "stores/mirror.h"
+#include "stores/walk.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/human.h"
+#include "support/list_files.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::list<Output>& outputs() {
+  static std::list<Output> list;
+  return list;
+}
+
+/// Work that the command has ended and not sent.
+fs::path unsent_mark(const Output& output) { return output.place.entry / "unsent"; }
+
+/// As a run folder counts it: what a start leaves that was killed at once is nothing.
+bool holds_nothing(const fs::path& run) {
+  if (!fs::exists(run)) return true;
+  return std::ranges::all_of(fs::directory_iterator(run), [](const auto& entry) {
+    const auto name = entry.path().filename();
+    return name == ".lock" || name == "config.toml.tmp";
+  });
+}
+
+/// The newest checkpoint among an uploaded run's files; empty without.
+std::string newest_of(const std::vector<stores::Found>& found) {
+  std::string newest;
+  for (const auto& one : found) {
+    const fs::path name = one.item.name;
+    if (*name.begin() != "checkpoints" || std::distance(name.begin(), name.end()) < 3) continue;
+    const auto state = std::next(name.begin())->string();
+    if (state.starts_with("state_") && (newest.empty() || natural_less(newest, state)))
+      newest = state;
+  }
+  return newest;
+}
+
+std::vector<stores::Found> find_run(stores::Store& store,
+                                    const Output& output,
+                                    const stores::StoreOptions& options) {
+  std::vector<stores::Found> found;
+  try {
+    found = stores::find(store, output.url, options);
+  } catch (const stores::Unfinished& none) {
+    if (!output.quiet) print(concat(none.what(), "; no upload there has ever ended\n"));
+  }
+  require(found.empty() || !found.front().digest.empty(),
+          "stores",
+          stores::shown(output.url),
+          " holds something that is no run of ours; choose another --output");
+  return found;
+}
+
+/// A folder that was not there before.
+fs::path new_name(const fs::path& folder) {
+  for (int number = 1;; ++number) {
+    auto name = fs::path(concat(folder.string(), '.', number));
+    if (!fs::exists(name)) return name;
+  }
+}
+
+/// What is there goes on here when it is newer than the copy of this machine, which has perhaps not
+/// seen the last starts. It becomes the local copy when it is whole.
+void take_up_run(const Output& output, const stores::StoreOptions& options) {
+  const auto store = stores::open_store(output.url, options);
+  const auto found = find_run(*store, output, options);
+  const auto& content = output.place.content;
+  const bool nothing = holds_nothing(content);
+  const auto here = stores::newest_state(content);
+  const auto there = newest_of(found);
+  const bool newer = !there.empty() && (here.empty() || natural_less(here, there));
+  if (found.empty() || (!nothing && !newer)) return;
+  const auto taking = output.place.entry / "taking";
+  const auto done = stores::download(*store, output.url, found, taking, options);
+  std::set<std::string> names;
+  for (const auto& one : found) names.insert(one.item.name);
+  for (const auto& name : stores::walk(taking).files)
+    if (!names.contains(name)) fs::remove(taking / name);  // of a take-up that was cut
+  std::string kept;
+  if (nothing) {
+    fs::remove_all(content);
+  } else {
+    const auto earlier = new_name(output.place.entry / "earlier");
+    fs::rename(content, earlier);
+    kept = concat("; the older copy of this machine is ", earlier.string());
+  }
+  create_folders(content.parent_path());
+  fs::rename(taking, content);
+  sync_folder(content.parent_path());
+  if (!output.quiet)
+    print(concat("took up ", stores::shown(output.url), ": ", moved_text(done), kept, '\n'));
+}
+
+void require_new(const Output& output, const stores::StoreOptions& options) {
+  const auto store = stores::open_store(output.url, options);
+  require(stores::find(*store, output.url, options).empty(),
+          "stores",
+          stores::shown(output.url),
+          " exists already; choose another --output or give --overwrite");
+}
+
+/// A file's neighbours, such as pca_mat.json, go before it.
+stores::Transfer send(Output& output, const stores::StoreOptions& options) {
+  const auto& content = output.place.content;
+  const auto one = [&](const fs::path& local, const stores::Url& url) {
+    return stores::upload(local, url, options, stores::Sending::run, &output.memory);
+  };
+  if (fs::is_directory(content)) return one(content, output.url);
+  stores::Transfer all;
+  const auto names = stores::files_to_send(content.parent_path(), stores::Sending::run).names;
+  for (const auto& name : names) {
+    if (name == content.filename()) continue;
+    const auto done =
+        one(content.parent_path() / name, stores::child(stores::parent(output.url), name));
+    all.files += done.files;
+    all.bytes += done.bytes;
+  }
+  const auto own = one(content, output.url);
+  return {.files = all.files + own.files, .bytes = all.bytes + own.bytes};
+}
+
+// A stop signal during the last upload.
+std::string stop_line;  // what is said then
+timespec upload_began{};
+
+extern "C" void break_off(int signal) {
+  constexpr long same_keystroke_ms = 500;  // the terminal and torchrun both pass a Ctrl-C on
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const long ms =
+      (now.tv_sec - upload_began.tv_sec) * 1000 + (now.tv_nsec - upload_began.tv_nsec) / 1000000;
+  if (ms < same_keystroke_ms) return;
+  [[maybe_unused]] const auto said = write(STDERR_FILENO, stop_line.data(), stop_line.size());
+  _exit(signal == SIGINT ? 130 : 143);
+}
+
+/// From now on a stop signal ends this process, which is safe at each moment.
+void end_at_signals(const Output& output) {
+  stop_line = concat("stopped by a signal during the upload to ",
+                     stores::shown(output.url),
+                     "; the same command goes on, from the local copy ",
+                     output.place.content.string(),
+                     '\n');
+  clock_gettime(CLOCK_MONOTONIC, &upload_began);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+    if (std::signal(signal, break_off) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
+}  // namespace
+
+std::string moved_text(const stores::Transfer& transfer) {
+  return concat(
+      count_text(transfer.files),
+      transfer.files == 1 ? " file, " : " files, ",
+      bytes_text(transfer.bytes),
+      transfer.present > 0 ? concat(", ", count_text(transfer.present), " there already") : "",
+      transfer.left_out > 0 ? concat(", ", count_text(transfer.left_out), " left here") : "");
+}
+
+fs::path open_output(const stores::Url& url,
+                     OutputKind kind,
+                     bool overwrite,
+                     bool quiet,
+                     const stores::StoreOptions& options) {
+  stores::require_writable(url);
+  Output output{.url = url, .place = stores::place_of(url, "outputs", options), .quiet = quiet};
+  const auto& content = output.place.content;
+  create_folders(output.place.entry);
+  output.lock = std::make_unique<FileLock>(output.place.entry / "lock");
+  require_environment(output.lock->try_take(LockKind::exclusive),
+                      "stores",
+                      "another process makes ",
+                      stores::shown(url),
+                      ", in ",
+                      output.place.entry.string());
+  if (kind == OutputKind::run) {
+    take_up_run(output, options);
+  } else {
+    require(overwrite || !fs::exists(unsent_mark(output)),
+            "stores",
+            "what an earlier command made for ",
+            stores::shown(url),
+            " has not been uploaded: send ",
+            content.string(),
+            " by `dimred store put`, or remove ",
+            unsent_mark(output).string());
+    if (kind == OutputKind::made && !overwrite) require_new(output, options);
+    fs::remove_all(content.parent_path());  // sent, or never finished
+    fs::remove(unsent_mark(output));
+    if (kind == OutputKind::added) take_up_run(output, options);
+  }
+  create_folders(content.parent_path());
+  outputs().push_back(std::move(output));
+  return outputs().back().place.content;
+}
+
+Output* output_at(const fs::path& content) {
+  for (auto& output : outputs())
+    if (output.place.content == content) return &output;
+  return nullptr;
+}
+
+int send_outputs(const std::string& command, int code, const stores::StoreOptions& options) {
+  for (auto& output : outputs()) {
+    if (!fs::exists(output.place.content)) continue;
+    try {
+      write_file_atomically(unsent_mark(output), stores::shown(output.url) + '\n');
+      end_at_signals(output);
+      if (!output.quiet) {
+        print(concat("uploading to ", stores::shown(output.url), '\n'));
+        std::fflush(stdout);
+      }
+      const auto done = send(output, options);
+      fs::remove(unsent_mark(output));
+      if (!output.quiet)
+        print(concat("uploaded ", stores::shown(output.url), ": ", moved_text(done), '\n'));
+    } catch (const std::exception& error) {
+      return report(
+          "dimred " + command,
+          concat(ending_of(error).text, "; the local copy is ", output.place.content.string()),
+          exit_environment);
+    }
+  }
+  return code;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "stores/cache.h"
+#include "stores/upload.h"
+#include "support/file_lock.h"
+
+// Outputs at URLs: made below the cache, and sent when the command has ended.
+namespace dimred::commands {
+
+struct Output {
+  stores::Url url;
+  stores::CachePlace place;
+  bool quiet = false;
+  std::unique_ptr<FileLock> lock;  // of the place, until this process ends
+  stores::DigestMemory memory;     // of files that were sent ahead
+};
+
+/// How a command treats what is at its output.
+enum class OutputKind {
+  run,    // goes on from the newer one of the copies here and there
+  added,  // beside what is there
+  made,   // anew: nothing may be there
+};
+
+/// The place in the cache that `url` is made at, by this process alone. Throws
+/// std::invalid_argument where nothing can be written, something else lies, or (`made`) anything,
+/// but for `overwrite`; where an earlier command's work has not been sent; std::runtime_error while
+/// another process works there.
+std::filesystem::path open_output(const stores::Url& url,
+                                  OutputKind kind,
+                                  bool overwrite,
+                                  bool quiet,
+                                  const stores::StoreOptions& options);
+
+/// Of this process, by the path in the cache; null for other paths.
+Output* output_at(const std::filesystem::path& content);
+
+/// Sends what open_output() has opened and the command has made; returns `code`, or 1 after one
+/// line that names the local copy, which is kept then. A stop signal ends this process with a line.
+int send_outputs(const std::string& command, int code, const stores::StoreOptions& options);
+
+/// "3 files, 20.1 kB, 4 there already".
+std::string moved_text(const stores::Transfer& transfer);
+
+}  // namespace dimred::commands

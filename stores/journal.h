@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "stores/download.h"
+
+namespace dimred::stores {
+
+/// Which files were brought below a folder, and what they were: a line each as soon as it is whole,
+/// so that whoever goes on after a kill need not bring it again.
+class Journal {
+ public:
+  /// What `file` says; damaged and foreign lines count as none: everything is looked at anew.
+  Journal(std::filesystem::path file, std::filesystem::path root);
+
+  /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of
+  /// a listing.
+  bool knows(const Wanted& wanted) const;
+  void note(const Wanted& wanted);
+
+  /// These are all from now on. `clears`: what else was brought is removed; what others put beside
+  /// it stays.
+  void settle(const std::vector<Wanted>& all, bool clears);
+  /// Not needed any more.
+  void remove();
+
+ private:
+  struct Seen {
+    std::int64_t size = 0;
+    std::string etag;   // of the store, or the listing's digest
+    std::string stamp;  // of the local file: length and time
+  };
+
+  std::string name_of(const Wanted& wanted) const;
+  static std::string line_of(const std::string& name, const Seen& seen);
+
+  std::filesystem::path file_;
+  std::filesystem::path root_;
+  std::map<std::string, Seen> seen_;  // by name below root
+};
+
+}  // namespace dimred::stores

@@ -1,0 +1,53 @@
+#include "stores/walk.h"
+
+#include <algorithm>
+
+#include "support/errors.h"
+
+namespace dimred::stores {
+namespace {
+
+namespace fs = std::filesystem;
+
+void walk_into(const fs::path& folder,
+               const std::string& before,
+               std::vector<fs::path>& above,
+               Walked& walked) {
+  std::error_code failed;
+  const auto own = fs::canonical(folder, failed);
+  if (failed == std::errc::no_such_file_or_directory) return;
+  if (failed) throw fs::filesystem_error("list", folder, failed);
+  require_environment(std::ranges::find(above, own) == above.end(),
+                      "stores",
+                      folder.string(),
+                      " is a link to a folder that it lies in");
+  fs::directory_iterator entries(folder, failed);
+  if (failed == std::errc::no_such_file_or_directory) return;
+  if (failed) throw fs::filesystem_error("list", folder, failed);
+  above.push_back(own);
+  for (const auto& entry : entries) {
+    const auto name = before + entry.path().filename().string();
+    const auto kind = fs::status(entry.path(), failed);
+    if (fs::is_directory(kind)) {
+      walk_into(entry.path(), name + '/', above, walked);
+    } else if (fs::is_regular_file(kind)) {
+      walked.files.push_back(name);
+    } else if (fs::exists(fs::symlink_status(entry.path(), failed))) {
+      walked.others.push_back(name);
+    }
+  }
+  above.pop_back();
+}
+
+}  // namespace
+
+Walked walk(const fs::path& folder) {
+  Walked walked;
+  std::vector<fs::path> above;
+  walk_into(folder, "", above, walked);
+  std::ranges::sort(walked.files);
+  std::ranges::sort(walked.others);
+  return walked;
+}
+
+}  // namespace dimred::stores

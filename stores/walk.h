@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dimred::stores {
+
+/// The files below a folder, by name below it, sorted. Links are followed, to folders as well.
+struct Walked {
+  std::vector<std::string> files;
+  std::vector<std::string> others;  // neither file nor folder: a link to nothing, a pipe
+};
+
+/// What vanishes meanwhile is left out. Throws std::filesystem::filesystem_error;
+/// std::runtime_error for a link to a folder that it lies in.
+Walked walk(const std::filesystem::path& folder);
+
+}  // namespace dimred::stores

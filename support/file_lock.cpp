@@ -1,0 +1,41 @@
+#include "support/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/errors.h"
+#include "support/retry.h"
+
+namespace dimred {
+namespace {
+
+int operation_of(LockKind kind) { return kind == LockKind::shared ? LOCK_SH : LOCK_EX; }
+
+}  // namespace
+
+LockAnswer try_lock(int descriptor, LockKind kind) {
+  if (retrying([&] { return ::flock(descriptor, operation_of(kind) | LOCK_NB); }) == 0)
+    return LockAnswer::taken;
+  return errno == EWOULDBLOCK ? LockAnswer::busy : LockAnswer::unsupported;
+}
+
+FileLock::FileLock(const std::filesystem::path& file)
+    : descriptor_(
+          retrying([&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
+  require_environment(
+      descriptor_ >= 0, "file", "cannot open '", file.string(), "': ", std::strerror(errno));
+}
+
+FileLock::~FileLock() { ::close(descriptor_); }
+
+bool FileLock::try_take(LockKind kind) { return try_lock(descriptor_, kind) != LockAnswer::busy; }
+
+void FileLock::take(LockKind kind) {
+  retrying([&] { return ::flock(descriptor_, operation_of(kind)); });
+}
+
+}  // namespace dimred

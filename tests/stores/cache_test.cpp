@@ -1,0 +1,149 @@
+#include "stores/cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "stores/journal.h"
+#include "tests/stores/memory_store.h"
+
+namespace dimred::stores {
+namespace {
+
+using testing::HasSubstr;
+
+const Url file = parse_url("s3://bucket/data/a.bin");
+const Url folder_url = parse_url("s3://bucket/data");
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.objects = {{"/data/a", "a"}, {"/data/b", "b"}, {"/data/c", "c"}};
+  const auto bring_once = [&] {
+    const auto wanted = as_local(folder_url, find(store, folder_url, quick()), folder / "got");
+    std::filesystem::create_directories(folder / "got");
+    Journal journal(folder / "journal", folder / "got");
+    const auto done = bring_files(store, wanted, quick(), &journal);
+    journal.settle(wanted, /*clears=*/true);
+    return done;
+  };
+  EXPECT_EQ(bring_once().files, 3);
+  EXPECT_EQ(bring_once().present, 3);
+  std::ofstream(folder / "got/own") << "ours";
+  store.objects["/data/b"] = "B";
+  store.objects.erase("/data/c");
+  EXPECT_EQ(bring_once().files, 1);
+  EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "a"}, {"b", "B"}, {"own", "ours"}}));
+  std::ofstream(folder / "got/a") << "spoilt";
+  EXPECT_EQ(bring_once().files, 1);
+  EXPECT_EQ(text_of_file(folder / "got/a"), "a");
+}
+
+TEST(Journal, ALineThatWasCutIsNone) {
+  const TemporaryFolder folder;
+  const Wanted one{{{"a", 1, "tag"}, file, ""}, folder / "a"};
+  const Wanted other{{{"b", 1, "tag"}, file, ""}, folder / "b"};
+  std::ofstream(folder / "a") << "a";
+  std::ofstream(folder / "b") << "b";
+  Journal(folder / "journal", folder.path()).note(one);
+  std::ofstream(folder / "journal", std::ios::app) << R"({"name":"x","si)";
+  Journal(folder / "journal", folder.path()).note(other);
+  const Journal journal(folder / "journal", folder.path());
+  EXPECT_TRUE(journal.knows(one));
+  EXPECT_TRUE(journal.knows(other));
+}
+
+TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "none").string());
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
+  make_files(folder / "none", {{"x", "x"}});
+  const auto got = bring(url, options);
+  EXPECT_EQ(files_of(got), (Files{{"x", "x"}}));
+  // As if another process had answered while this one waited for it.
+  const auto answer = place_of(url, "inputs", options).entry / "answer.json";
+  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] said before"})";
+  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
+  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] bad", "fault": "input"})";
+  EXPECT_THROW(bring(url, options), std::invalid_argument);
+  std::filesystem::remove_all(folder / "none");  // is not asked again
+  std::ofstream(answer) << R"({"time": 1e12, "copy": 1})";
+  EXPECT_EQ(bring(url, options), got);
+}
+
+/// What another process gets, which then goes on.
+struct Reader {
+  pid_t process;
+  std::string path;
+  Reader(const Url& url, const StoreOptions& options) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    process = fork();
+    if (process == 0) {
+      const auto got = bring(url, options).string();
+      [[maybe_unused]] const auto written = write(ends[1], got.data(), got.size());
+      close(ends[1]);
+      pause();
+    }
+    close(ends[1]);
+    char part[1000];
+    for (ssize_t size = 0; (size = read(ends[0], part, sizeof part)) > 0;) path.append(part, size);
+    close(ends[0]);
+  }
+  ~Reader() {
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+};
+
+TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "data", {{"x", "old"}, {"gone", "g"}});
+  {
+    const Reader first(url, options);
+    EXPECT_EQ(files_of(first.path), (Files{{"x", "old"}, {"gone", "g"}}));
+    const Reader second(url, options);
+    EXPECT_EQ(second.path, first.path);
+    make_files(folder / "data", {{"x", "newer"}});
+    const Reader third(url, options);
+    EXPECT_NE(third.path, first.path);
+    EXPECT_EQ(files_of(third.path), (Files{{"x", "newer"}}));
+    EXPECT_EQ(files_of(first.path), (Files{{"x", "old"}, {"gone", "g"}}));
+    const Reader fourth(url, options);
+    EXPECT_EQ(fourth.path, third.path);
+  }
+  make_files(folder / "data", {{"x", "newest"}});
+  const Reader last(url, options);  // nobody is left
+  EXPECT_EQ(files_of(last.path), (Files{{"x", "newest"}}));
+  EXPECT_EQ(std::filesystem::path(last.path).parent_path().filename(), "content");
+}
+
+TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  make_files(folder / "m", {{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}, {"other", ""}});
+  const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options);
+  EXPECT_EQ(files_of(got.parent_path()),
+            (Files{{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}}));
+}
+
+}  // namespace
+}  // namespace dimred::stores
