@@ -200,7 +200,7 @@ def test_a_gamma_within_a_png_changes_nothing(ask: Ask, tmp_path: Path) -> None:
     path = save(photograph(20, 30), tmp_path / "a.png")
     plain = decoded(ask, path, tmp_path / "out", 1)
     file = path.read_bytes()
-    path.write_bytes(file[:33] + chunk(b"gAMA", struct.pack(">I", 100_000)) + file[33:])
+    path.write_bytes(file[:33] + chunk(b"gAMA", struct.pack(">I", 45_455)) + file[33:])
     np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1), plain)
 
 
