@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/paths.h"
 #include "data/read_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -73,7 +74,7 @@ std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) 
   if (names.empty()) return numbered_classes(classes);
   require_environment(static_cast<std::int64_t>(names.size()) == classes,
                       "cifar",
-                      file.string(),
+                      path_text(file),
                       ": needs ",
                       classes,
                       " names, received ",
@@ -100,9 +101,12 @@ class Cifar : public Dataset {
             names.size(),
             train ? " training" : " test",
             " files in ",
-            utf8_text(folder_.string()),
+            path_text(folder_),
             ", received a folder without ",
             missing);
+    std::uintmax_t size = 0;
+    for (const auto& name : names) size += fs::file_size(folder_ / name);
+    if (names.size() > 1) bytes_.reserve(size);
     for (const auto& name : names) append(name);
     digest_ = dimred::digest(std::as_bytes(std::span(bytes_)));
   }
@@ -124,12 +128,12 @@ class Cifar : public Dataset {
     const auto file = std::find_if(files_.rbegin(), files_.rend(), [at](const auto& candidate) {
       return candidate.begin <= at;
     });
-    return concat((folder_ / file->name).string(), ", offset ", at - file->begin);
+    return concat(path_text(folder_ / file->name), ", offset ", at - file->begin);
   }
 
   std::string description() const override {
     return concat("cifar ",
-                  folder_.string(),
+                  path_text(folder_),
                   ", ",
                   size(),
                   " images of 3 x 32 x 32 in ",
@@ -149,8 +153,8 @@ class Cifar : public Dataset {
 
   void append(const std::string& name) {
     std::vector<std::uint8_t> content;
-    const auto path = (folder_ / name).string();
-    read_file(path, "cifar", content);
+    read_file((folder_ / name).string(), "cifar", content);
+    const auto path = path_text(folder_ / name);
     require_environment(content.size() % record_ == 0,
                         "cifar",
                         path,
@@ -170,7 +174,11 @@ class Cifar : public Dataset {
                           int{content[at]});
     }
     files_.push_back({name, bytes_.size()});
-    bytes_.insert(bytes_.end(), content.begin(), content.end());
+    if (bytes_.capacity() == 0) {  // a single file
+      bytes_ = std::move(content);
+    } else {
+      bytes_.insert(bytes_.end(), content.begin(), content.end());
+    }
   }
 
   fs::path folder_;
@@ -190,7 +198,7 @@ std::unique_ptr<Dataset> open_cifar(const fs::path& folder, bool train) {
   require(found.form != nullptr,
           "cifar",
           "needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in ",
-          folder.string(),
+          path_text(folder),
           ", received a folder without them");
   return std::make_unique<Cifar>(found, train);
 }

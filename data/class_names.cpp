@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "data/paths.h"
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
@@ -101,25 +102,29 @@ fs::path class_names_file(const fs::path& folder) {
   return {};
 }
 
+std::vector<std::string> parse_class_names(std::string_view text, const std::string& file) {
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;  // points into the text
+  for_each_line(text, [&](std::string_view line, std::int64_t number) {
+    const auto where = concat(file, ':', number);
+    const auto name = name_in(line, names.size(), where);
+    require_class_name(name, "labels", where);
+    require_environment(seen.insert(name).second,
+                        "labels",
+                        where,
+                        ": needs a name of its own for each class, received ",
+                        name,
+                        " again");
+    names.emplace_back(name);
+  });
+  return names;
+}
+
 std::vector<std::string> read_class_names(const fs::path& file) {
   std::vector<std::uint8_t> bytes;
   read_file(file.string(), "labels", bytes);
-  std::vector<std::string> names;
-  std::set<std::string_view> seen;  // points into bytes
-  for_each_line({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                [&](std::string_view line, std::int64_t number) {
-                  const auto where = concat(utf8_text(file.string()), ':', number);
-                  const auto name = name_in(line, names.size(), where);
-                  require_class_name(name, "labels", where);
-                  require_environment(seen.insert(name).second,
-                                      "labels",
-                                      where,
-                                      ": needs a name of its own for each class, received ",
-                                      name,
-                                      " again");
-                  names.emplace_back(name);
-                });
-  return names;
+  return parse_class_names({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                           path_text(file));
 }
 
 void require_same_names(const std::vector<std::string>& names,
@@ -132,7 +137,7 @@ void require_same_names(const std::vector<std::string>& names,
   };
   require(names == expected,
           "labels",
-          utf8_text(file.string()),
+          path_text(file),
           ": needs the training set's ",
           expected.size(),
           " class names in their order, received ",

@@ -32,11 +32,13 @@ void decode_png(std::span<const std::uint8_t> bytes,
 /// EXIF's orientation tag in the payload of a JPEG's APP1 marker; 1 where there is none.
 int exif_orientation(std::span<const std::uint8_t> payload);
 
-/// Refuses sizes above largest_image, and more than `pixels_a_byte` of them.
+/// Refuses sizes above largest_image and largest_side, more than `pixels_a_byte` of them, and what `copies` of would
+/// take more than decode_memory.
 void require_plausible(const char* format,
                        const ImageShape& shape,
                        std::size_t bytes,
-                       std::int64_t pixels_a_byte);
+                       std::int64_t pixels_a_byte,
+                       std::int64_t copies = 1);
 
 /// Whether a file that ends at `row` of `height` is borne.
 constexpr bool is_enough(std::int64_t row, std::int64_t height) { return 4 * row >= 3 * height; }

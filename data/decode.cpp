@@ -145,7 +145,8 @@ std::optional<Encoding> sniff(std::span<const std::uint8_t> bytes) {
 void require_plausible(const char* format,
                        const ImageShape& shape,
                        std::size_t bytes,
-                       std::int64_t pixels_a_byte) {
+                       std::int64_t pixels_a_byte,
+                       std::int64_t copies) {
   require_environment(shape.height >= 1 && shape.width >= 1,
                       format,
                       "needs at least one pixel, received ",
@@ -161,16 +162,25 @@ void require_plausible(const char* format,
                       shape.height,
                       " x ",
                       shape.width);
-  require_environment(
-      shape.height * shape.width <= static_cast<std::int64_t>(bytes) * pixels_a_byte + 65536,
-      format,
-      "needs more than ",
-      bytes,
-      " bytes for the ",
-      shape.height,
-      " x ",
-      shape.width,
-      " pixels that its header says");
+  require_environment(shape.height <= largest_side && shape.width <= largest_side,
+                      format,
+                      "needs at most ",
+                      largest_side,
+                      " pixels a side, received ",
+                      shape.height,
+                      " x ",
+                      shape.width);
+  const auto holds = static_cast<std::int64_t>(bytes) * pixels_a_byte + 65536;
+  const auto may_ask = decode_memory(bytes) / (3 * copies);
+  require_environment(shape.height * shape.width <= std::min(holds, may_ask),
+                      format,
+                      "needs more than ",
+                      bytes,
+                      " bytes for the ",
+                      shape.height,
+                      " x ",
+                      shape.width,
+                      " pixels that its header says");
 }
 
 ImageShape encoded_shape(const Sample& sample) { return seen(header_of(sample)); }

@@ -36,12 +36,22 @@ struct Image {
 /// Larger images are refused before anything is allocated for them.
 constexpr std::int64_t largest_image = 64'000'000;  // pixels
 
+constexpr std::int64_t largest_side = 65'535;  // pixels; JPEG's own limit
+
+/// Bytes that decoding a file of `bytes` bytes may take, beside some rows: 16 megapixels of any
+/// file at 3 bytes a pixel, more of one that has a byte for every 128. Photographs have one for
+/// fewer than 20; so what a small file can ask for is bounded, whatever its header says.
+constexpr std::int64_t decode_memory(std::size_t bytes) {
+  return 48'000'000 + 384 * static_cast<std::int64_t>(bytes);
+}
+
 /// What a file holds, by its first bytes; nullopt: neither JPEG nor PNG.
 std::optional<Encoding> sniff(std::span<const std::uint8_t> bytes);
 
 /// Channels (of the file: grey 1, else 3), height and width as a person sees it (EXIF orientation
 /// applied), from the header alone. Throws std::runtime_error("[jpeg] ..." or "[png] ...") for a
-/// damaged header, more than largest_image pixels, or more of them than so few bytes can hold.
+/// damaged header, more than largest_image pixels, or more of them than so few bytes can hold or
+/// may ask for (decode_memory; a turned image is counted twice).
 ImageShape encoded_shape(const Sample& sample);
 
 /// Decodes at least `region` of the sample into `image` (its buffer is reused), with 1 (grey) or 3
@@ -52,8 +62,8 @@ ImageShape encoded_shape(const Sample& sample);
 /// ends early is borne, and `damage` says so, when the rows decoded reach 3/4 of the image (a
 /// progressive one: when its second scan has begun); the rest is grey. Throws std::invalid_argument
 /// for a region outside the image, std::runtime_error("[jpeg] ...", "[png] ...") for damage.
-/// Memory: the result, a row, and for a progressive file 2 bytes a coefficient, of which there may
-/// be 24 million + 8 a byte of the file.
+/// Memory: the result (of a turned image twice), some rows, and for a progressive file 2 bytes a
+/// coefficient: together at most decode_memory and 16 MB.
 void decode(const Sample& sample, const Region& region, Size at_least, int channels, Image& image);
 
 /// The same for a whole image at full size.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/idx_array.h"
+#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -19,7 +20,7 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
   }
   throw std::invalid_argument(
       concat("[idx] needs ",
-             (folder / name).string(),
+             path_text(folder / name),
              " or the same with .gz, received ",
              fs::is_directory(folder) ? "a folder without it" : "no such folder",
              " (Fashion-MNIST is in the Debian package dataset-fashion-mnist)"));
@@ -35,7 +36,7 @@ class IdxDataset : public Dataset {
     const auto count = images_.dimensions[0];
     require_environment(labels_.dimensions[0] == count,
                         "idx",
-                        labels_path.string(),
+                        path_text(labels_path),
                         ": needs as many labels as images (",
                         count,
                         "), received ",
@@ -45,7 +46,7 @@ class IdxDataset : public Dataset {
         std::find_if(labels.begin(), labels.end(), [&](auto label) { return label >= classes; });
     require_environment(bad == labels.end(),
                         "idx",
-                        labels_path.string(),
+                        path_text(labels_path),
                         ": needs labels < ",
                         classes,
                         ", received ",
@@ -76,12 +77,12 @@ class IdxDataset : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return concat(path_.string(), ", image ", index);
+    return concat(path_text(path_), ", image ", index);
   }
 
   std::string description() const override {
     return concat("idx ",
-                  path_.string(),
+                  path_text(path_),
                   ", ",
                   size(),
                   " images of ",

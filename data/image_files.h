@@ -66,6 +66,15 @@ std::unique_ptr<Dataset> open_image_list(const std::filesystem::path& file,
                                          const std::vector<std::string>& class_names = {},
                                          std::optional<bool> numbers = {});
 
+/// The lines of such a file, without a root; nothing is looked for on disk but `names_file`, the
+/// labels.txt beside the list (empty: there is none), where labels are numbers. `name` is the
+/// list's in messages.
+ImageFileList parse_image_list(std::string_view text,
+                               const std::string& name,
+                               const std::filesystem::path& names_file = {},
+                               const std::vector<std::string>& class_names = {},
+                               std::optional<bool> numbers = {});
+
 /// Whether the labels of a list are numbers, by its first line.
 bool list_has_numbers(const std::filesystem::path& file);
 

@@ -52,27 +52,33 @@ void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
   }
 }
 
-/// The class's images, sorted, as paths below the root.
-std::vector<std::string> images_of(const fs::path& root,
-                                   const std::string& name,
-                                   ImageFileList& list) {
-  std::vector<std::string> found;
-  const auto skip = (root / "").string().size();
-  scanning(root / name, [&] {
-    const auto all = fs::recursive_directory_iterator(
-        root / name, fs::directory_options::follow_directory_symlink);
-    for (const auto& entry : all) {
+/// Adds the paths, from place `skip` on, of the images in `folder` and below; `top` is the class's.
+void find_images(const fs::path& folder,
+                 const fs::path& top,
+                 std::size_t skip,
+                 std::vector<std::string>& found,
+                 ImageFileList& list) {
+  // Not by recursive_directory_iterator: it does not name the inner folder that it cannot read.
+  scanning(folder, [&] {
+    for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.is_directory()) {
-        refuse_loop(entry, root / name);
-        continue;
-      }
-      if (is_image_name(entry.path().filename().string())) {
+        refuse_loop(entry, top);
+        find_images(entry.path(), top, skip, found, list);
+      } else if (is_image_name(entry.path().filename().string())) {
         found.push_back(entry.path().string().substr(skip));
       } else {
         ++list.ignored;
       }
     }
   });
+}
+
+/// The class's images, sorted, as paths below the root.
+std::vector<std::string> images_of(const fs::path& root,
+                                   const std::string& name,
+                                   ImageFileList& list) {
+  std::vector<std::string> found;
+  find_images(root / name, root / name, (root / "").string().size(), found, list);
   std::sort(found.begin(), found.end());
   require(!found.empty(),
           place,

@@ -85,26 +85,25 @@ std::int32_t number_of(const Entry& entry, const std::string& file) {
 
 /// Names of numbered classes: those beside the list, which a test set's must equal, else the
 /// training set's, else the numbers themselves.
-std::vector<std::string> numbered(const fs::path& folder,
+std::vector<std::string> numbered(const fs::path& names_file,
                                   const std::vector<std::int32_t>& labels,
                                   const std::vector<std::string>& expected) {
-  const auto file = class_names_file(folder);
-  if (file.empty()) {
+  if (names_file.empty()) {
     if (!expected.empty()) return expected;
     return numbered_classes(std::int64_t{*std::ranges::max_element(labels)} + 1);
   }
-  auto names = read_class_names(file);
-  if (!expected.empty()) require_same_names(names, expected, file);
+  auto names = read_class_names(names_file);
+  if (!expected.empty()) require_same_names(names, expected, names_file);
   return names;
 }
 
 void set_numbers(ImageFileList& list,
                  const std::vector<Entry>& entries,
                  const std::string& file,
-                 const fs::path& folder,
+                 const fs::path& names_file,
                  const std::vector<std::string>& expected) {
   for (const auto& entry : entries) list.labels.push_back(number_of(entry, file));
-  list.class_names = numbered(folder, list.labels, expected);
+  list.class_names = numbered(names_file, list.labels, expected);
   const auto count = std::ssize(list.class_names);
   for (const auto& entry : entries) {
     if (number_of(entry, file) >= count)
@@ -133,10 +132,10 @@ void set_names(ImageFileList& list,
 
 /// The folder that the paths start from: the list's or its `images`, whichever holds the first of
 /// the files that are there at all. Cost: two looks for each file that is in neither.
-fs::path root_of(const std::vector<Entry>& entries, const fs::path& folder) {
-  for (const auto& entry : entries) {
+fs::path root_of(const TextList& paths, const fs::path& folder) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
     for (const auto& root : {folder, folder / "images"})
-      if (fs::exists(root / entry.path)) return root;
+      if (fs::exists(root / paths.at(i))) return root;
   }
   return folder;
 }
@@ -162,12 +161,12 @@ bool list_has_numbers(const fs::path& file) {
   return is_number(entries_of(text_of(bytes), path_text(file)).front().label);
 }
 
-std::unique_ptr<Dataset> open_image_list(const fs::path& file,
-                                         const std::vector<std::string>& class_names,
-                                         std::optional<bool> numbers) {
-  const auto bytes = content_of(file);
-  const auto name = path_text(file);
-  const auto entries = entries_of(text_of(bytes), name);
+ImageFileList parse_image_list(std::string_view text,
+                               const std::string& name,
+                               const fs::path& names_file,
+                               const std::vector<std::string>& class_names,
+                               std::optional<bool> numbers) {
+  const auto entries = entries_of(text, name);
   require_one_kind(entries, name);
   const auto& first = entries.front();
   const bool numbered = is_number(first.label);
@@ -182,13 +181,24 @@ std::unique_ptr<Dataset> open_image_list(const fs::path& file,
                   " as the training set's labels are (",
                   printable(class_names.front()),
                   " is label 0)"));
-  ImageFileList list{.kind = "list", .root = root_of(entries, file.parent_path())};
+  ImageFileList list{.kind = "list"};
   for (const auto& entry : entries) list.paths.add(entry.path);
   if (numbered) {
-    set_numbers(list, entries, name, file.parent_path(), class_names);
+    set_numbers(list, entries, name, names_file, class_names);
   } else {
     set_names(list, entries, name, class_names);
   }
+  return list;
+}
+
+std::unique_ptr<Dataset> open_image_list(const fs::path& file,
+                                         const std::vector<std::string>& class_names,
+                                         std::optional<bool> numbers) {
+  const auto bytes = content_of(file);
+  const auto folder = file.parent_path();
+  auto list = parse_image_list(
+      text_of(bytes), path_text(file), class_names_file(folder), class_names, numbers);
+  list.root = root_of(list.paths, folder);
   return image_files(std::move(list));
 }
 

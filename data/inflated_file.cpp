@@ -3,6 +3,7 @@
 #include "data/cache_folder.h"
 #include "data/gz_file.h"
 #include "data/mapped_file.h"
+#include "data/paths.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -24,7 +25,7 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
     size += got;
     require_environment(size <= largest_ratio * compressed + largest_surplus,
                         place,
-                        file.string(),
+                        path_text(file),
                         ": needs to hold at most ",
                         largest_ratio,
                         " times its ",
@@ -48,7 +49,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   const auto folder = cache_folder(file.parent_path(), cache);
   require_environment(!folder.empty(),
                       place,
-                      file.string(),
+                      path_text(file),
                       ": needs a folder for its decompressed copy; name one with --data_cache");
   const auto identity = mapped.identity();
   const auto prefix =
@@ -67,7 +68,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
 }
 
 std::vector<std::uint8_t> first_bytes(const fs::path& file, std::size_t count) {
-  require(fs::is_regular_file(file), "file", "'", file.string(), "' needs to be a regular file");
+  require(fs::is_regular_file(file), "file", "'", path_text(file), "' needs to be a regular file");
   GzFile in(file, place);
   std::vector<std::uint8_t> bytes(count);
   bytes.resize(in.read(bytes));

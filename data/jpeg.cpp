@@ -60,7 +60,8 @@ void on_progress(j_common_ptr info) {
   std::longjmp(decompressor.failed, 1);
 }
 
-void start(Decompressor& decompressor, std::span<const std::uint8_t> bytes) {
+/// `memory`: bytes, for the coefficients of a progressive file.
+void start(Decompressor& decompressor, std::span<const std::uint8_t> bytes, std::int64_t memory) {
   auto& info = decompressor.info;
   info.err = jpeg_std_error(&decompressor.errors);
   decompressor.errors.error_exit = on_error;
@@ -69,7 +70,7 @@ void start(Decompressor& decompressor, std::span<const std::uint8_t> bytes) {
   info.client_data = &decompressor;  // jpeg_create_decompress keeps both
   jpeg_create_decompress(&info);
   info.progress = &decompressor.progress;
-  info.mem->max_memory_to_use = 48'000'000 + 16 * static_cast<long>(bytes.size());
+  info.mem->max_memory_to_use = std::max<long>(memory, 1);  // 0: no limit
   jpeg_mem_src(&info, bytes.data(), bytes.size());
   jpeg_read_header(&info, TRUE);
 }
@@ -140,7 +141,8 @@ bool read(Decompressor& decompressor,
           std::vector<std::uint8_t>& row) {
   if (setjmp(decompressor.failed) != 0) return false;
   auto& info = decompressor.info;
-  start(decompressor, bytes);
+  const auto result = region.height * region.width * channels / (reduction * reduction);
+  start(decompressor, bytes, decode_memory(bytes.size()) - result);
   configure(decompressor, reduction, channels);
   jpeg_start_decompress(&info);
   auto window = window_of(info, region, reduction);

@@ -110,8 +110,9 @@ EncodedHeader jpeg_header(Bytes bytes) {
       header.stored = {segment->payload[5] == 1 ? 1 : 3,
                        static_cast<std::int64_t>(big_endian(segment->payload, 1)),
                        static_cast<std::int64_t>(big_endian(segment->payload, 3))};
-      // An 8 x 8 block takes a bit at least.
-      require_plausible("jpeg", header.stored, bytes.size(), 8 * 64);
+      // An 8 x 8 block takes a bit at least. A turned image is decoded, then copied.
+      require_plausible(
+          "jpeg", header.stored, bytes.size(), 8 * 64, header.orientation == 1 ? 1 : 2);
       return header;
     }
     at = segment->next;

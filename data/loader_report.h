@@ -13,7 +13,7 @@ struct LoaderReport {
   double mean_ready = 0;      // batches ready when next() was called
   std::int64_t batches = 0;   // delivered
   std::int64_t samples = 0;   // prepared; the three are summed over threads, in seconds, and are
-  double read_seconds = 0;    // measured for encoded samples only
+  double read_seconds = 0;    // measured where there is more to do than to normalise few values
   double decode_seconds = 0;
   double transform_seconds = 0;
   std::int64_t bad_samples = 0;       // replaced or dropped

@@ -32,10 +32,10 @@ int open_file(const std::filesystem::path& path) {
   require(number >= 0 || (error != ENOENT && error != ENOTDIR),
           "file",
           "'",
-          path.string(),
+          path_text(path),
           "' does not exist");
   require_environment(
-      number >= 0, "file", "open '", path.string(), "' failed: ", std::strerror(error));
+      number >= 0, "file", "open '", path_text(path), "' failed: ", std::strerror(error));
   return number;
 }
 
@@ -45,7 +45,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const Descriptor file{open_file(path_)};
   struct stat status {};
   const bool regular = ::fstat(file.number, &status) == 0 && S_ISREG(status.st_mode);
-  require(regular, "file", "'", path_.string(), "' needs to be a regular file");
+  require(regular, "file", "'", path_text(path_), "' needs to be a regular file");
   modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;  // cannot be mapped
@@ -53,7 +53,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   require_environment(start != MAP_FAILED,
                       "file",
                       "mmap '",
-                      path_.string(),
+                      path_text(path_),
                       "' of ",
                       size,
                       " bytes failed: ",

@@ -5,9 +5,9 @@
 #include "data/mapped_file.h"
 #include "data/marks.h"
 #include "data/packed.h"
+#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 
 namespace dimred::data {
 namespace {
@@ -18,7 +18,7 @@ PackedLayout layout_of(const MappedFile& file) {
   try {
     return packed_layout(file.bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat(error.what(), ": ", file.path().string()));
+    throw std::runtime_error(concat(error.what(), ": ", path_text(file.path())));
   }
 }
 
@@ -57,12 +57,12 @@ class PackedDataset : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return concat(file_.path().string(), ", offset ", checked(index).offset);
+    return concat(path_text(file_.path()), ", offset ", checked(index).offset);
   }
 
   std::string description() const override {
     return concat("packed ",
-                  utf8_text(file_.path().string()),
+                  path_text(file_.path()),
                   ", ",
                   size(),
                   " images of ",

@@ -15,9 +15,13 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t signature_bytes = 8;
-constexpr png_alloc_size_t largest_chunk = 8'000'000;  // of text, colour profiles and such
+constexpr png_alloc_size_t largest_chunk = 8'000'000;
 constexpr std::size_t smallest_request = 512;
 constexpr std::int64_t deflate_ratio = 1032;  // largest of zlib
+// Signature, then the header chunk: length, "IHDR", width, height, depth, colour type,
+// compression, filter, interlacing, checksum.
+constexpr std::size_t header_at = signature_bytes + 8, colour_at = header_at + 9,
+                      interlacing_at = header_at + 12, header_bytes = 13;
 
 struct Reader {
   png_structp png = nullptr;
@@ -25,6 +29,7 @@ struct Reader {
   Bytes rest;
   char text[256] = "";
   std::int64_t row = 0;  // rows read
+  bool interlaced = false;
 };
 
 void take(png_structp png, png_bytep to, std::size_t count) {
@@ -61,17 +66,32 @@ void configure(const Reader& reader, int channels) {
   if (channels == 1 && !is_grey) png_set_rgb_to_gray(png, PNG_ERROR_ACTION_NONE, .299, .587);
 }
 
-/// `rows` is the caller's buffer: one row, or for an interlaced file all of them. Returns false
-/// after an error.
+/// Moves the columns of the region together; `pixels` are its rows, whole.
+void keep_columns(const Region& region,
+                  std::size_t pixel,
+                  std::size_t row_size,
+                  std::vector<std::uint8_t>& pixels) {
+  const auto kept = static_cast<std::size_t>(region.width) * pixel;
+  for (std::size_t y = 0; y < static_cast<std::size_t>(region.height); ++y)
+    std::memmove(pixels.data() + y * kept,
+                 pixels.data() + y * row_size + static_cast<std::size_t>(region.left) * pixel,
+                 kept);
+  pixels.resize(static_cast<std::size_t>(region.height) * kept);
+}
+
+/// `spare` is the caller's buffer for a row. The rows of an interlaced file, which come several
+/// times, are put together in the image itself. Returns false after an error.
 bool read(Reader& reader,
           const Region& region,
           int channels,
-          std::vector<std::uint8_t>& rows,
+          std::vector<std::uint8_t>& spare,
           Image& image) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   auto* png = reader.png;
   png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // our own is checked before
   png_set_chunk_malloc_max(png, largest_chunk);
+  // Texts and profiles would be inflated and kept; a gamma would change how grey is computed.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_read_fn(png, &reader, take);
   // A file that is cut short is lost from the request on that it cannot fill: 8 KB by default.
   png_set_compression_buffer_size(png, smallest_request);
@@ -83,20 +103,27 @@ bool read(Reader& reader,
   const auto row_size = png_get_rowbytes(png, reader.info);
   const auto pixel = static_cast<std::size_t>(channels);
   if (row_size != pixel * png_get_image_width(png, reader.info)) png_error(png, "an odd row size");
-  const bool interlaced = passes > 1;
-  rows.resize(interlaced ? row_size * static_cast<std::size_t>(height) : row_size);
+  const bool interlaced = reader.interlaced;
+  if (interlaced != (passes > 1)) png_error(png, "an odd interlacing");
+  spare.resize(row_size);
+  const auto kept = static_cast<std::size_t>(region.width) * pixel;
   const auto end = region.top + region.height;
   for (int pass = 0; pass < passes; ++pass) {
     for (reader.row = 0; reader.row < (interlaced ? height : end); ++reader.row) {
-      auto* row = rows.data() + (interlaced ? static_cast<std::size_t>(reader.row) * row_size : 0);
-      png_read_row(png, row, nullptr);
-      if (pass + 1 < passes || reader.row < region.top || reader.row >= end) continue;
-      std::memcpy(image.pixels.data() +
-                      static_cast<std::size_t>((reader.row - region.top) * region.width) * pixel,
-                  row + static_cast<std::size_t>(region.left) * pixel,
-                  static_cast<std::size_t>(region.width) * pixel);
+      const bool wanted = reader.row >= region.top && reader.row < end;
+      const auto y = static_cast<std::size_t>(wanted ? reader.row - region.top : 0);
+      if (interlaced) {
+        png_read_row(png, wanted ? image.pixels.data() + y * row_size : spare.data(), nullptr);
+        continue;
+      }
+      png_read_row(png, spare.data(), nullptr);
+      if (wanted)
+        std::memcpy(image.pixels.data() + y * kept,
+                    spare.data() + static_cast<std::size_t>(region.left) * pixel,
+                    kept);
     }
   }
+  if (interlaced) keep_columns(region, pixel, row_size, image.pixels);
   return true;
 }
 
@@ -104,20 +131,19 @@ bool read(Reader& reader,
 
 EncodedHeader png_header(Bytes bytes) {
   require_environment(sniff(bytes) == Encoding::png, "png", "needs a PNG file's first bytes");
-  // Signature, then the header chunk: length, "IHDR", width, height, depth, colour type.
-  require_environment(bytes.size() >= signature_bytes + 8 + 13 &&
+  require_environment(bytes.size() >= header_at + header_bytes &&
                           std::memcmp(bytes.data() + signature_bytes + 4, "IHDR", 4) == 0,
                       "png",
                       "needs the header chunk first");
-  const auto width = big_endian(bytes, signature_bytes + 8);
-  const auto height = big_endian(bytes, signature_bytes + 12);
+  const auto width = big_endian(bytes, header_at);
+  const auto height = big_endian(bytes, header_at + 4);
   require_environment(width <= PNG_UINT_31_MAX && height <= PNG_UINT_31_MAX,
                       "png",
                       "needs sizes below 2^31, received ",
                       height,
                       " x ",
                       width);
-  const auto colour = bytes[signature_bytes + 17];
+  const auto colour = bytes[colour_at];
   EncodedHeader header;
   header.stored = {(colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3, height, width};
   // One bit a pixel, compressed as far as deflate can.
@@ -126,24 +152,25 @@ EncodedHeader png_header(Bytes bytes) {
 }
 
 void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
-  const auto height = png_header(bytes).stored.height;
+  const auto stored = png_header(bytes).stored;
+  const auto height = stored.height;
+  Reader reader{.rest = bytes, .interlaced = bytes[interlacing_at] != 0};
   image.reduction = 1;
   image.covers = region;
   image.channels = channels;
   image.height = region.height;
   image.width = region.width;
   constexpr std::uint8_t grey = 128;  // of rows that are missing
-  image.pixels.assign(static_cast<std::size_t>(region.height * region.width * channels), grey);
-  Reader reader{.rest = bytes};
-  std::vector<std::uint8_t> rows;
+  const auto row = reader.interlaced ? stored.width : region.width;
+  image.pixels.assign(static_cast<std::size_t>(region.height * row * channels), grey);
+  std::vector<std::uint8_t> spare;
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
   require_environment(reader.png != nullptr, "png", "libpng could not start");
   reader.info = png_create_info_struct(reader.png);
-  const bool sound = reader.info != nullptr && read(reader, region, channels, rows, image);
-  const bool interlaced = png_get_interlace_type(reader.png, reader.info) != PNG_INTERLACE_NONE;
+  const bool sound = reader.info != nullptr && read(reader, region, channels, spare, image);
   png_destroy_read_struct(&reader.png, &reader.info, nullptr);
   if (sound) return;
-  require_environment(!interlaced && is_enough(reader.row, height),
+  require_environment(!reader.interlaced && is_enough(reader.row, height),
                       "png",
                       reader.text,
                       ", at row ",

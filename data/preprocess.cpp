@@ -132,7 +132,7 @@ void decode_and_crop(const Sample& sample,
   }
   auto& image = scratch.image;
   decode(sample, cutting.region, cutting.resized, static_cast<int>(shape.channels), image);
-  scratch.decode_seconds = clock.seconds();
+  if (sample.encoding != Encoding::planes) scratch.decode_seconds = clock.seconds();
   scratch.damage = image.damage;
   const bool fits = Size{image.height, image.width} == cutting.resized &&
                     Size{shape.height, shape.width} == cutting.resized;
@@ -240,6 +240,7 @@ void prepare(const Sample& sample,
   check(static_cast<std::int64_t>(out.size()) == shape.size() &&
             static_cast<std::int64_t>(table.size()) == shape.channels,
         "prepare: sizes of table and output");
+  scratch.decode_seconds = 0;
   const auto out_strides = strides_of(shape, order);
   const auto stream_of_sample = [&] {
     return RandomStream(preprocessing.seed,

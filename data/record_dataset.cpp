@@ -103,6 +103,7 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   for (const auto& problem : index.problems)
     note_skipped(problem.shard, problem.offset, problem.text);
   remark_ = remarks_of(index.shards);
+  note_misnamed(index.shards);
   digest_ = digest_of(index.shards);
   entries_ = std::move(index.entries);
   class_names_ = names_of_classes(options_, format_, entries_);
@@ -157,6 +158,21 @@ void RecordDataset::keep_labels_in_range() {
   skipped_ += static_cast<std::int64_t>(std::erase_if(entries_, is_bad));
 }
 
+void RecordDataset::note_misnamed(const std::vector<RecordShard>& shards) {
+  std::int64_t count = 0;
+  std::string first;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].misnamed == 0) continue;
+    if (count == 0) first = place_of(static_cast<std::uint32_t>(i), shards[i].first_misnamed);
+    count += shards[i].misnamed;
+  }
+  if (count > 0)
+    misnamed_ = concat(count,
+                       " records are not what their image/format says and were read as what they "
+                       "hold; the first: ",
+                       first);
+}
+
 void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text) {
   constexpr std::size_t most = 10;
   if (notes_.size() < most)
@@ -167,6 +183,7 @@ std::vector<std::string> RecordDataset::notes() const {
   auto notes = notes_;
   const auto more = skipped_ - std::ssize(notes);
   if (more > 0) notes.push_back(concat("skipped ", more, " more"));
+  if (!misnamed_.empty()) notes.push_back(misnamed_);
   return notes;
 }
 

@@ -37,7 +37,8 @@ class RecordDataset : public Dataset {
   std::optional<ImageShape> shape() const override { return std::nullopt; }
   std::vector<std::int64_t> shard_sizes() const override;
   std::string origin(std::int64_t index) const override;
-  std::vector<std::string> notes() const override;  // the first skipped records, and how many more
+  std::vector<std::string> notes() const override;  // the first skipped records and how many more;
+                                                    // how many hold another format than they say
   std::string description() const override;
   std::string digest() const override { return digest_; }
 
@@ -52,6 +53,7 @@ class RecordDataset : public Dataset {
  private:
   void refuse_problems(const RecordIndex& index) const;
   void keep_labels_in_range();
+  void note_misnamed(const std::vector<RecordShard>& shards);
   void note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text);
 
   std::string place_of(std::uint32_t shard, std::uint64_t offset) const;
@@ -62,7 +64,7 @@ class RecordDataset : public Dataset {
   std::vector<RecordEntry> entries_;
   std::vector<std::string> class_names_;
   std::int64_t skipped_ = 0;
-  std::string remark_, digest_;
+  std::string remark_, misnamed_, digest_;
   std::vector<std::string> notes_;
 };
 

@@ -43,7 +43,9 @@ ShardScan scan_shard(const RecordFormat& format, const MappedFile& file, RecordS
   shard = {.identity = file.identity(),
            .digest = digest(std::as_bytes(file.bytes())),
            .samples = std::ssize(scan.entries),
-           .remark = scan.remark};
+           .remark = scan.remark,
+           .misnamed = scan.misnamed,
+           .first_misnamed = scan.first_misnamed};
   file.read_sequentially(false);
   return scan;
 }

@@ -33,8 +33,10 @@ struct RecordProblem {
 struct ShardScan {
   std::vector<RecordEntry> entries;  // shard not set
   std::vector<RecordProblem> problems;
-  std::int64_t problem_count = 0;  // problems holds the first 100
-  std::string remark;              // "label first": what the pass found out about the file
+  std::int64_t problem_count = 0;    // problems holds the first 100
+  std::string remark;                // "label first": what the pass found out about the file
+  std::int64_t misnamed = 0;         // entries that hold another format than they say
+  std::uint64_t first_misnamed = 0;  // offset of the first of them
 
   void add_problem(std::uint64_t offset, std::string text);
 };
@@ -44,6 +46,8 @@ struct RecordShard {
   std::string digest;  // XXH3-128 of the content
   std::int64_t samples = 0;
   std::string remark;
+  std::int64_t misnamed = 0;  // these two as in ShardScan
+  std::uint64_t first_misnamed = 0;
 };
 
 struct RecordIndex {

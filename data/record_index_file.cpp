@@ -9,7 +9,7 @@ namespace dimred::data {
 namespace {
 
 constexpr std::string_view magic = "DIMREDIX";
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t digest_size = 32;
 
 void append_shard(std::string& out, const RecordShard& shard) {
@@ -19,6 +19,8 @@ void append_shard(std::string& out, const RecordShard& shard) {
   append_text(out, shard.digest);
   append_number(out, shard.samples);
   append_text(out, shard.remark);
+  append_number(out, shard.misnamed);
+  append_number(out, shard.first_misnamed);
 }
 
 RecordShard read_shard(ByteReader& in) {
@@ -29,6 +31,8 @@ RecordShard read_shard(ByteReader& in) {
   shard.digest = in.text();
   shard.samples = in.number<std::int64_t>();
   shard.remark = in.text();
+  shard.misnamed = in.number<std::int64_t>();
+  shard.first_misnamed = in.number<std::uint64_t>();
   return shard;
 }
 
@@ -98,7 +102,7 @@ RecordIndex index_from_bytes(std::span<const std::uint8_t> bytes) {
                       place,
                       "is damaged: its digest differs");
   RecordIndex index;
-  index.shards.resize(in.count(48));
+  index.shards.resize(in.count(64));
   for (auto& shard : index.shards) shard = read_shard(in);
   index.entries.resize(in.count(24));
   for (auto& entry : index.entries) entry = read_entry(in);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "data/record_dataset.h"
@@ -35,6 +36,11 @@ std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where,
 /// The files that a list names, one a line, relative to its folder. Throws std::runtime_error when
 /// it names none, or one that is no file.
 std::vector<std::filesystem::path> read_file_list(const std::filesystem::path& list);
+
+/// The same of a list's text; `list` gives the folder and the name in messages.
+std::vector<std::filesystem::path> parse_file_list(std::string_view text,
+                                                   const std::filesystem::path& list,
+                                                   bool (*is_file)(const std::filesystem::path&));
 
 // The formats, for the index, dimred data inspect and the fuzzers.
 extern const RecordFormat tfrecord_format;

@@ -66,10 +66,9 @@ std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
 
 }  // namespace
 
-std::vector<fs::path> read_file_list(const fs::path& list) {
-  const MappedFile mapped(list);
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
-                              mapped.bytes().size());
+std::vector<fs::path> parse_file_list(std::string_view text,
+                                      const fs::path& list,
+                                      bool (*is_file)(const fs::path&)) {
   std::vector<fs::path> files;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto where = concat(path_text(list), ':', number);
@@ -79,15 +78,19 @@ std::vector<fs::path> read_file_list(const fs::path& list) {
                         ": needs a list of file names, received ",
                         printable(line));
     files.push_back(list.parent_path() / line);
-    require_environment(fs::is_regular_file(files.back()),
-                        place,
-                        where,
-                        " names ",
-                        printable(line),
-                        ", which is no file");
+    require_environment(
+        is_file(files.back()), place, where, " names ", printable(line), ", which is no file");
   });
   require_environment(!files.empty(), place, path_text(list), ": needs at least one file name");
   return files;
+}
+
+std::vector<fs::path> read_file_list(const fs::path& list) {
+  const MappedFile mapped(list);
+  const auto bytes = mapped.bytes();
+  return parse_file_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                         list,
+                         [](const fs::path& path) { return fs::is_regular_file(path); });
 }
 
 std::vector<fs::path> shards_at(const fs::path& where, bool train) {

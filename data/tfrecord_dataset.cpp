@@ -27,14 +27,23 @@ std::string rule_of(const std::exception& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-std::int64_t label_in(std::span<const std::uint8_t> message) {
+ImageExample example_in(std::span<const std::uint8_t> message) {
   const auto example = parse_image_example(message);
   require_environment(example.encoded.size() >= smallest_image && sniff(example.encoded),
                       "tfrecord",
                       "needs a JPEG or PNG as image/encoded, received ",
                       example.encoded.size(),
                       " bytes of something else");
-  return example.label;
+  return example;
+}
+
+/// Whether image/format contradicts the bytes; none, and one that names neither form, does not.
+bool is_misnamed(const ImageExample& example) {
+  std::string format(example.format);
+  for (auto& letter : format)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  const bool png = sniff(example.encoded) == Encoding::png;
+  return png ? format == "jpeg" || format == "jpg" : format == "png";
 }
 
 /// What stands at the beginning of `rest`, which is not empty: adds it to `scan` and returns its
@@ -59,9 +68,10 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
                           size,
                           " bytes");
       const auto record = first_tfrecord(rest);
-      const auto label = label_in(as_numbers(record->payload));
+      const auto example = example_in(as_numbers(record->payload));
       scan.entries.push_back(
-          {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = label});
+          {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = example.label});
+      if (is_misnamed(example) && scan.misnamed++ == 0) scan.first_misnamed = offset;
     } catch (const std::runtime_error& error) {
       scan.add_problem(offset, rule_of(error));
     }

@@ -254,6 +254,17 @@ TEST_F(DamagedIdx, GzThatAnnouncesMoreThanItHoldsIsRefused) {
   expect_contains(damage(folder_), "compressed bytes, which cannot hold them");
 }
 
+TEST_F(DamagedIdx, GzThatAnnouncesFarMoreThanImagesCompressToIsRefused) {
+  // 82 MB of 90 kB: within deflate's largest ratio, beyond 100 times + 64 MB. What is there does
+  // not matter, as long as it does not shrink.
+  Bytes there(90'000);
+  std::uint32_t state = 1;
+  for (auto& byte : there) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1) >> 24);
+  write_gz(gz(images_of(folder_)), idx_bytes({20000, 64, 64}, there));
+  fs::remove(images_of(folder_));
+  expect_contains(damage(folder_), "compressed bytes, which cannot hold them");
+}
+
 TEST_F(DamagedIdx, GzThatHoldsMoreThanItAnnouncesIsRefused) {
   // 8 MB of zeros in 8 kB, announced as 30 bytes; the reader stops at the 31st.
   Bytes bomb = little_pixels();

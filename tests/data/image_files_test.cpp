@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -90,6 +92,39 @@ TEST(ImageFolder, NamesTheFileThatItCannotRead) {
   EXPECT_NE(read(0).find("1.png: No such file"), std::string::npos);
 }
 
+/// Gives up what root may read everywhere, for a while.
+struct AsNobody {
+  const uid_t user = ::geteuid();
+  AsNobody() {
+    if (user == 0 && ::seteuid(65534) != 0) throw std::runtime_error("seteuid failed");
+  }
+  ~AsNobody() {
+    if (user == 0 && ::seteuid(0) != 0) std::abort();
+  }
+};
+
+TEST(ImageFolder, NamesAFolderThatItCannotRead) {
+  const TemporaryFolder folder;
+  put(folder / "a/1.png", image(1));
+  put(folder / "b/deep/1.png", image(2));
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  const auto text = [&](const std::string& closed) {
+    EXPECT_EQ(::chmod((folder / closed).c_str(), 0), 0);
+    const auto said = [&] {
+      const AsNobody nobody;
+      return thrown<std::runtime_error>([&] { open_image_folder(folder.path()); });
+    }();
+    EXPECT_EQ(::chmod((folder / closed).c_str(), 0755), 0);
+    return said;
+  };
+  const auto told = [](const fs::path& path) {
+    return "[image_folder] cannot read " + path.string() + ": Permission denied";
+  };
+  EXPECT_EQ(text("b/deep"), told(folder / "b/deep"));
+  EXPECT_EQ(text("b"), told(folder / "b"));
+  EXPECT_EQ(text(""), told(folder.path()));
+}
+
 TEST(ImageFolder, FollowsLinksToFoldersUnlessTheyLeadBack) {
   const TemporaryFolder folder;
   put(folder / "elsewhere/1.png", image(8));
@@ -134,6 +169,19 @@ TEST(ImagePattern, TakesTheFoldersNameAsTheClass) {
   EXPECT_EQ(dataset->class_names(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(label_of(*dataset, 2), 1);
   EXPECT_THROW(open_image_pattern((folder / "z/*.png").string()), std::invalid_argument);
+}
+
+TEST(Cifar, PrintsItsFolderInUtf8) {
+  const TemporaryFolder folder;
+  put(folder / "a\xFF/test.bin", std::string(3074, '\1'));
+  put(folder / "a\xFF/train.bin", std::string(3073, '\1'));
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              open_cifar(folder / "a\xFF", true);
+            }).find("a\\xFF/train.bin: needs whole records"),
+            std::string::npos);
+  const auto test = open_cifar(folder / "a\xFF", false);
+  EXPECT_NE(test->description().find("a\\xFF,"), std::string::npos);
+  EXPECT_NE(test->origin(0).find("a\\xFF/test.bin"), std::string::npos);
 }
 
 TEST(Cifar, ReadsRecordsNamesAndPlaces) {

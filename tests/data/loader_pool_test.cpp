@@ -222,6 +222,25 @@ TEST(LoaderPool, SaysWhatItCost) {
   EXPECT_GT(report.transform_seconds, 0);
 }
 
+/// Planes that are cropped cost as files do, but for the decoding; small ones that are only
+/// normalised are not timed.
+TEST(LoaderPool, SaysWhatCroppedPlanesCost) {
+  const ConstructedDataset dataset(40, {3, 16, 20});
+  const auto cost = [&](const Preprocessing& preprocessing) {
+    Loader loader(dataset, {.size = 40}, preprocessing, {.batch_size = 10}, 0);
+    while (auto batch = loader.next()) loader.recycle(std::move(*batch));
+    return loader.report();
+  };
+  const auto report = cost(cropped());
+  EXPECT_EQ(report.decode_seconds, 0);
+  EXPECT_GT(report.transform_seconds, report.read_seconds);
+  auto jittered = cropped();
+  jittered.crop = {};
+  EXPECT_GT(cost(jittered).transform_seconds, 0);
+  jittered.jitter = {};
+  EXPECT_EQ(cost(jittered).transform_seconds, 0);
+}
+
 /// With one batch ahead none is ready when the next is asked for at once, and one is after a while.
 TEST(LoaderPool, SaysHowManyBatchesWereReady) {
   const auto mean_ready = [](std::chrono::microseconds read, std::chrono::milliseconds step) {

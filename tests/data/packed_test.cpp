@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <new>
 
 #include "data/decode.h"
 #include "data/encode.h"
+#include "data/image_files.h"
 #include "data/pack.h"
 #include "data/survey.h"
 #include "data/write_records.h"
@@ -224,6 +229,36 @@ TEST(WriteRecords, NeedsASampleForEveryFile) {
   const ConstructedDataset source(2, {1, 8, 8});
   const auto plan = conversion_plan(RecordForm::tfrecord, shard_names("a", 3), 2, std::nullopt);
   EXPECT_THROW(write_records(source, plan, output, {}), std::invalid_argument);
+}
+
+/// 60 MB where the process may take 40 MB more than it has: one sample at a time is in memory.
+TEST(ShuffleSplit, NeedsLessMemoryThanTheData) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "data/a");
+  auto file = image_file(1);
+  file.resize(1'000'000);
+  put_file(folder / "data/a/0.png", file);
+  constexpr std::int64_t count = 60;
+  for (std::int64_t i = 1; i < count; ++i)
+    fs::create_hard_link(folder / "data/a/0.png", folder / concat("data/a/", i, ".png"));
+  const auto source = open_image_folder(folder / "data");
+  const OutputFolder output(folder / "out", "a job");
+  std::ifstream pages("/proc/self/statm");
+  rlim_t size = 0;
+  pages >> size;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit little{size * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + 40'000'000,
+                      before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &little), 0);
+  EXPECT_THROW(std::string(50'000'000, 'x'), std::bad_alloc);
+  const auto text = error_of([&] {
+    const auto left_out = write_records(*source, shuffle_split_plan(count, 1, 3), output, {});
+    EXPECT_EQ(left_out.count, 0);
+  });
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(text, "");
+  EXPECT_GT(fs::file_size(output.path() / "base64_rank_0"), count * 1'333'000);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "data/inflated_file.h"
+#include "data/packed.h"
 #include "data/record_readers.h"
 #include "support/errors.h"
 #include "tests/data/record_files.h"
@@ -19,6 +21,41 @@ using testing::HasSubstr;
 using testing::Not;
 
 namespace fs = std::filesystem;
+
+/// "jpeg", "JPG" or "png" may be wrong; what names neither form says nothing.
+TEST(TfRecordFiles, CountRecordsOfAnotherFormatThanTheySay) {
+  const TemporaryFolder folder;
+  const auto image = image_file(1);
+  const auto record = [&](const char* format) {
+    return to_tfrecord(to_message({.encoded = as_numbers(image), .format = format, .label = 0}));
+  };
+  const auto sound = record("png") + record("PNG") + record("") + record("raw");
+  const RecordOptions options{.files = {folder.write("a", sound), folder.write("b", sound)}};
+  EXPECT_TRUE(open_tfrecord(options)->notes().empty());
+  folder.write("b", sound + record("jpeg") + record("JPG"));
+  for (int opened = 0; opened < 2; ++opened) {  // then from the cache
+    const auto dataset = open_tfrecord(options);
+    EXPECT_EQ(bytes_at(*dataset, 8), image);
+    EXPECT_THAT(dataset->notes(),
+                ElementsAre(concat("2 records are not what their image/format says and were read "
+                                   "as what they hold; the first: ",
+                                   (folder / "b").string(),
+                                   ", offset ",
+                                   sound.size())));
+  }
+}
+
+TEST(RecordFileNames, ArePrintedInUtf8) {
+  const TemporaryFolder folder;
+  const auto path = folder / "a\xFF\n";
+  const auto name = (folder / "a").string() + "\\xFF\\x0A";
+  EXPECT_THAT(error_of([&] { open_packed(path); }), HasSubstr(name + "' does not exist"));
+  put_file(path, "rubbish");
+  EXPECT_THAT(error_of([&] { open_packed(path); }), HasSubstr(name));
+  put_file(path, std::string("\x1F\x8B", 2));
+  EXPECT_THAT(error_of([&] { open_tfrecord({.files = {path}}); }), HasSubstr(name));
+  EXPECT_THAT(error_of([&] { first_bytes(path / "none", 1); }), HasSubstr(name));
+}
 
 TEST(TfRecordFiles, NameAWrongChecksum) {
   const TemporaryFolder folder;

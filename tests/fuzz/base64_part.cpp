@@ -10,8 +10,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
           "12\t" + text + "\n3\t" + text + '\n'};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   const auto scan = data::base64_format.scan({data, size});
   std::vector<std::uint8_t> bytes;
   for (const auto& entry : scan.entries) {

@@ -9,8 +9,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
   return {'b' + std::string(1, '\3') + std::string(3072, 'x'), names};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Folder folder;
   static const std::string record(3073, '\1');
   const std::string text(data + (size > 0), data + size);

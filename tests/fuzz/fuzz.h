@@ -9,10 +9,22 @@
 #include <vector>
 
 // What the fuzz targets share. A target may end by an exception of ours; anything else it throws,
-// crashes with, or allocates beyond the limits is a fault.
+// crashes with, or holds in memory beyond the limit is a fault.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace dimred::fuzz {
+
+/// The target: parses the input. Returns 0. Ends the process when more than memory_surplus + the
+/// input's bytes are allocated at once, or what allow_memory says.
+int parse(const std::uint8_t* data, std::size_t size);
+
+constexpr std::int64_t memory_surplus = 64'000'000;
+
+/// Another limit, in bytes, for the rest of this input.
+void allow_memory(std::int64_t bytes);
+
+/// What LLVMFuzzerTestOneInput does.
+int parse_within_limit(const std::uint8_t* data, std::size_t size);
 
 /// Small sound inputs of the target's format, which mutations begin with.
 std::vector<std::string> seeds();

@@ -7,8 +7,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
           std::string("\1\0\0\x08\1\0\0\0\3abc", 12)};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   fuzz::bear_errors([&] {
     const auto array = data::read_idx_array(fuzz::file_with({data + 1, size - 1}),

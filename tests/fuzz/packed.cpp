@@ -29,8 +29,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
   return {file};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t place_at = 16, digest_at = 32, header = 64;
   std::vector<std::uint8_t> bytes(data, data + size);
   if (size >= header) {

@@ -86,8 +86,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
                   194)};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   static const std::string storage(64, '\1');
   Archive archive;
   archive.add("a/data.pkl", {reinterpret_cast<const char*>(data), size});

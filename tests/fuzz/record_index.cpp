@@ -17,8 +17,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
   return {data::to_bytes(index)};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t digest_at = 12, body_at = 44;
   std::vector<std::uint8_t> bytes(data, data + size);
   if (size >= body_at) {

@@ -1,12 +1,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "data/encode.h"
 #include "tests/fuzz/fuzz.h"
+
+// Of sanitizer/allocator_interface.h, which GCC does not bring.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
+                                                                           std::size_t),
+                                                         void (*on_free)(const volatile void*));
+extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* start);
 
 namespace dimred::fuzz {
 namespace {
@@ -21,7 +30,38 @@ std::span<const std::uint8_t> as_numbers(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
+constexpr auto unlimited = std::numeric_limits<std::int64_t>::max();
+
+// Bytes that are allocated, by all threads; at the input's beginning; and how many may be.
+std::atomic<std::int64_t> live = 0, base = 0, limit = unlimited;
+
+void on_malloc(const volatile void* /*start*/, std::size_t size) {
+  const auto held = live += static_cast<std::int64_t>(size);
+  if (held <= limit) return;
+  std::fprintf(stderr,
+               "needs at most %lld bytes of memory at once, received %lld\n",
+               static_cast<long long>(limit - base),
+               static_cast<long long>(held - base));
+  __builtin_trap();
+}
+
+void on_free(const volatile void* start) {
+  live -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(start));
+}
+
+[[maybe_unused]] const int hooked = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+
 }  // namespace
+
+void allow_memory(std::int64_t bytes) { limit = base + bytes; }
+
+int parse_within_limit(const std::uint8_t* data, std::size_t size) {
+  base = live.load();
+  allow_memory(static_cast<std::int64_t>(size) + memory_surplus);
+  const int code = parse(data, size);
+  limit = unlimited;
+  return code;
+}
 
 std::string small_jpeg(bool grey) {
   const data::ImageShape shape{grey ? 1 : 3, 20, 17};
@@ -61,6 +101,10 @@ std::string file_with(std::span<const std::uint8_t> bytes) {
 }
 
 }  // namespace dimred::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return dimred::fuzz::parse_within_limit(data, size);
+}
 
 // A fuzzer that is told a folder fills it with its seeds first.
 extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*values*/) {

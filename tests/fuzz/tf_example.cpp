@@ -10,8 +10,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
           data::to_message({.encoded = bytes.first(3), .label = -1, .class_name = "name"})};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   std::size_t used = 0;
   fuzz::bear_errors([&] {
     data::visit_features({data, size}, [&](std::string_view name, const data::Feature& feature) {

@@ -36,7 +36,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
   return all;
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   std::string text(data + 1, data + size);
   if (data[0] % 2 == 1) set_checksums(text);

@@ -41,8 +41,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
               mindspore("n", field(1, "\1"), "Int64")};
 }
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace dimred;
+int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   const auto path = fuzz::file_with({data, size});
   fuzz::bear_errors([&] {
     if (checkpoints::read_weights(path).tensors.size() > size) __builtin_trap();

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from record_samples import CLASSES, COUNT, in_order, read_base64
+from record_samples import CLASSES, COUNT, in_order, picture, read_base64
 
 
 def test_shuffle_splits_into_files_of_equal_size(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
@@ -83,6 +83,30 @@ def test_a_killed_conversion_goes_on(flowers: Path, tmp_path: Path, binaries: Pa
     assert [file.stat().st_mtime_ns for file in done] == times
     assert len(list((out / "train").glob("part-*-of-00040"))) == 40
     assert not list((out / "train").glob("*.tmp"))
+
+
+def test_a_killed_shuffle_split_goes_on_to_the_same_files(tmp_path: Path, binaries: Path) -> None:
+    for number in range(8):
+        source = tmp_path / f"data/train/{number % 2}/{number}.png"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_bytes(picture(number))
+        for copy in range(1000):
+            (source.parent / f"{number}-{copy}.png").hardlink_to(source)
+    command = [str(binaries / "dimred"), "data", "shuffle-split", str(tmp_path / "data"), "--split=train", "--nranks=40",
+               "--seed=3", "--threads=1", "--quiet", "--output"]  # fmt: skip
+    process = subprocess.Popen([*command, str(tmp_path / "cut")])
+    while not (tmp_path / "cut/base64_rank_3").exists():
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "cut/file_list.txt").exists()
+    assert len(list((tmp_path / "cut").glob("base64_rank_*[0-9]"))) < 40
+    for name in ("cut", "whole"):
+        subprocess.run([*command, str(tmp_path / name)], check=True)
+    whole = {file.name: file.read_bytes() for file in (tmp_path / "whole").iterdir()}
+    assert whole == {file.name: file.read_bytes() for file in (tmp_path / "cut").iterdir()}
+    assert len(whole) == 43  # the files, their list, labels.txt and dimred-data.txt
 
 
 def test_names_bad_input(

@@ -6,6 +6,8 @@ at reduction 2, 4, 8 against the mean of blocks      mean error <= 1.5 levels, o
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -135,9 +137,71 @@ def test_bombs_are_refused_before_anything_is_allocated(ask: Ask, tmp_path: Path
     png[16:24] = (12_500).to_bytes(4, "big") + (8_000).to_bytes(4, "big")
     (tmp_path / "bomb.png").write_bytes(png)
     assert "needs at most 64 megapixels" in answer(tmp_path / "bomb.png")
+    png[16:24] = (30).to_bytes(4, "big") + (100_000).to_bytes(4, "big")
+    (tmp_path / "bomb.png").write_bytes(png + bytes(10_000))
+    assert "needs at most 65535 pixels a side, received 100000 x 30" in answer(tmp_path / "bomb.png")
     png[16:24] = (2**31).to_bytes(4, "big") + (2**31).to_bytes(4, "big")
     (tmp_path / "bomb.png").write_bytes(png)
     assert "needs sizes below 2^31" in answer(tmp_path / "bomb.png")
+
+
+def test_a_file_may_ask_for_memory_by_its_size(ask: Ask, tmp_path: Path) -> None:
+    """16 megapixels of any file, and 128 pixels for each byte; a turned JPEG is there twice."""
+
+    def answer(path: Path) -> str:
+        return " ".join(ask("decode", path, 0, 0, 1, 1, 1, 1, 3, tmp_path / "out"))
+
+    def blank(height: int, width: int, **options: object) -> Path:
+        return save(Image.new("L", (width, height)), tmp_path / f"blank.{options.pop('form')}", **options)
+
+    assert not answer(blank(3990, 4000, form="png")).startswith("error")
+    large = blank(5000, 5000, form="png")
+    assert large.stat().st_size < 50_000
+    told = f"needs more than {large.stat().st_size} bytes for the 5000 x 5000 pixels that its header says"
+    assert told in answer(large)
+    with large.open("ab") as file:
+        file.write(bytes(80_000))
+    assert not answer(large).startswith("error")
+    exif = Image.Exif()
+    for orientation in (1, 6):
+        exif[0x0112] = orientation
+        turned = blank(3600, 3600, form="jpg", exif=exif, progressive=False)
+        with turned.open("r+b") as file:
+            file.truncate(26_000)
+        assert ("needs more than 26000 bytes" in answer(turned)) == (orientation == 6)
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def interlaced(pixels: np.ndarray, path: Path) -> Path:
+    """As a PNG in Adam7's seven passes."""
+    passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+    rows = [row for top, left, down, right in passes for row in pixels[top::down, left::right] if row.size]
+    header = struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 1)
+    data = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
+    return path
+
+
+def test_interlaced_png_decodes_as_pillow_does(ask: Ask, tmp_path: Path) -> None:
+    for height, width in ((37, 53), (1, 1), (3, 2), (8, 9)):
+        path = interlaced(np.asarray(photograph(height, width)), tmp_path / "a.png")
+        whole = np.asarray(Image.open(path))
+        np.testing.assert_array_equal(whole, np.asarray(photograph(height, width)))
+        np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), whole)
+        top, left = height // 3, width // 4
+        pixels = region_of(ask, path, tmp_path / "out", top, left, height // 2 + 1, width // 2 + 1)
+        np.testing.assert_array_equal(pixels, whole[top : top + height // 2 + 1, left : left + width // 2 + 1])
+
+
+def test_a_gamma_within_a_png_changes_nothing(ask: Ask, tmp_path: Path) -> None:
+    path = save(photograph(20, 30), tmp_path / "a.png")
+    plain = decoded(ask, path, tmp_path / "out", 1)
+    file = path.read_bytes()
+    path.write_bytes(file[:33] + chunk(b"gAMA", struct.pack(">I", 45_455)) + file[33:])
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1), plain)
 
 
 def test_damage_is_an_error_or_named_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from ranks import ended, run_ranks, started
+from ranks import Ended, ended, run_ranks, started
 
 CLASSES = ("bird", "cat", "dog")
 EACH = 12
@@ -163,15 +165,19 @@ def test_a_bad_test_sample_counts_alike_kept_or_not(tmp_path: Path, binaries: Pa
     assert "nan" not in done.stderr
 
 
-def run_apart(dimred: Path, folder: Path, photos: Path, broken: str) -> tuple[list[str], Path]:
-    """Two ranks with a data set each under one relative path; that of rank 1 has a broken file."""
+def two_ranks(dimred: Path, folder: Path, photos: Path, broken: list[str], *options: str) -> Ended:
+    """With a data set each under one relative path; in that of rank 1 these files are broken."""
     for rank in (0, 1):
         shutil.copytree(photos, folder / str(rank) / "data")
-    if broken:
-        (folder / "1/data/train" / broken).write_bytes(b"\xff\xd8\xff rubbish")
-    command = ["stage1", *RECIPE, "--data=/proc/self/cwd/data", "--on_bad_sample=skip", "--output", folder / "run"]
+    for name in broken:
+        (folder / "1/data/train" / name).write_bytes(b"\xff\xd8\xff rubbish")
+    command = ["stage1", *RECIPE, "--data=/proc/self/cwd/data", *options, "--output", folder / "run"]
     with started(dimred, command, 2, folders=[folder / "0", folder / "1"]) as processes:
-        done = ended(processes)
+        return ended(processes)
+
+
+def run_apart(dimred: Path, folder: Path, photos: Path, broken: str) -> tuple[list[str], Path]:
+    done = two_ranks(dimred, folder, photos, [broken] if broken else [], "--on_bad_sample=skip")
     assert done.codes == [0, 0], done.errors
     return done.errors, folder / "run"
 
@@ -193,6 +199,48 @@ def test_two_ranks_tell_of_each_others_bad_samples(tmp_path: Path, photos: Path,
         if seen == {0, 1}:
             return
     raise AssertionError(f"every file is read by one rank: {seen}")
+
+
+def test_a_file_broken_on_one_rank_ends_both(tmp_path: Path, photos: Path, dimred: Path) -> None:
+    """Rank 1 reads some of these files, whatever the order."""
+    started_at = time.monotonic()
+    done = two_ranks(dimred, tmp_path, photos, [f"cat/{number:02}.jpg" for number in range(EACH)], "--heartbeat_timeout=2")
+    assert time.monotonic() - started_at < 30
+    assert 0 not in done.codes, done
+    assert re.search(r"/proc/self/cwd/data/train/cat/\d\d\.jpg: \[jpeg\] ", "".join(done.errors)), done.errors
+
+
+def bomb() -> bytes:
+    """A PNG of 8 KB whose header says 100 megapixels."""
+    png = bytearray(pack_png(8))
+    png[16:24] = (10_000).to_bytes(4, "big") * 2
+    return bytes(png) + bytes(8000)
+
+
+def pack_png(side: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (side, side)).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_a_bomb_is_named_with_its_file_or_offset(tmp_path: Path, photos: Path, fails: Callable, execute: Callable,
+                                                 dimred: Path) -> None:  # fmt: skip
+    data = tmp_path / "data"
+    shutil.copytree(photos, data)
+    image = data / "train/cat/03.jpg"
+    image.write_bytes(bomb())
+    told = "[png] needs at most 64 megapixels, received 10000 x 10000"
+    assert f"{image}: {told}" in fails(1, "stage1", *RECIPE, "--data", data, "--output", tmp_path / "run")
+    assert f"problem: {image}: {told}" in outcome(dimred, "data", "inspect", data, "--quiet").stdout
+    shards = tmp_path / "shards"  # the tool keeps the bytes as they are
+    execute("dimred", "data", "convert", data, "--to=tfrecord", "--quiet", "--output", shards)
+    shard = shards / "train-00000-of-00001"
+    record = shard.read_bytes()[: shard.read_bytes().index(bomb())].rindex(b"image/class/label")
+    for text in (fails(1, "stage1", *RECIPE, "--data", shards, "--output", tmp_path / "two"),
+                 outcome(dimred, "data", "inspect", shards, "--quiet").stdout):  # fmt: skip
+        found = re.search(rf"{shard}, offset (\d+): {re.escape(told)}", text)
+        assert found, text
+        assert 0 < record - int(found[1]) < 40  # behind the record's and the example's first bytes
 
 
 def test_a_run_goes_on_with_its_own_data_only(tmp_path: Path, photos: Path, fails: Callable, execute: Callable,
