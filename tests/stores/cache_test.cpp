@@ -18,15 +18,6 @@ using testing::HasSubstr;
 const Url file = parse_url("s3://bucket/data/a.bin");
 const Url folder_url = parse_url("s3://bucket/data");
 
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
   const TemporaryFolder folder;
   MemoryStore store;

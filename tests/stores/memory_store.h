@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -119,6 +120,16 @@ inline void make_files(const std::filesystem::path& folder, const Files& files) 
     std::filesystem::create_directories((folder / name).parent_path());
     std::ofstream(folder / name, std::ios::binary) << text;
   }
+}
+
+/// What `work` throws; empty: nothing.
+inline std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace dimred::stores
