@@ -151,7 +151,7 @@ void OptionTable::add_index(const std::string& name,
     if (found == texts.end()) {
       const auto near = nearest(text, texts);
       throw std::invalid_argument(
-          concat("needs one of ", limits, near ? concat("; did you mean ", *near, '?') : ""));
+          concat("needs one of ", limits, near ? concat(" (nearest: ", *near, ")") : ""));
     }
     assign(static_cast<std::size_t>(found - texts.begin()));
   };

@@ -98,7 +98,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
     """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=1", str(dimred), "stage1", *FEW, "--epochs=40", "--output", str(run)]  # fmt: skip
+               "--max-restarts=1", str(dimred), "stage1", *FEW, "--epochs=20", "--output", str(run)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -106,7 +106,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
         output, errors = torchrun.communicate(timeout=PATIENCE)
     assert torchrun.returncode == 0, errors
     assert "continuing at epoch" in output
-    assert len(rows(run)) == 40
+    assert len(rows(run)) == 20
 
 
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
