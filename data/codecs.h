@@ -32,8 +32,8 @@ void decode_png(std::span<const std::uint8_t> bytes,
 /// EXIF's orientation tag in the payload of a JPEG's APP1 marker; 1 where there is none.
 int exif_orientation(std::span<const std::uint8_t> payload);
 
-/// Refuses sizes above largest_image and largest_side, more than `pixels_a_byte` of them, and what `copies` of would
-/// take more than decode_memory.
+/// Refuses sizes above largest_image and largest_side, more than `pixels_a_byte` of them, and what
+/// `copies` of would take more than decode_memory.
 void require_plausible(const char* format,
                        const ImageShape& shape,
                        std::size_t bytes,
