@@ -89,6 +89,7 @@ const Key* find(const std::vector<Key>& keys, std::string_view name) {
 const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
   if (const auto* key = find(keys, entry.name)) return *key;
   std::vector<std::string> names;
+  names.reserve(keys.size());
   for (const auto& key : keys) names.push_back(key.name);
   const auto near = nearest(entry.name, names);
   throw std::invalid_argument(concat(entry.place,

@@ -32,6 +32,7 @@ std::vector<Wanted> as_local(const Url& url,
           " is a folder, but there is a file ",
           local.string());
   std::vector<Wanted> wanted;
+  wanted.reserve(found.size());
   for (const auto& one : found) wanted.push_back({one, single ? local : local / one.item.name});
   return wanted;
 }
