@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import json
-import os
-import resource
 import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
-import h5py
 import pytest
 from ranks import ended, started
 from store_servers import S3, HttpFiles, Proxy, files_of
+from stored_runs import QUICK, STAGE1, curve, weights
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
-STAGE1 = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4",
-          "--quiet"]  # fmt: skip
-QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
 
 
 @pytest.fixture
@@ -39,21 +33,6 @@ def call(dimred: Path, s3: S3, tmp_path: Path):
         return done.stdout if code == 0 else done.stderr
 
     return run
-
-
-def weights(run: Path) -> dict[str, bytes]:
-    """Of every snapshot."""
-    found = {}
-    for file in sorted((run / "snapshots").glob("*.h5")):
-        with h5py.File(file) as h5:
-            found[file.name] = h5["weights"][:].tobytes()
-    return found
-
-
-def curve(run: Path) -> list[tuple[str, str]]:
-    """Epochs and losses."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [(row["epoch"], row["test_loss"]) for row in csv.DictReader(stream)]
 
 
 def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles, tmp_path: Path) -> None:
@@ -183,133 +162,6 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     assert len("".join(done.errors).splitlines()) == 1, done.errors
     assert "nothing at s3://bucket/two/none" in "".join(done.errors)
     assert not (tmp_path / "x").exists()
-
-
-# ---- copies that are cut, older, unsent, in use
-
-
-def stage1(dimred: Path, url: str, cache: Path, epochs: int, **options) -> subprocess.CompletedProcess[str]:
-    """A short run of four snapshots an epoch, whose schedule is of three."""
-    words = ["stage1", *STAGE1, f"--epochs={epochs}", "--total_epochs=3", f"--output={url}"]
-    return subprocess.run([dimred, *words, f"--store_cache={cache}", *QUICK], capture_output=True, text=True,
-                          check=False, **options)  # fmt: skip
-
-
-def plain_run(dimred: Path, folder: Path, epochs: int) -> Path:
-    """The same without a store."""
-    words = ["stage1", *STAGE1, f"--epochs={epochs}", "--total_epochs=3", f"--output={folder}"]
-    subprocess.run([dimred, *words], check=True, capture_output=True)
-    return folder
-
-
-def test_a_take_up_that_is_cut_is_no_run(dimred: Path, tmp_path: Path) -> None:
-    """Killed when checkpoints, configuration and curve were here, and no snapshot."""
-    there = tmp_path / "there"
-    assert stage1(dimred, f"file://{there}", tmp_path / "first", 1).returncode == 0
-    subprocess.run([dimred, "store", "get", f"file://{there}", tmp_path / "copy"], check=True, capture_output=True)
-    (tmp_path / "copy" / "d.bin").write_bytes(bytes(60_000_000))
-    subprocess.run([dimred, "store", "put", tmp_path / "copy", f"file://{there}"], check=True, capture_output=True)
-    limit = (30_000_000, resource.RLIM_INFINITY)
-    cut = stage1(dimred, f"file://{there}", tmp_path / "second", 2,
-                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))  # fmt: skip
-    assert cut.returncode == -signal.SIGXFSZ, cut.stderr
-    assert list((tmp_path / "second").rglob("config.toml"))
-    done = stage1(dimred, f"file://{there}", tmp_path / "second", 2)
-    assert done.returncode == 0, done.stderr
-    assert weights(there) == weights(plain_run(dimred, tmp_path / "plain", 2))
-    assert len(curve(there)) == 2
-
-
-def test_a_newer_run_there_is_taken_up(dimred: Path, tmp_path: Path) -> None:
-    """One machine trains an epoch, another two more, and the first goes on from there."""
-    there = tmp_path / "there"
-    for cache, epochs in (("one", 1), ("two", 2), ("one", 3)):
-        done = stage1(dimred, f"file://{there}", tmp_path / cache, epochs)
-        assert done.returncode == 0, done.stderr
-    assert [len(curve(run.parent)) for run in (tmp_path / "one").rglob("earlier.1/curve.csv")] == [1]
-    assert not list((tmp_path / "two").rglob("earlier*"))
-    assert curve(there) == curve(plain_run(dimred, tmp_path / "plain", 3))
-    # A start that is killed at once leaves a lock: that is no run.
-    shutil.rmtree(tmp_path / "two")
-    (entry,) = (folder for folder in (tmp_path / "one" / "outputs").iterdir())
-    content = tmp_path / "two" / "outputs" / entry.name / "content" / "there"
-    content.mkdir(parents=True)
-    (content / ".lock").touch()
-    assert stage1(dimred, f"file://{there}", tmp_path / "two", 3).returncode == 0
-    assert len(curve(content)) == 3
-
-
-def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
-    """And a place that another process works at is left alone."""
-    run = plain_run(dimred, tmp_path / "run", 1)
-    url = f"file://{tmp_path / 'blocked' / 'x.npy'}"
-    (tmp_path / "blocked").write_text("a file where the folder shall be")
-    command = [dimred, "pca", f"--snapshots={run / 'snapshots'}", "--components=2", f"--output={url}",
-               f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
-
-    def line(code: int) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        return done.stderr
-
-    local = Path(line(1).split("the local copy is ")[1].strip())
-    matrix = local.read_bytes()
-    (tmp_path / "blocked").unlink()
-    refused = line(2)
-    assert f"has not been uploaded: send {local} by" in refused
-    assert local.read_bytes() == matrix
-    Path(refused.split("or remove ")[1].strip()).unlink()
-    with (local.parent.parent / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another process makes file://" in line(1)
-        assert local.read_bytes() == matrix
-    assert not line(0)
-    assert (tmp_path / "blocked" / "x.npy").read_bytes() == matrix
-
-
-def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, tmp_path: Path) -> None:
-    client = tmp_path / "hadoop"
-    client.write_text("#!/bin/sh\ncase $2 in -ls|-stat) echo \"${2#-}: x: No such file or directory\" >&2; exit 1;; "
-                      f"-put) touch {tmp_path}/puts; exec sleep 20;; esac\n")  # fmt: skip
-    client.chmod(0o755)
-    words = ["stage1", *STAGE1, "--epochs=1", "--output=hdfs:///run", f"--store_hadoop={client}",
-             f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
-    with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
-        end = time.monotonic() + 30
-        while not (tmp_path / "puts").exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.6)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 143
-        assert "stopped by a signal during the upload to hdfs:///run; the same command" in process.stderr.read()
-
-
-def test_a_failure_does_not_wait_for_an_upload(dimred: Path, tmp_path: Path) -> None:
-    """The manifest says so at once, while a checkpoint is on its way."""
-    client = tmp_path / "hadoop"
-    client.write_text("#!/bin/sh\ncase $2 in -ls|-stat) echo \"${2#-}: x: No such file or directory\" >&2; exit 1;; "
-                      f"-put) touch {tmp_path}/puts; exec sleep 60;; esac\n")  # fmt: skip
-    client.chmod(0o755)
-    words = ["stage1", *STAGE1, "--epochs=400", "--output=hdfs:///run", f"--store_hadoop={client}",
-             "--upload_checkpoints", f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
-    with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
-        end = time.monotonic() + 30
-        while not (tmp_path / "puts").exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        (run,) = (file.parent for file in (tmp_path / "cache").rglob("content/run/config.toml"))
-        shutil.rmtree(run / "snapshots")
-        (run / "snapshots").write_text("no folder")
-        assert process.wait(20) == 1
-    assert json.loads((run / "manifest.json").read_text())["outcome"] == "failed"
-
-
-def test_a_rank_that_rank_0_does_not_hear_says_it_itself(dimred: Path, tmp_path: Path) -> None:
-    """Rank 0 may be downloading for long."""
-    words = ["stage1", f"--data=file://{tmp_path}/none", f"--output={tmp_path / 'x'}", f"--store_cache={tmp_path}"]
-    ranks = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
-    done = subprocess.run([dimred, *words], capture_output=True, text=True, check=False, env={**os.environ, **ranks})
-    assert done.returncode == 2
-    assert done.stderr == f"dimred stage1: error: rank 1: --data: [stores] nothing at file://{tmp_path}/none\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""Short runs for the tests of stores, and what they came to."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import h5py
+
+STAGE1 = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4",
+          "--quiet"]  # fmt: skip
+QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    """Of every snapshot."""
+    found = {}
+    for file in sorted((run / "snapshots").glob("*.h5")):
+        with h5py.File(file) as h5:
+            found[file.name] = h5["weights"][:].tobytes()
+    return found
+
+
+def curve(run: Path) -> list[tuple[str, str]]:
+    """Epochs and losses."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [(row["epoch"], row["test_loss"]) for row in csv.DictReader(stream)]
