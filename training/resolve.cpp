@@ -91,11 +91,13 @@ void resolve_script(ModelOptions& options) {
   options.model_digest = digest;
 }
 
-/// Where the recipe cuts images out, those that the network was made for.
+/// Where the recipe cuts images out, those that the network was made for. 0 stays where that is the
+/// recipe's own size, so that folders of versions that did not ask the network go on.
 void resolve_image_size(DataOptions& data, const std::string& model) {
-  const bool cuts = data::recipe(data.preprocessing_name, 0).crop.cut != data::Cut::none;
-  if (data.image_size == 0 && cuts && !models::is_script(model))
-    data.image_size = models::network_info(model).image_size;
+  const auto crop = data::recipe(data.preprocessing_name, 0).crop;
+  if (data.image_size != 0 || crop.cut == data::Cut::none || models::is_script(model)) return;
+  const auto made_for = models::network_info(model).image_size;
+  if (made_for != crop.size) data.image_size = made_for;
 }
 
 }  // namespace
