@@ -5,7 +5,8 @@
 
 Shared work is done once. Stopped and started again it goes on where it was; what is done is not repeated.
 --confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
-these on the confirmation seeds. Writes results.csv and results.parquet (a line per run), summary.csv and
+these on the confirmation seeds. --choices FILE confirms what another folder's choices.json fixed, without its
+selection: on another machine, or by somebody else. Writes results.csv and results.parquet (a line per run), summary.csv and
 summary.txt. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
 """
 
@@ -51,6 +52,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="TOML file of the comparison")
     parser.add_argument("--output", type=Path, help="default: runs/<name of CONFIG>")
     parser.add_argument("--confirm", action="store_true", help="run the chosen ones on the confirmation seeds")
+    parser.add_argument("--choices", type=Path, metavar="FILE",
+                        help="confirm what this choices.json froze, without the selection")  # fmt: skip
     parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads)")
     parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
@@ -113,6 +116,16 @@ def read_choices(file: Path, plan: Plan) -> Choices:
     return found
 
 
+def adopt_choices(source: Path, file: Path, plan: Plan) -> None:
+    """Freezes here what another comparison froze. Raises ConfigError when it was made for another plan, or
+    something else is frozen here."""
+    read_choices(source, plan)
+    text = source.read_text()
+    if file.is_file() and json.loads(file.read_text()) != json.loads(text):
+        raise ConfigError(f"{file} froze other choices than {source}: a confirmation is made once")
+    write_whole(file, lambda path: path.write_text(text))
+
+
 def chosen(entry: Entry, choices: Choices) -> bool:
     """Whether the selection chose the entry's variant in any condition that it belongs to."""
     axes = dict(entry.axes)
@@ -152,19 +165,22 @@ class Comparison:
         self.readings = Readings(output / "readings.json")
         write_whole(output / "comparison.toml", lambda path: path.write_bytes(self.options.config.read_bytes()))
         file = output / "choices.json"
+        if self.options.choices:
+            adopt_choices(self.options.choices, file, self.plan)
         before = read_choices(file, self.plan) if file.is_file() else None
-        selection = self.execute(self.selection, "selection")
+        selection = [] if self.options.choices else self.execute(self.selection, "selection")
         choices = before
         if before is None and self.options.confirm:
             choices = choices_of(selection, self.plan)
             save_choices(file, choices, self.plan)
-        confirmation = []
-        if choices is not None and self.plan.confirmation_seeds:
-            entries = self.planner.entries(self.plan.confirmation_seeds)
-            confirmation = self.execute([entry for entry in entries if chosen(entry, choices)], "confirmation")
+        confirmation = self.execute(self.confirmed(choices), "confirmation") if choices is not None else []
         self.report(output, selection, confirmation, choices)
         bad = [outcome for outcome in (*selection, *confirmation) if outcome.reading is None]
         return 1 if bad else 0
+
+    def confirmed(self, choices: Choices) -> list[Entry]:
+        """What the choices leave, on the confirmation seeds."""
+        return [entry for entry in self.planner.entries(self.plan.confirmation_seeds) if chosen(entry, choices)]
 
     def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
                choices: Choices | None) -> None:  # fmt: skip
@@ -200,11 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         plan = read_plan(options.config, partial(read_options_of, options.dimred))
-        if options.confirm and not plan.confirmation_seeds:
-            raise ConfigError(f"{options.config}: --confirm needs confirmation_seeds")
+        for option in ("confirm", "choices"):
+            if getattr(options, option) and not plan.confirmation_seeds:
+                raise ConfigError(f"{options.config}: --{option} needs confirmation_seeds")
         comparison = Comparison(options, plan)
         if options.dry_run:
-            for job in jobs_of(comparison.selection):
+            frozen = read_choices(options.choices, plan) if options.choices else None
+            for job in jobs_of(comparison.selection if frozen is None else comparison.confirmed(frozen)):
                 print("done  " if job.done() else "to run", job.name)
             return 0
         return comparison.run()

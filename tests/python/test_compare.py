@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from pathlib import Path
@@ -152,6 +153,40 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         assert compare.main(arguments(copy)) == 2
         assert "choices.json is damaged or of another version" in capsys.readouterr().err
     assert calls(copy) == before
+
+
+def test_choices_made_elsewhere_are_confirmed_without_the_selection(copy: Path, tmp_path_factory, monkeypatch, capsys) -> None:
+    assert compare.main(arguments(copy, "--confirm")) == 0
+    here, choices = results(copy), copy / "out/choices.json"
+    other = tmp_path_factory.mktemp("other")
+    monkeypatch.setenv("FAKE_FOLDER", str(other))
+    (other / "comparison.toml").write_text(CONFIG)
+    for _ in range(2):  # the second finds all done
+        assert compare.main(arguments(other, f"--choices={choices}")) == 0
+    there = results(other)
+    assert set(there["phase"]) == {"confirmation"}
+    assert not any(f"--seed={seed} " in line for line in calls(other) for seed in (1, 2, 3))
+    columns = ["seed", "method", "variant", "test_accuracy"]
+    confirmed = here[here["phase"] == "confirmation"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(there[columns], confirmed[columns])
+    summaries = [pd.read_csv(folder / "out/summary.csv").query('phase == "confirmation"') for folder in (copy, other)]
+    against = [summary[["method", "variant", "against"]].reset_index(drop=True) for summary in summaries]
+    pd.testing.assert_frame_equal(*against)
+
+    before, changed = calls(other), other / "changed.json"
+    frozen = json.loads(choices.read_text())
+    frozen["choices"][0]["baselines"].reverse()
+    changed.write_text(json.dumps(frozen))
+    capsys.readouterr()
+    assert compare.main(arguments(other, f"--choices={changed}")) == 2
+    assert "froze other choices than" in capsys.readouterr().err
+    (other / "comparison.toml").write_text(CONFIG.replace("+2", "+3", 1))
+    assert compare.main(arguments(other, f"--choices={choices}")) == 2
+    assert "was frozen with another methods.continued" in capsys.readouterr().err
+    (other / "comparison.toml").write_text(SHORT)
+    assert compare.main(arguments(other, f"--choices={choices}")) == 2
+    assert "--choices needs confirmation_seeds" in capsys.readouterr().err
+    assert calls(other) == before
 
 
 def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch, capsys) -> None:
