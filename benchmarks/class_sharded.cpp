@@ -19,7 +19,7 @@ namespace {
 using namespace dimred;
 
 struct Options {
-  models::HeadOptions head;
+  models::HeadOptions head{.margin = {}};
   std::int64_t classes = 100'000, global_batch_size = 64, steps = 3, seed = 1;
 };
 

@@ -21,7 +21,7 @@ struct Problem {
   torch::Tensor basis;     // [k x own columns]
   torch::Tensor gradient;  // [columns], this rank's part of the batch
   torch::Tensor weights;   // [columns]
-  std::vector<layout::Shard> shards;
+  distributed::Columns columns;
 };
 
 Problem make_problem(std::int64_t columns, std::int64_t components, const Communicator& ranks) {
@@ -31,9 +31,8 @@ Problem make_problem(std::int64_t columns, std::int64_t components, const Commun
   const auto layout = layout::make_layout({row});
   Problem problem{.gradient = torch::randn({layout.memory_size}),
                   .weights = torch::randn({layout.memory_size})};
-  for (int rank = 0; rank < ranks.size(); ++rank)
-    problem.shards.push_back(layout::shard_of(layout, rank, ranks.size()));
-  const auto own = problem.shards[static_cast<std::size_t>(ranks.rank())].memory_columns();
+  problem.columns = distributed::columns_of(layout, ranks);
+  const auto own = problem.columns.own.memory_columns();
   problem.basis =
       torch::randn({components, own}) / std::sqrt(static_cast<double>(layout.memory_size));
   return problem;
@@ -49,10 +48,11 @@ void step(Problem& problem,
     ranks.all_reduce(sums);
     return sums[0];
   };
-  const stage2::BatchLoss batch{.loss = 1,
-                                .gradient = ranks.reduce_scatter(problem.gradient, problem.shards),
-                                .evaluate = loss};
-  stage2::step(problem.basis, batch, problem.weights, state, options, ranks, problem.shards);
+  const stage2::BatchLoss batch{
+      .loss = 1,
+      .gradient = reduce_scatter(ranks, problem.gradient, problem.columns),
+      .evaluate = loss};
+  stage2::step(problem.basis, batch, problem.weights, state, options, ranks, problem.columns);
 }
 
 void mindspore(const Problem& problem, Communicator& ranks) {

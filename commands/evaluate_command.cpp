@@ -51,7 +51,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             "of the batches and augmentation that BatchNorm is recalibrated with",
             at_least(0));
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (const auto help = table.parse(arguments)) {

@@ -33,7 +33,7 @@ nlohmann::ordered_json source_of(const Options& options,
   source["weights_digest"] = digest(std::as_bytes(std::span(weights.values)));  // file order
   source["epoch"] = weights.epoch;
   source["step"] = weights.step;
-  source["parameters"] = setup.flat.layout.file_size;
+  source["parameters"] = setup.flat.layout.whole_size;
   source["layout_hash"] = setup.flat.layout.hash;
   source["training_data"] = setup.train->description();
   return source;
@@ -85,7 +85,7 @@ int export_command(const std::vector<std::string>& arguments) {
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);

@@ -253,7 +253,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
       "seed", &options.common.run.seed, "of the samples and of BatchNorm's batches", at_least(0));
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (const auto help = table.parse(arguments)) {

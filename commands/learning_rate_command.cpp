@@ -103,7 +103,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   training::add_transfer_options(table, options.transfer);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   optimizers::add_options(table, options.optimizer);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);

@@ -123,8 +123,13 @@ int answer(const Options& options,
                 exit_environment);
 }
 
+constexpr auto embeds =
+    "needs a network of classes; one trained with a margin_loss gives embeddings, which dimred "
+    "verify compares, received ";
+
 int predict_with_export(const Options& options) {
   const auto signature = serving::read_signature(options.weights);
+  require(!signature.classes.empty(), "predict", embeds, options.weights.string());
   auto setup = serving::open_export(options.weights, signature, options.common.run);
   return answer(options, setup, signature.classes);
 }
@@ -135,6 +140,10 @@ int predict_with_run(Options& options, OptionTable& table) {
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred predict", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
+        require(options.common.head.margin.kind == models::MarginKind::none,
+                "predict",
+                embeds,
+                options.weights.string());
         auto setup = training::make_setup(options.common, ranks);
         print(load_saved(setup, options.weights, options.recalibrate_batchnorm).source + "\n");
         return answer(options, setup, setup.train->class_names());
@@ -157,7 +166,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   add_store_options(table);
   auto flags = arguments;
   options.images = take_images(flags, table);

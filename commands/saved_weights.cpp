@@ -56,7 +56,8 @@ void refuse_run_options(const OptionTable& table,
                         const fs::path& folder,
                         const std::string& command) {
   for (const auto& row : table.rows()) {
-    const bool of_run = row.group == "Data" || row.group == "Model" || row.group == "Loss";
+    const bool of_run =
+        row.group == "Data" || row.group == "Model" || row.group == "Loss" || row.group == "Head";
     require(!of_run || row.origin == OptionOrigin::default_value,
             command,
             folder.string(),

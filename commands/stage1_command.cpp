@@ -144,7 +144,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
-  training::add_loss_options(table, common.loss);
+  training::add_loss_options(table, common);
   training::add_options(table, common.loss_scale);
   schedules::add_options(table, options.schedule);
   optimizers::add_options(table, options.optimizer);

@@ -91,11 +91,20 @@ std::string fingerprint(const fs::path& path) {
   return concat(file.size(), " bytes, digest ", stream.hex());
 }
 
+/// Of what every rank has; sharded parameters come last.
+std::string replicated_digest(const layout::Layout& layout, const training::Weights& start) {
+  std::int64_t size = 0;
+  for (const auto& entry : layout.entries)
+    if (entry.placement == layout::Placement::replicated) size += entry.size;
+  return digest(std::as_bytes(std::span(start.values).first(static_cast<std::size_t>(size))));
+}
+
 void require_same_start(const distributed::Ranks& ranks,
+                        const layout::Layout& layout,
                         const fs::path& basis,
                         const training::Weights& start) {
   if (ranks.place.size == 1) return;
-  distributed::Facts facts{{"the start weights", digest(std::as_bytes(std::span(start.values)))}};
+  distributed::Facts facts{{"the start weights", replicated_digest(layout, start)}};
   if (!basis.empty()) {
     const auto sidecar = fs::path(basis).replace_extension(".json");
     facts.emplace_back("the projection matrix", fingerprint(basis));
@@ -161,7 +170,7 @@ pca::Basis load_subspace(const Plan& plan,
   }
   auto basis = pca::load_basis(file,
                                setup.flat.layout,
-                               setup.own_shard(),
+                               setup.columns.own,
                                plan.options.pca_mat.empty() ? 0 : plan.resolved.components,
                                pca::kBasisTolerance,
                                pca_ranks(*setup.communicator),
@@ -170,7 +179,7 @@ pca::Basis load_subspace(const Plan& plan,
   console.line(concat("basis ",
                       basis.components,
                       " x ",
-                      setup.flat.layout.file_size,
+                      setup.flat.layout.whole_size,
                       basis.block_count > 1 ? concat(", ", basis.block_count, " blocks") : "",
                       rounded ? " in bfloat16" : ""));
   return basis;
@@ -198,7 +207,7 @@ int descend(const Plan& plan,
     clock.restart();
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
     beginning.before.seconds += clock.seconds();
-    require_same_start(ranks, file, start);
+    require_same_start(ranks, setup.flat.layout, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);
     console.line("start: " + start.source);
@@ -231,7 +240,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
   training::add_model_options(table, plan.common.model);
-  training::add_loss_options(table, plan.common.loss);
+  training::add_loss_options(table, plan.common);
   training::add_options(table, plan.common.loss_scale);
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);

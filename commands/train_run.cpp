@@ -28,7 +28,7 @@ std::vector<std::string> adopt_run(OptionTable& table,
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
   training::read_config(run);  // throws when it is damaged
-  auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss"});
+  auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss", "Head"});
   // The run's own copy of a module: the file that it was made from may be gone or another one.
   if (fs::exists(run / training::module_file) && table.origin("model") != OptionOrigin::flag)
     common.model.model = (run / training::module_file).string();

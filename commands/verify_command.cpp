@@ -153,7 +153,7 @@ int verify_command(const std::vector<std::string>& arguments) {
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common.loss);
+  training::add_loss_options(table, options.common);
   add_store_options(table);
   if (const auto help = table.parse(arguments)) {
     print(*help);

@@ -47,7 +47,7 @@ def network_of(folder: Path, signature: dict) -> torch.nn.Module:
     if name == "torchscript":
         network: torch.nn.Module = torch.jit.load(folder / "module.pt", map_location="cpu")
     elif name in NAMES:
-        network = build(name, channels, height, width, len(signature["classes"]))
+        network = build(name, channels, height, width, signature["output"]["shape"][1])
     else:
         raise ExportError(f"{name} has no PyTorch twin in experiments/dimred_twins, so that only weights.safetensors "
                           f"can be had; those with one: {', '.join(NAMES)}")  # fmt: skip
@@ -69,27 +69,27 @@ def check(what: str, logits: np.ndarray, expected: np.ndarray) -> float:
     return difference
 
 
-def write_onnx(network: torch.nn.Module, images: torch.Tensor, file: Path) -> None:
+def write_onnx(network: torch.nn.Module, images: torch.Tensor, name: str, file: Path) -> None:
     """By the exporter that takes TorchScript modules, too; the batch is free."""
-    batch = {"images": {0: "batch"}, "logits": {0: "batch"}}
+    batch = {"images": {0: "batch"}, name: {0: "batch"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is another exporter, which wants a Python module
         try:
             torch.onnx.export(network, (images,), str(file), dynamo=False, input_names=["images"],
-                              output_names=["logits"], dynamic_axes=batch)  # fmt: skip
+                              output_names=[name], dynamic_axes=batch)  # fmt: skip
         except Exception as error:  # the exporter's own are of many kinds
             reason = str(error).strip().partition("\n")[0]
             raise ExportError(f"torch's ONNX exporter cannot take the network: {reason}") from error
 
 
-def onnx_logits(file: Path, images: np.ndarray) -> np.ndarray:
+def onnx_output(file: Path, images: np.ndarray, name: str) -> np.ndarray:
     """What onnxruntime computes, one image after another, so that the batch is seen to be free."""
     import onnx
     import onnxruntime
 
     onnx.checker.check_model(onnx.load(file), full_check=True)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    return np.concatenate([session.run(["logits"], {"images": image[None]})[0] for image in images])
+    return np.concatenate([session.run([name], {"images": image[None]})[0] for image in images])
 
 
 def scripted(network: torch.nn.Module) -> torch.jit.ScriptModule:
@@ -102,17 +102,18 @@ def write_forms(folder: Path) -> dict[str, float]:
     signature = read_signature(folder)
     network = network_of(folder, signature)
     reference = load_file(folder / "reference.safetensors")
-    images, expected = reference["images"], reference["logits"].numpy()
+    name = signature["output"]["name"]  # logits, or embeddings
+    images, expected = reference["images"], reference[name].numpy()
     logits: dict[str, Callable[[Path], np.ndarray]] = {
         "state_dict.pt": lambda file: state_dict_logits(file, folder, signature, images),
         "model.pt": lambda file: torch.jit.load(file)(images).numpy(),
-        "model.onnx": lambda file: onnx_logits(file, images.numpy()),
+        "model.onnx": lambda file: onnx_output(file, images.numpy(), name),
     }
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=folder, prefix=".forms") as scratch:
         check(signature["network"], network(images).numpy(), expected)
         torch.save(network.state_dict(), f"{scratch}/state_dict.pt")
         scripted(network).save(f"{scratch}/model.pt")
-        write_onnx(network, images, Path(scratch) / "model.onnx")
+        write_onnx(network, images, name, Path(scratch) / "model.onnx")
         differences = {form: check(form, logits[form](Path(scratch) / form), expected) for form in FORMS}
         for form in FORMS:
             os.replace(f"{scratch}/{form}", folder / form)

@@ -18,33 +18,58 @@ constexpr std::int64_t kAlignment = 16;  // floats: 64 bytes
 // Byte counts of up to two such vectors still fit a 64-bit integer.
 constexpr std::int64_t kLargestSize = std::numeric_limits<std::int64_t>::max() / 16;
 
-std::int64_t elements_of(const Parameter& parameter) {
+std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t size = 1;
-  for (std::int64_t extent : parameter.shape) {
-    require(extent >= 0, "layout", "'", parameter.name, "' needs extents >= 0, received ", extent);
+  for (std::int64_t extent : shape) {
+    require(extent >= 0, "layout", "'", name, "' needs extents >= 0, received ", extent);
     require(!__builtin_mul_overflow(size, extent, &size) && size <= kLargestSize,
             "layout",
             "'",
-            parameter.name,
+            name,
             "' has more elements than fit a 64-bit byte count");
   }
   return size;
+}
+
+/// A sharded parameter's rows lie within the whole's; whatever follows it is sharded, too.
+void check_placement(const Layout& layout, const Parameter& parameter) {
+  if (parameter.placement == Placement::replicated) {
+    require(!layout.sharded(),
+            "layout",
+            "needs sharded parameters behind all others, received '",
+            parameter.name,
+            "' behind one");
+    return;
+  }
+  const std::int64_t rows = parameter.shape.empty() ? -1 : parameter.shape.front();
+  require(
+      rows >= 0 && parameter.first_row >= 0 && parameter.whole_rows - rows >= parameter.first_row,
+      "layout",
+      "'",
+      parameter.name,
+      "' needs rows of the ",
+      parameter.whole_rows,
+      " of all ranks, received ",
+      rows,
+      " from ",
+      parameter.first_row);
 }
 
 void append_number(std::string& text, std::int64_t number) {
   text.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-/// Digest of, for each entry: length of the name, name, rank, extents, file_offset; int64,
-/// little-endian.
+/// Digest of, for each entry: length of the name, name, rank, extents, offset in files;
+/// int64, little-endian.
 std::string hash_of(const std::vector<Entry>& entries) {
   std::string text;
   for (const Entry& entry : entries) {
+    const auto shape = entry.whole_shape();
     append_number(text, std::ssize(entry.name));
     text += entry.name;
-    append_number(text, std::ssize(entry.shape));
-    for (std::int64_t extent : entry.shape) append_number(text, extent);
-    append_number(text, entry.file_offset);
+    append_number(text, std::ssize(shape));
+    for (std::int64_t extent : shape) append_number(text, extent);
+    append_number(text, entry.whole_offset);
   }
   return digest(std::as_bytes(std::span(text)));
 }
@@ -86,6 +111,12 @@ void check_sizes(const Layout& layout, std::size_t file, std::size_t memory) {
 
 }  // namespace
 
+std::vector<std::int64_t> Parameter::whole_shape() const {
+  auto whole = shape;
+  if (placement == Placement::sharded) whole.front() = whole_rows;
+  return whole;
+}
+
 Layout make_layout(const std::vector<Parameter>& parameters) {
   require(!parameters.empty(), "layout", "needs at least one parameter, received none");
   Layout layout;
@@ -103,15 +134,30 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
             parameter.name,
             "' needs 4 dimensions for channels_last, received ",
             parameter.shape.size());
-    Entry entry{parameter, elements_of(parameter), layout.file_size, layout.memory_size};
-    require(layout.memory_size <= kLargestSize - entry.size - kAlignment,
+    check_placement(layout, parameter);
+    const auto whole = parameter.whole_shape();
+    const std::int64_t whole_size = elements_of(parameter.name, whole);
+    const std::int64_t size = elements_of(parameter.name, parameter.shape);
+    require(layout.whole_size <= kLargestSize - whole_size - kAlignment &&
+                layout.memory_size <= kLargestSize - size - kAlignment,
             "layout",
             "'",
             parameter.name,
             "' makes the vector longer than fits a 64-bit byte count");
-    layout.file_size += entry.size;
-    layout.memory_size += (entry.size + kAlignment - 1) / kAlignment * kAlignment;
-    layout.entries.push_back(std::move(entry));
+    const bool sharded = parameter.placement == Placement::sharded;
+    const std::int64_t skipped =
+        sharded && whole.front() > 0 ? whole_size / whole.front() * parameter.first_row : 0;
+    layout.entries.push_back({parameter,
+                              size,
+                              layout.file_size,
+                              whole_size,
+                              layout.whole_size,
+                              skipped,
+                              layout.memory_size});
+    layout.file_size += size;
+    layout.whole_size += whole_size;
+    layout.memory_size += (size + kAlignment - 1) / kAlignment * kAlignment;
+    if (!sharded) layout.replicated_size = layout.memory_size;
   }
   layout.hash = hash_of(layout.entries);
   return layout;
@@ -135,6 +181,22 @@ void memory_to_file(const Layout& layout, std::span<const float> memory, std::sp
       std::copy_n(memory.data() + from, length, file.data() + to);
     });
   }
+}
+
+std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
+  require(std::cmp_equal(whole.size(), layout.whole_size),
+          "layout",
+          "needs ",
+          layout.whole_size,
+          " weights, received ",
+          whole.size());
+  if (layout.file_size == layout.whole_size) return whole;
+  std::vector<float> own(static_cast<std::size_t>(layout.file_size));
+  for (const Entry& entry : layout.entries)
+    std::copy_n(whole.data() + entry.whole_offset + entry.skipped,
+                entry.size,
+                own.data() + entry.file_offset);
+  return own;
 }
 
 }  // namespace dimred::layout

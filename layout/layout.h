@@ -11,40 +11,60 @@
 namespace dimred::layout {
 
 enum class MemoryFormat { contiguous, channels_last };
-enum class Placement { replicated, sharded };
+enum class Placement { replicated, sharded };  // every rank has all of it, or some of its rows
 
 /// What the model says of one parameter, in registration order.
 struct Parameter {
   std::string name;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape;  // of what this rank has
   MemoryFormat memory_format = MemoryFormat::contiguous;
   Placement placement = Placement::replicated;
   bool decay = true;  // weight decay applies (not to BatchNorm and bias)
+  // Of a sharded one: shape[0] is rows [first_row, first_row + shape[0]) of whole_rows.
+  std::int64_t whole_rows = 0;
+  std::int64_t first_row = 0;
+
+  /// As files have it: of all ranks' rows.
+  std::vector<std::int64_t> whole_shape() const;
 };
 
 struct Entry : Parameter {
   std::int64_t size = 0;           // elements
-  std::int64_t file_offset = 0;    // elements from the start of the file vector [M]
+  std::int64_t file_offset = 0;    // elements from the start of this rank's file vector
+  std::int64_t whole_size = 0;     // elements of all ranks
+  std::int64_t whole_offset = 0;   // of these in files [M]
+  std::int64_t skipped = 0;        // of these before this rank's first one
   std::int64_t memory_offset = 0;  // elements from the start of the memory vector, multiple of 16
 };
 
 struct Layout {
   std::vector<Entry> entries;
-  std::int64_t file_size = 0;    // M
-  std::int64_t memory_size = 0;  // >= M: segments are padded to 16 elements
-  std::string hash;  // XXH3-128 hex of (name, shape, file_offset) in order; what files carry
+  std::int64_t file_size = 0;    // this rank's elements; M where nothing is sharded
+  std::int64_t whole_size = 0;   // M: what files have, of all ranks
+  std::int64_t memory_size = 0;  // >= file_size: segments are padded to 16 elements
+  // Memory columns before the first sharded one: what all ranks have alike.
+  std::int64_t replicated_size = 0;
+  std::string hash;  // XXH3-128 hex of (name, whole shape, offset in files) in order
+
+  bool sharded() const {
+    return !entries.empty() && entries.back().placement == Placement::sharded;
+  }
 };
 
 /// Lays parameters out in order. Throws std::invalid_argument for an empty list, a repeated or
-/// empty name, a negative extent, a size that overflows, or channels_last on a shape that is not
-/// 4-D.
+/// empty name, a negative extent, a size that overflows, channels_last on a shape that is not
+/// 4-D, a sharded parameter whose rows are not in the whole's, or a replicated one behind it.
 Layout make_layout(const std::vector<Parameter>& parameters);
 
-/// Copies file order [M] to memory order [memory_size]; padding is set to 0. Cost: one pass.
+/// Copies file order [file_size] to memory order [memory_size]; padding is set to 0. Cost: one
+/// pass.
 void file_to_memory(const Layout& layout, std::span<const float> file, std::span<float> memory);
 
 /// The inverse of file_to_memory.
 void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file);
+
+/// This rank's elements [file_size] of a vector of files [M].
+std::vector<float> own_part(const Layout& layout, std::vector<float> whole);
 
 /// JSON text of the table ({"hash", "parameters": [{"name", "shape", "offset"}]}) as files carry
 /// it.

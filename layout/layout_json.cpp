@@ -38,7 +38,8 @@ std::vector<Named> parse(const std::string& text) {
 std::string to_json(const Layout& layout) {
   Json rows = Json::array();
   for (const Entry& entry : layout.entries) {
-    rows.push_back({{"name", entry.name}, {"shape", entry.shape}, {"offset", entry.file_offset}});
+    rows.push_back(
+        {{"name", entry.name}, {"shape", entry.whole_shape()}, {"offset", entry.whole_offset}});
   }
   return Json{{"hash", layout.hash}, {"parameters", rows}}.dump();
 }
@@ -47,7 +48,7 @@ std::string first_difference(const Layout& expected, const std::string& received
   const std::vector<Named> received = parse(received_json);
   const std::size_t common = std::min(expected.entries.size(), received.size());
   for (std::size_t i = 0; i < common; ++i) {
-    const Named ours{expected.entries[i].name, expected.entries[i].shape};
+    const Named ours{expected.entries[i].name, expected.entries[i].whole_shape()};
     if (ours == received[i]) continue;
     return concat(
         "parameter ", i, ": expected ", text_of(ours), ", received ", text_of(received[i]));
@@ -67,7 +68,7 @@ std::string first_difference(const Layout& expected, const std::string& received
                   " parameters, received ",
                   common,
                   "; the first one missing is ",
-                  text_of({missing.name, missing.shape}));
+                  text_of({missing.name, missing.whole_shape()}));
   }
   return "";
 }

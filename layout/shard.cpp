@@ -14,7 +14,7 @@ std::int64_t cut_unit(const Entry& entry) {
 
 /// The last cut at or before `column`; monotone in it, so shares never overlap.
 std::int64_t cut_before(const Layout& layout, std::int64_t column) {
-  if (column >= layout.memory_size) return layout.memory_size;
+  if (column >= layout.replicated_size) return layout.replicated_size;
   const auto after = std::ranges::upper_bound(layout.entries, column, {}, &Entry::memory_offset);
   const Entry& entry = *(after - 1);
   if (entry.size == 0) return entry.memory_offset;
@@ -25,9 +25,9 @@ std::int64_t cut_before(const Layout& layout, std::int64_t column) {
 }
 
 std::int64_t boundary(const Layout& layout, int rank, int ranks) {
-  // floor(memory_size rank / ranks) without overflow.
-  const std::int64_t whole = layout.memory_size / ranks;
-  const std::int64_t rest = layout.memory_size % ranks;
+  // floor(replicated_size rank / ranks) without overflow.
+  const std::int64_t whole = layout.replicated_size / ranks;
+  const std::int64_t rest = layout.replicated_size % ranks;
   return cut_before(layout, whole * rank + rest * rank / ranks);
 }
 
@@ -49,6 +49,12 @@ Shard shard_of(const Layout& layout, int rank, int ranks) {
   const ColumnRange range{boundary(layout, rank, ranks), boundary(layout, rank + 1, ranks)};
   if (range.size() == 0) return {};
   return {{range}};
+}
+
+Shard with_sharded(const Layout& layout, Shard share) {
+  if (layout.memory_size > layout.replicated_size)
+    share.memory.push_back({layout.replicated_size, layout.memory_size});
+  return share;
 }
 
 std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
@@ -73,7 +79,7 @@ std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
               end,
               ")");
       pieces.push_back({static_cast<std::int64_t>(i),
-                        entry.file_offset + begin,
+                        entry.whole_offset + entry.skipped + begin,
                         entry.memory_offset + begin,
                         end - begin});
     }

@@ -15,23 +15,26 @@ struct ColumnRange {
   bool operator==(const ColumnRange&) const = default;
 };
 
-/// One rank's share of the columns: memory ranges, sorted, and the file ranges that hold the same
-/// elements piecewise. Ranges never overlap between ranks and together cover every element.
+/// One rank's share of the columns: memory ranges, sorted. Of the replicated ones ranges never
+/// overlap between ranks and together cover every element.
 struct Shard {
   std::vector<ColumnRange> memory;
   std::int64_t memory_columns() const;
 };
 
-/// Rank `rank`'s share of `ranks` shares: balanced to within the largest cut unit (16 elements; in
-/// a 4-D segment an output channel, where file and memory ranges coincide), any `ranks` >= 1, also
-/// more ranks than units (some then own nothing). Padding belongs to the segment before it.
-/// Throws std::invalid_argument unless 0 <= rank < ranks.
+/// Rank `rank`'s share of `ranks` shares of the replicated columns: balanced to within the largest
+/// cut unit (16 elements; in a 4-D segment an output channel, where file and memory ranges
+/// coincide), any `ranks` >= 1, also more ranks than units (some then own nothing). Padding belongs
+/// to the segment before it. Throws std::invalid_argument unless 0 <= rank < ranks.
 Shard shard_of(const Layout& layout, int rank, int ranks);
+
+/// The share with this rank's sharded columns, which are no other rank's, behind it.
+Shard with_sharded(const Layout& layout, Shard share);
 
 /// A piece of the flat vector that a shard owns within one entry, in both orders.
 struct Piece {
   std::int64_t entry = 0;         // index into layout.entries
-  std::int64_t file_begin = 0;    // first element in file order
+  std::int64_t file_begin = 0;    // first element in files, of the whole [M]
   std::int64_t memory_begin = 0;  // first element in memory order
   std::int64_t size = 0;          // elements; for a channels_last entry a whole number of channels
 };

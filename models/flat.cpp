@@ -8,18 +8,24 @@ namespace {
 
 layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::MemoryFormat format) {
   std::vector<layout::Parameter> table;
-  for (const auto& [name, tensor] : parameters) {
+  for (const auto& parameter : parameters) {
+    const auto& tensor = parameter.tensor;
     require(tensor.scalar_type() == torch::kFloat32,
             "models::flatten",
             "needs float32 parameters, received ",
-            name,
+            parameter.name,
             " of ",
             tensor.scalar_type());
     layout::Parameter row;
-    row.name = name;
+    row.name = parameter.name;
     row.shape = tensor.sizes().vec();
     row.memory_format = tensor.dim() == 4 ? format : layout::MemoryFormat::contiguous;
     row.decay = tensor.dim() > 1;
+    if (parameter.whole_rows > 0) {
+      row.placement = layout::Placement::sharded;
+      row.whole_rows = parameter.whole_rows;
+      row.first_row = parameter.first_row;
+    }
     table.push_back(row);
   }
   return layout::make_layout(table);
@@ -38,18 +44,18 @@ torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers,
                              bool floating,
                              torch::Device device) {
   std::vector<torch::Tensor> parts;
-  for (const auto& [name, tensor] : buffers) {
-    if (tensor.is_floating_point() == floating) parts.push_back(tensor.flatten());
+  for (const auto& buffer : buffers) {
+    if (buffer.tensor.is_floating_point() == floating) parts.push_back(buffer.tensor.flatten());
   }
   const auto dtype = floating ? torch::kFloat32 : torch::kInt64;
   if (parts.empty()) return torch::empty({0}, torch::device(device).dtype(dtype));
   auto flat = torch::cat(parts).to(device, dtype);
   std::int64_t offset = 0;
-  for (const auto& [name, tensor] : buffers) {
-    if (tensor.is_floating_point() != floating) continue;
-    auto target = tensor;  // a handle on the module's own buffer
-    target.set_data(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
-    offset += tensor.numel();
+  for (const auto& buffer : buffers) {
+    auto target = buffer.tensor;  // a handle on the module's own
+    if (target.is_floating_point() != floating) continue;
+    target.set_data(flat.narrow(0, offset, target.numel()).view(target.sizes()));
+    offset += target.numel();
   }
   return flat;
 }

@@ -29,9 +29,10 @@ struct FlatVectors {
 /// not float32.
 FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::Device device);
 
-/// Weights in file order [M], on the host.
+/// Weights in file order [file_size], on the host.
 std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& memory);
-/// Copies file order [M] into a memory vector. Throws std::invalid_argument on another length.
+/// Copies file order [file_size] into a memory vector. Throws std::invalid_argument on another
+/// length.
 void from_file(const layout::Layout& layout, std::span<const float> file, torch::Tensor& memory);
 
 /// A flat host copy of any contiguous float32 / int64 vector, and back.

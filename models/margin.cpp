@@ -13,6 +13,8 @@ constexpr double pi = std::numbers::pi;
 
 const char* name(MarginKind kind) {
   switch (kind) {
+    case MarginKind::none:
+      return "none";
     case MarginKind::softmax:
       return "softmax";
     case MarginKind::arcface:
@@ -85,18 +87,38 @@ Margin resolved(const MarginOptions& options) {
   return margin;
 }
 
+void validate(const HeadOptions& options) {
+  const auto& margin = options.margin;
+  if (margin.kind != MarginKind::none) {
+    resolved(margin);
+    return;
+  }
+  const HeadOptions plain;
+  const bool idle = !margin.scale && !margin.m1 && !margin.m2 && !margin.m3 &&
+                    margin.beyond == BeyondPi::automatic &&
+                    options.embedding_size == plain.embedding_size && options.sampling_ratio == 1;
+  require(idle,
+          place,
+          "margin_scale, margin_m1, margin_m2, margin_m3, margin_beyond_pi, embedding_size and "
+          "class_sampling_ratio need a margin_loss, received none");
+}
+
 void add_options(OptionTable& table, HeadOptions& options) {
   auto& margin = options.margin;
   table.group("Head");
-  table.add_choice("margin_loss",
-                   &margin.kind,
-                   "softmax: plain logits x w; else cosines of normalised x and w, times "
-                   "margin_scale, the target's with a margin: arcface of the angle, cosface of the "
-                   "cosine, combined both",
-                   {{"softmax", MarginKind::softmax},
-                    {"arcface", MarginKind::arcface},
-                    {"cosface", MarginKind::cosface},
-                    {"combined", MarginKind::combined}});
+  table.add_choice(
+      "margin_loss",
+      &margin.kind,
+      "none: the network's own last layer and cross-entropy; else the network puts out "
+      "features x, and class weights w behind it, sharded over ranks, make softmax: "
+      "plain logits x w, or cosines of normalised x and w, times margin_scale, the "
+      "target's with a margin: arcface of the angle, cosface of the cosine, combined "
+      "both",
+      {{"none", MarginKind::none},
+       {"softmax", MarginKind::softmax},
+       {"arcface", MarginKind::arcface},
+       {"cosface", MarginKind::cosface},
+       {"combined", MarginKind::combined}});
   table.add("margin_scale",
             &margin.scale,
             "of all cosines; unset: 64",

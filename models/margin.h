@@ -10,7 +10,8 @@
 namespace dimred::models {
 
 /// Named margins of the target's angle; `combined` is the general form.
-enum class MarginKind { softmax, arcface, cosface, combined };
+/// `none`: no head; the network's own last layer and cross-entropy.
+enum class MarginKind { none, softmax, arcface, cosface, combined };
 
 /// What a target does whose angle is so large that m1 theta + m2 > pi, where the cosine rises
 /// again.
@@ -31,7 +32,7 @@ struct MarginOptions {
 
 /// A last layer over many classes.
 struct HeadOptions {
-  MarginOptions margin;
+  MarginOptions margin{.kind = MarginKind::none};
   std::int64_t embedding_size = 512;  // D >= 1
   double sampling_ratio = 1;  // (0, 1]: of the classes, at each step (models/class_sample.h)
 };
@@ -48,6 +49,9 @@ struct Margin {
 /// The numbers meant. Throws std::invalid_argument("[models::margin] rule, received ...") for a
 /// number out of its range, one that the kind does not have, and linear with m1 != 1.
 Margin resolved(const MarginOptions& options);
+
+/// Throws std::invalid_argument for numbers of a head where there is none, or as resolved() does.
+void validate(const HeadOptions& options);
 
 /// The rows of the group "Head".
 void add_options(OptionTable& table, HeadOptions& options);

@@ -24,6 +24,7 @@ class Classifier final : public Objective {
   }
 
   Evaluation evaluate(const Minibatch& batch, Mode mode) override {
+    if (options_.head) return evaluate_head(batch, mode);
     const auto output = logits(batch.images, mode);
     auto losses = cross_entropy(output, batch.labels, options_.loss);
     if (mode == Mode::train && network_->auxiliary_logits.defined()) {
@@ -43,9 +44,14 @@ class Classifier final : public Objective {
     return network_->forward(images);
   }
 
+  Head* head() override { return options_.head.get(); }
+
   std::vector<NamedTensor> parameters() override {
-    return listed(network_->named_parameters(),
-                  [](const auto& item) { return item.value().requires_grad(); });
+    auto list = listed(network_->named_parameters(),
+                       [](const auto& item) { return item.value().requires_grad(); });
+    if (options_.head)
+      for (auto& parameter : options_.head->parameters()) list.push_back(std::move(parameter));
+    return list;
   }
 
   std::vector<NamedTensor> buffers() override {
@@ -119,9 +125,23 @@ class Classifier final : public Objective {
             "batchnorm_statistics = synchronized needs a network of which BatchNorm alone moves "
             "buffers in training; averaged and rank0 take any");
     if (operators) operators->sum_over_ranks = sum;
+    synchronized_ = true;
   }
 
  private:
+  /// A rank without samples has no features, unless BatchNorm over ranks needs its pass.
+  Evaluation evaluate_head(const Minibatch& batch, Mode mode) {
+    auto& head = *options_.head;
+    const bool empty = batch.labels.size(0) == 0 && !(synchronized_ && mode == Mode::train);
+    const auto features =
+        empty ? torch::zeros({0, head.feature_size()}, torch::device(batch.images.device()))
+              : logits(batch.images, mode).to(torch::kFloat32);
+    require(!std::exchange(network_->auxiliary_logits, {}).defined(),
+            "models",
+            "a network with an auxiliary classifier takes no margin_loss");
+    return head.evaluate(features, batch.labels, mode);
+  }
+
   template <class Items, class Keep>
   static std::vector<NamedTensor> listed(const Items& items, Keep keep) {
     std::vector<NamedTensor> list;
@@ -136,6 +156,7 @@ class Classifier final : public Objective {
   std::vector<std::pair<std::shared_ptr<torch::nn::BatchNorm2dImpl>, std::optional<double>>> norms_;
   std::vector<std::shared_ptr<torch::nn::BatchNorm2dImpl>> frozen_norms_;
   std::set<std::string> frozen_buffers_;  // names of theirs
+  bool synchronized_ = false;             // BatchNorm, over ranks
 };
 
 }  // namespace

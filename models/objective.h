@@ -33,6 +33,29 @@ struct Evaluation {
 struct NamedTensor {
   std::string name;
   torch::Tensor tensor;
+  // Of a parameter of which this rank has some rows only: of how many, from which on.
+  std::int64_t whole_rows = 0;
+  std::int64_t first_row = 0;
+};
+
+/// The name of a head's weights among the parameters.
+inline constexpr auto head_weights = "head.weight";
+
+/// A last layer with its loss, behind a network whose outputs are features.
+class Head {
+ public:
+  virtual ~Head() = default;
+  /// features [batch, D], labels [batch]. A head over ranks is called by all of them together; each
+  /// gets its part of the sums.
+  virtual Evaluation evaluate(const torch::Tensor& features,
+                              const torch::Tensor& labels,
+                              Mode mode) = 0;
+  virtual std::vector<NamedTensor> parameters() = 0;
+  virtual std::int64_t feature_size() const = 0;  // D
+  /// Other ranks wait for this one at every batch, also when it has no sample of it.
+  virtual bool needs_all_ranks() const = 0;
+  /// Which random draws the batches make that come next: the same for the same numbers.
+  virtual void begin_pass(std::int64_t epoch, std::int64_t step, std::int64_t pass) = 0;
 };
 
 /// All that the trainers know of a network: model, head and loss behind one function of the
@@ -41,7 +64,10 @@ class Objective {
  public:
   virtual ~Objective() = default;
   virtual Evaluation evaluate(const Minibatch& batch, Mode mode) = 0;
+  /// What the network puts out: logits, or features where a head comes behind it.
   virtual torch::Tensor logits(const torch::Tensor& images, Mode mode) = 0;
+  /// The head behind the network; null where there is none.
+  virtual Head* head() = 0;
   /// What trains, in registration order; unless something is frozen, equal to Python's
   /// named_parameters() and named_buffers() of the twin.
   virtual std::vector<NamedTensor> parameters() = 0;
@@ -70,12 +96,13 @@ struct ObjectiveOptions {
   LossOptions loss;
   Precision precision = Precision::float32;
   AmpLists amp = {};
+  std::shared_ptr<Head> head = nullptr;  // in place of cross-entropy
 };
 
-/// A torch::nn network with cross-entropy; under bfloat16 and float16 the forward pass runs in
-/// autocast, weights and loss stay float32, and the autocast cache is cleared after each pass (it
-/// would go stale when the weights change). Takes channels_last images to match channels_last
-/// weights.
+/// A torch::nn network with cross-entropy, or a head; under bfloat16 and float16 the forward pass
+/// runs in autocast, weights and loss stay float32, and the autocast cache is cleared after each
+/// pass (it would go stale when the weights change). Takes channels_last images to match
+/// channels_last weights.
 std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network,
                                       const ObjectiveOptions& options);
 

@@ -78,10 +78,10 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
                                  const SnapshotSource& matrix,
                                  const layout::Layout& layout,
                                  const std::optional<Sidecar>& sidecar) {
-  require(matrix.columns() == layout.file_size,
+  require(matrix.columns() == layout.whole_size,
           kPlace,
           "needs k x M with M = ",
-          layout.file_size,
+          layout.whole_size,
           " parameters of the model, received ",
           matrix.rows(),
           " x ",
@@ -204,7 +204,7 @@ bool load_columns(const std::filesystem::path& npy,
   const auto size = static_cast<std::size_t>(basis.components * basis.columns);
   basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
   load_values({npy, *matrix, sidecar, target, basis}, threads);
-  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.file_size}};
+  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.whole_size}};
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
   layout::Layout moved = network;
   for (layout::Entry& entry : moved.entries) {
     const auto found = in_file.find(entry.name);
-    if (found == in_file.end() || found->second->shape != entry.shape) return std::nullopt;
-    entry.file_offset = found->second->file_offset;
+    if (found == in_file.end() || found->second->shape != entry.whole_shape()) return std::nullopt;
+    entry.whole_offset = found->second->whole_offset;
   }
   return moved;
 }

@@ -10,8 +10,8 @@
 
 namespace dimred::pca {
 
-/// `network` with the file offsets that its parameters have in `file`, another order of the same
-/// (name, shape) set; nullopt when the sets differ.
+/// `network` with the offsets in files that its parameters have in `file`, another order of the
+/// same (name, shape) set; nullopt when the sets differ.
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file);
 

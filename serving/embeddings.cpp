@@ -29,7 +29,7 @@ void append(std::vector<double>& numbers, const torch::Tensor& output) {
 
 LastLayerOff::LastLayerOff(training::Setup& setup) {
   const auto name = setup.logits.substr(0, setup.logits.find(','));  // others are auxiliary
-  if (name.empty()) return;
+  if (name.empty() || setup.objective->head() != nullptr) return;
   const auto weight = find(*setup.objective, name + ".weight");
   require(weight.defined() && weight.dim() == 2,
           place,

@@ -12,7 +12,8 @@ namespace dimred::serving {
 
 /// While it lives, the setup's network gives what its last layer takes in: that layer, linear, has
 /// the identity for weights. A TorchScript module, whose layers nobody has named, stays as it is:
-/// its output is the embedding. Throws std::invalid_argument for a last layer that is not linear.
+/// its output is the embedding; so it is of a network with a head behind it, and of its export.
+/// Throws std::invalid_argument for a last layer that is not linear.
 class LastLayerOff {
  public:
   explicit LastLayerOff(training::Setup& setup);

@@ -28,7 +28,7 @@ checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tens
   return {name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())};
 }
 
-void write_reference(training::Setup& setup, const fs::path& file) {
+void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
   const torch::NoGradGuard no_grad;
   const data::Order order{.seed = 0, .size = setup.test->size(), .shuffled = false};
   auto options = training::loader_options(setup);
@@ -40,9 +40,9 @@ void write_reference(training::Setup& setup, const fs::path& file) {
   while (batch && batch->count() == 0) batch = loader.next();
   require_environment(batch.has_value(), "serving::export", "the test set has no readable image");
   const auto images = training::to_minibatch(setup, *batch).images;
-  const auto logits = setup.objective->logits(images, models::Mode::evaluate);
-  checkpoints::write_safetensors(file,
-                                 {float_tensor("images", images), float_tensor("logits", logits)});
+  const auto output = setup.objective->logits(images, models::Mode::evaluate);
+  checkpoints::write_safetensors(
+      file, {float_tensor("images", images), float_tensor(signature.output_name(), output)});
 }
 
 std::string bytes_of(const fs::path& file) {
@@ -83,9 +83,12 @@ Version reserve(const fs::path& parent) {
 Signature signature_of(const training::Setup& setup,
                        const std::string& model,
                        nlohmann::ordered_json source) {
+  const auto* head = setup.objective->head();
+  const auto classes = head != nullptr ? std::vector<std::string>() : setup.train->class_names();
   return {.network = models::is_script(model) ? "torchscript" : model,
           .input = setup.image_shape,
-          .classes = setup.train->class_names(),
+          .outputs = head != nullptr ? head->feature_size() : std::ssize(classes),
+          .classes = classes,
           .preprocessing = data::without_augmentation(setup.preprocessing),
           .source = std::move(source)};
 }
@@ -97,7 +100,7 @@ fs::path export_network(training::Setup& setup,
   const auto version = reserve(parent);
   try {
     training::write_named_weights(setup, version.temporary / weights_file);
-    write_reference(setup, version.temporary / reference_file);
+    write_reference(setup, signature, version.temporary / reference_file);
     if (!module.empty())
       checkpoints::write_file_atomically(version.temporary / module_file, bytes_of(module));
     const auto text =
@@ -126,7 +129,8 @@ training::Setup open_export(const fs::path& folder,
   model.model = signature.is_module() ? (folder / module_file).string() : signature.network;
   // One that needs contiguous memory was exported from it; the others gain little on few images.
   model.memory_format = layout::MemoryFormat::contiguous;
-  training::attach_network(setup, model, {}, static_cast<std::int64_t>(signature.classes.size()));
+  training::attach_network(setup, model, {}, signature.outputs);
+  if (signature.classes.empty()) setup.logits.clear();  // the last layer is the embedding
   training::apply(setup, training::load_weights(setup, folder / weights_file));
   return setup;
 }

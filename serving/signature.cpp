@@ -1,6 +1,7 @@
 #include "serving/signature.h"
 
 #include <fstream>
+#include <utility>
 
 #include "support/errors.h"
 #include "support/version.h"
@@ -42,6 +43,7 @@ Signature parsed(const Json& json) {
   signature.input = {shape.at(1).get<std::int64_t>(),
                      shape.at(2).get<std::int64_t>(),
                      shape.at(3).get<std::int64_t>()};
+  signature.outputs = json.at("output").at("shape").at(1).get<std::int64_t>();
   signature.classes = json.at("classes").get<std::vector<std::string>>();
   const auto& preparing = json.at("preprocessing");
   signature.preprocessing.crop = crop_of(preparing.at("crop"));
@@ -49,10 +51,14 @@ Signature parsed(const Json& json) {
   signature.preprocessing.deviation = preparing.at("deviation").get<std::vector<double>>();
   signature.preprocessing.standardise = preparing.at("standardise").get<bool>();
   signature.source = json.at("source");
-  require_environment(signature.classes.size() >= 2,
+  const auto& classes = signature.classes;
+  require_environment(signature.outputs >= 2 &&
+                          (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
                       "serving::signature",
-                      "needs at least 2 classes, received ",
-                      signature.classes.size());
+                      "needs at least 2 classes, and as many logits, received ",
+                      classes.size(),
+                      " and ",
+                      signature.outputs);
   data::validate(signature.preprocessing, signature.input);
   return signature;
 }
@@ -60,6 +66,8 @@ Signature parsed(const Json& json) {
 }  // namespace
 
 bool Signature::is_module() const { return network == torchscript; }
+
+std::string Signature::output_name() const { return classes.empty() ? "embeddings" : "logits"; }
 
 Json to_json(const Signature& signature) {
   const auto& [channels, height, width] = signature.input;
@@ -71,8 +79,9 @@ Json to_json(const Signature& signature) {
                    {"shape", {nullptr, channels, height, width}},
                    {"layout", "NCHW"},
                    {"type", "float32"}};
-  json["output"] = {
-      {"name", "logits"}, {"shape", {nullptr, signature.classes.size()}}, {"type", "float32"}};
+  json["output"] = {{"name", signature.output_name()},
+                    {"shape", {nullptr, signature.outputs}},
+                    {"type", "float32"}};
   json["classes"] = signature.classes;
   json["preprocessing"] = {{"colours", channels == 1 ? "grey" : "RGB"},
                            {"crop", crop_json(preparing.crop)},

@@ -16,14 +16,17 @@ inline constexpr auto weights_file = "weights.safetensors";
 inline constexpr auto reference_file = "reference.safetensors";
 inline constexpr auto module_file = "module.pt";
 
-/// What one has to know beside the weights to classify an image.
+/// What one has to know beside the weights to classify an image, or to embed it.
 struct Signature {
   std::string network;                // by name; "torchscript": the module in module.pt
   data::ImageShape input;             // of a prepared image
-  std::vector<std::string> classes;   // name of logit i at i
+  std::int64_t outputs = 0;           // logits, or numbers of an embedding
+  std::vector<std::string> classes;   // name of logit i at i; empty: the output is an embedding
   data::Preprocessing preprocessing;  // of evaluation: crop, mean and deviation, standardise
   nlohmann::ordered_json source;      // what was exported: run, weights, digest, accuracy
   bool is_module() const;
+  /// Of the output: "logits" or "embeddings".
+  std::string output_name() const;
 };
 
 nlohmann::ordered_json to_json(const Signature& signature);

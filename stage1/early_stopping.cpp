@@ -17,10 +17,10 @@ class EarlyStopping final : public Hook {
   void after_epoch(const training::RunView& run, const training::CurveRow& row) override {
     const bool better =
         best_.add(row.validation_accuracy.value(), options_.early_stopping_min_delta);
-    if (better && options_.keep_best && run.setup.communicator->rank() == 0) {
-      run.writer.submit([this, snapshot = training::to_snapshot(run.setup, run.position)] {
-        store_.save(snapshot);
-      });
+    if (better && options_.keep_best) {
+      auto snapshot = training::to_snapshot(run.setup, run.position);
+      if (run.setup.communicator->rank() == 0)
+        run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot); });
     }
     tell_of_end(run);
   }

@@ -4,6 +4,7 @@
 #include "training/average.h"
 #include "training/evaluate.h"
 #include "training/state.h"
+#include "training/whole.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -62,15 +63,15 @@ class Ema final : public Hook {
     row.learning_rate = row.train_loss = std::nullopt;
     training::add_scores(setup, row, run.console);
     rows.push_back(row);
+    auto snapshot = training::to_snapshot(setup, run.position);
     if (setup.communicator->rank() != 0) return;
-    run.writer.submit([file = run.folder.path() / "ema.h5",
-                       snapshot = training::to_snapshot(setup, run.position)] {
+    run.writer.submit([file = run.folder.path() / "ema.h5", snapshot = std::move(snapshot)] {
       checkpoints::write_snapshot(file, snapshot);
     });
   }
 
   void save(const training::RunView& run, checkpoints::State& state) override {
-    state.vectors[weights_key] = models::to_file(run.setup.flat.layout, weights_.values);
+    state.vectors[weights_key] = training::whole_vector(run.setup, weights_.values);
     state.vectors[buffers_key] = models::to_vector(buffers_.values);
     state.scalars[updates_key] = weights_.count;
   }

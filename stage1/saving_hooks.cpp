@@ -11,10 +11,10 @@ class Snapshots final : public Hook {
       : options_(options), store_(folder.snapshots(), options.keep_snapshots) {}
 
   void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
-    if (!due(run) || run.setup.communicator->rank() != 0) return;
-    run.writer.submit([this, snapshot = training::to_snapshot(run.setup, run.position)] {
-      store_.save(snapshot);
-    });
+    if (!due(run)) return;
+    auto snapshot = training::to_snapshot(run.setup, run.position);
+    if (run.setup.communicator->rank() != 0) return;
+    run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot); });
   }
 
  private:

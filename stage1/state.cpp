@@ -2,6 +2,7 @@
 
 #include "support/errors.h"
 #include "training/state.h"
+#include "training/whole.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -18,7 +19,7 @@ checkpoints::State to_checkpoint(const training::Setup& setup, const TrainState&
   saved.scalars["curve"] = training::to_json(state.curve);
   saved.scalars["optimizer"] = state.optimizer;
   for (const auto& [name, vector] : state.vectors)
-    saved.vectors[name] = models::to_file(setup.flat.layout, vector);
+    saved.vectors[name] = training::whole_vector(setup, vector);
   return saved;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "optimizers/clip.h"
+#include "support/errors.h"
+#include "training/whole.h"
 
 namespace dimred::stage1 {
 
@@ -17,7 +19,14 @@ Descent::Descent(training::Setup& network,
       optimizer(optimizers::make_optimizer(
           options, optimizers::segments_of(network.flat.layout), network.flat.weights)),
       control(network.device),
-      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {}
+      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {
+  if (!network.flat.layout.sharded()) return;
+  require(!options.gradient.max_gradient_norm && options.kind != optimizers::OptimizerKind::lars,
+          "stage1",
+          "max_gradient_norm and lars need norms of whole tensors, and of ",
+          models::head_weights,
+          " each rank has some rows only; leave them out, or use one rank");
+}
 
 training::BatchResult descend(Descent& descent,
                               const training::Step& step,
@@ -30,7 +39,8 @@ training::BatchResult descend(Descent& descent,
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");
   auto& scale = descent.setup.loss_scale;
-  const bool fits = scale.unscale(flat.gradient);
+  const bool fits =
+      !scale.active() || training::on_all_ranks(descent.setup, scale.unscale(flat.gradient));
   scale.update(!fits);
   if (!fits) return result;
   optimizers::prepare_gradient(flat.gradient, descent.segments, descent.gradient);

@@ -86,10 +86,10 @@ training::BatchResult train_step(Run& run, const training::Step& step) {
 /// The curve that the state counts is durable before the state is.
 void save_state(Run& run) {
   training::require_equal_weights(run.setup, run.state.position);
-  if (run.setup.communicator->rank() != 0) return;
   const ScopedSeconds saving(run.state.position.totals.seconds);
   auto saved = to_checkpoint(run.setup, run.state);
   run.hooks.save(view(run), saved);
+  if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, curve = run.folder.curve(), saved = std::move(saved)] {
     checkpoints::sync_file(curve);
     store.save(saved);
@@ -130,11 +130,10 @@ training::CurveRow evaluate(Run& run,
 
 /// The newest valid state of this folder, else of another run, else a fresh start.
 void start_or_resume(Run& run) {
-  auto& communicator = *run.setup.communicator;
-  auto saved = training::newest_state(run.states, communicator, run.console);
+  auto saved = training::newest_state(run.states, run.setup, run.console);
   const bool own = saved.has_value();
   if (!own && !run.options.resume_from.empty()) {
-    saved = training::shared_state(communicator, [&run] {
+    saved = training::shared_state(run.setup, [&run] {
       return std::optional(training::read_run_state(run.options.resume_from));
     });
   }

@@ -3,6 +3,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "optimizers/sgd.h"
@@ -13,16 +14,28 @@ namespace {
 
 using training::Setup;
 
+/// |w|^2 over the columns in `range` that decay.
+double decaying_square(const Setup& setup, const layout::ColumnRange& range) {
+  double square = 0;
+  for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
+    const auto begin = std::max(columns.begin, range.begin);
+    const auto end = std::min(columns.end, range.end);
+    if (!decay || begin >= end) continue;
+    const auto w = setup.flat.weights.narrow(0, begin, end - begin);
+    square += inner_product(w, w);
+  }
+  return square;
+}
+
 /// weight_decay |w|^2 / 2 over the columns that decay; the same bits on every rank.
 double decay_loss(const Setup& setup, double weight_decay) {
   if (weight_decay == 0) return 0;
-  double square = 0;
-  for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
-    if (!decay) continue;
-    const auto w = setup.flat.weights.narrow(0, columns.begin, columns.size());
-    square += inner_product(w, w);
-  }
-  return weight_decay * square / 2;
+  const auto& layout = setup.flat.layout;
+  const double square = decaying_square(setup, {0, layout.replicated_size});
+  if (!layout.sharded()) return weight_decay * square / 2;
+  std::array<double, 1> sharded{decaying_square(setup, setup.columns.sharded)};
+  setup.communicator->all_reduce(sharded);
+  return weight_decay * (square + sharded[0]) / 2;
 }
 
 /// Its gradient, added to own columns.
@@ -30,7 +43,7 @@ void add_decay(const Setup& setup, double weight_decay, torch::Tensor& own_gradi
   if (weight_decay == 0) return;
   const auto ranges = optimizers::decay_ranges(setup.flat.layout);
   std::int64_t before = 0;  // own columns of earlier ranges
-  for (const auto& own : setup.own_shard().memory) {
+  for (const auto& own : setup.columns.own.memory) {
     for (const auto& [columns, decay] : ranges) {
       const auto begin = std::max(columns.begin, own.begin);
       const auto size = std::min(columns.end, own.end) - begin;
@@ -66,7 +79,7 @@ torch::Tensor gradient(Setup& setup,
   result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
   ++passes.forward;
   ++passes.backward;
-  auto own = setup.communicator->reduce_scatter(setup.flat.gradient, setup.shards);
+  auto own = reduce_scatter(*setup.communicator, setup.flat.gradient, setup.columns);
   setup.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
   return own;
 }
@@ -76,7 +89,7 @@ torch::Tensor ascent(const Setup& setup, double radius, const torch::Tensor& own
   std::vector<double> square{inner_product(own_gradient, own_gradient)};
   setup.communicator->all_reduce(square);
   const double norm = std::sqrt(square[0]);
-  const auto full = setup.communicator->all_gather(own_gradient, setup.shards);
+  const auto full = all_gather(*setup.communicator, own_gradient, setup.columns);
   return norm > 0 ? full.mul(radius / norm) : torch::zeros_like(full);  // one rank's is g itself
 }
 

@@ -34,7 +34,7 @@ class Method {
 struct Place {
   Subspace subspace;
   distributed::Communicator& communicator;
-  const std::vector<layout::Shard>& shards;
+  const distributed::Columns& columns;
   torch::Tensor own_columns;  // any vector of them: length, device
 };
 

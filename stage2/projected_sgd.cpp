@@ -54,7 +54,7 @@ class ProjectedSgd : public Method {
       residual_momentum_.mul_(residual_.gamma).add_(batch.gradient).sub_(projected);
       u.sub_(residual_momentum_, alpha);
     }
-    weights.add_(place_.communicator.all_gather(u, place_.shards));
+    weights.add_(all_gather(place_.communicator, u, place_.columns));
     report.step_size = rate;
     report.search.outcome = SearchOutcome::accepted;
     return report;

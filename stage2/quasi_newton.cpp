@@ -37,7 +37,7 @@ class QuasiNewton : public Method {
     auto now = options_;
     now.residual.alpha *= factor(alpha_decay_, progress);
     auto report = stage2::step(
-        place_.subspace, batch, weights, state_, now, place_.communicator, place_.shards);
+        place_.subspace, batch, weights, state_, now, place_.communicator, place_.columns);
     report.rate = now.residual.alpha;
     return report;
   }

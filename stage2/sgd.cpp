@@ -25,7 +25,7 @@ class Sgd : public Method {
     if (report.not_finite) return report;
     report.residual_norm = std::sqrt(numbers[0]);
     momentum_.mul_(rates_.momentum).add_(batch.gradient);
-    weights.sub_(place_.communicator.all_gather(momentum_, place_.shards), rate);
+    weights.sub_(all_gather(place_.communicator, momentum_, place_.columns), rate);
     report.step_size = rate;
     report.search.outcome = SearchOutcome::accepted;
     return report;

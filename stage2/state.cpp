@@ -5,6 +5,7 @@
 #include "stage2/projection.h"
 #include "support/errors.h"
 #include "training/state.h"
+#include "training/whole.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -14,7 +15,7 @@ constexpr auto average_key = "average";
 
 /// P w over all ranks, which tells one matrix from another.
 std::vector<double> coordinates(const training::Setup& setup, const Subspace& subspace) {
-  auto values = project(subspace, setup.own_columns(setup.flat.weights));
+  auto values = project(subspace, own_columns(setup.flat.weights, setup.columns));
   setup.communicator->all_reduce(values);
   return values;
 }
@@ -42,7 +43,7 @@ void require_same_basis(const nlohmann::json& scalars,
 }
 
 std::vector<float> gathered(const training::Setup& setup, const torch::Tensor& own) {
-  return models::to_file(setup.flat.layout, setup.communicator->all_gather(own, setup.shards));
+  return training::whole_vector(setup, all_gather(*setup.communicator, own, setup.columns));
 }
 
 void restore(const training::Setup& setup,
@@ -57,7 +58,7 @@ void restore(const training::Setup& setup,
           "; choose another --output");
   auto whole = torch::zeros_like(setup.flat.weights);
   models::from_file(setup.flat.layout, found->second, whole);
-  own.copy_(setup.own_columns(whole));
+  own.copy_(own_columns(whole, setup.columns));
 }
 
 }  // namespace

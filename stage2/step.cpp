@@ -117,7 +117,7 @@ StepReport step(const Subspace& subspace,
                 StepState& state,
                 const StepOptions& options,
                 distributed::Communicator& communicator,
-                const std::vector<layout::Shard>& shards) {
+                const distributed::Columns& columns) {
   const torch::NoGradGuard no_grad;
   const auto& residual = options.residual;
   auto& m = state.residual_momentum;
@@ -152,7 +152,7 @@ StepReport step(const Subspace& subspace,
   report.residual_left_out = residual.joint && residual.alpha > 0 && !joint;
   report.slope = joint ? joint_slope : subspace_slope;
   const auto own_direction = joint ? forward - residual.alpha * m : forward;
-  const auto u = communicator.all_gather(own_direction, shards);
+  const auto u = all_gather(communicator, own_direction, columns);
 
   const auto start = weights.clone();
   const auto loss_at = [&](double t) {
@@ -181,7 +181,7 @@ StepReport step(const Subspace& subspace,
       learn_from_the_same_batch(subspace, batch, g_k, options.bfgs, state, report, communicator);
   }
   if (!residual.joint && residual.alpha > 0)
-    weights.sub_(communicator.all_gather(m, shards), residual.alpha);
+    weights.sub_(all_gather(communicator, m, columns), residual.alpha);
   return report;
 }
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "distributed/communicator.h"
+#include "distributed/columns.h"
 #include "stage2/presets.h"
 #include "stage2/subspace.h"
 
@@ -55,6 +55,6 @@ StepReport step(const Subspace& subspace,
                 StepState& state,
                 const StepOptions& options,
                 distributed::Communicator& communicator,
-                const std::vector<layout::Shard>& shards);
+                const distributed::Columns& columns);
 
 }  // namespace dimred::stage2

@@ -17,7 +17,7 @@ Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis) {
 }  // namespace
 
 Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
-  const auto own = setup.own_columns(setup.flat.gradient);
+  const auto own = distributed::own_columns(setup.flat.gradient, setup.columns);
   if (basis.components == 0) {
     Subspace none;
     none.own_columns = own.numel();

@@ -110,7 +110,7 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
   totals.basis_bytes_read += (2 + report.gradients) * run.subspace.bytes();
   add(run.state.average,
       run.options.average,
-      setup.own_columns(setup.flat.weights),
+      own_columns(setup.flat.weights, setup.columns),
       progress_of(run));
   log.append(run.state.position, report);
   run.counts.add(report);
@@ -156,8 +156,8 @@ void save_state(Run& run, StepLog& log) {
   training::require_equal_weights(run.setup, run.state.position);
   run.state.steps = log.prefix();
   auto saved = to_checkpoint(run.setup, run.state, *run.method, identity(run));
-  if (run.setup.communicator->rank() != 0) return;
   run.hooks.save(view(run), saved);
+  if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
     checkpoints::sync_file(folder.curve());
     checkpoints::sync_file(folder.steps());
@@ -212,19 +212,18 @@ void finish(Run& run, training::CurveWriter& curve) {
   if (average.count > 0) {
     const torch::NoGradGuard no_grad;
     run.setup.flat.weights.copy_(
-        run.setup.communicator->all_gather(average.values, run.setup.shards));
+        all_gather(*run.setup.communicator, average.values, run.setup.columns));
     recalibrate(run);
     record(run, curve, evaluate(run, name(run.options.average.kind), std::nullopt), 0);
   }
-  if (run.setup.communicator->rank() == 0) {
-    checkpoints::write_snapshot(run.folder.path() / "final.h5",
-                                training::to_snapshot(run.setup, run.state.position));
-  }
+  const auto last = training::to_snapshot(run.setup, run.state.position);
+  if (run.setup.communicator->rank() == 0)
+    checkpoints::write_snapshot(run.folder.path() / "final.h5", last);
 }
 
 /// True when a state of this folder was taken up.
 bool resumed(Run& run) {
-  const auto saved = training::newest_state(run.states, *run.setup.communicator, run.console);
+  const auto saved = training::newest_state(run.states, run.setup, run.console);
   if (!saved) return false;
   from_checkpoint(*saved, run.setup, run.state, *run.method, identity(run));
   run.hooks.restore(run.setup, *saved, /*own=*/true);
@@ -262,7 +261,7 @@ EpochEnd train(training::Setup& setup,
                Console& console) {
   validate(options.penalty);
   validate(options.average);
-  const auto own = setup.own_columns(setup.flat.gradient);
+  const auto own = distributed::own_columns(setup.flat.gradient, setup.columns);
   Run run{.setup = setup,
           .folder = folder,
           .subspace = subspace,
@@ -271,7 +270,7 @@ EpochEnd train(training::Setup& setup,
           .method = make_method(options.method,
                                 {.subspace = std::move(subspace),
                                  .communicator = *setup.communicator,
-                                 .shards = setup.shards,
+                                 .columns = setup.columns,
                                  .own_columns = own}),
           .state = {.average = make_average(options.average, own)},
           .states = {folder.checkpoints(), options.keep_checkpoints},

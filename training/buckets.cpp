@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <functional>
 #include <iomanip>
 #include <sstream>
@@ -31,14 +32,20 @@ std::int64_t end_of(const layout::Layout& layout, std::size_t index) {
                                            : layout.memory_size;
 }
 
+/// Entries that every rank has alike; what follows them is this rank's alone and needs no sum.
+std::size_t replicated_entries(const layout::Layout& layout) {
+  return static_cast<std::size_t>(
+      std::ranges::count(layout.entries, layout::Placement::replicated, &layout::Entry::placement));
+}
+
 /// First entry of each bucket, descending; the last is 0.
 std::vector<std::size_t> starts_by_size(const layout::Layout& layout,
                                         const BucketOptions& options) {
   constexpr double columns_of_mb = 1024.0 * 1024.0 / sizeof(float);
   std::vector<std::size_t> starts;
   double limit = options.first_bucket_mb * columns_of_mb;
-  std::int64_t end = layout.memory_size;
-  for (std::size_t i = layout.entries.size(); i-- > 0;) {
+  std::int64_t end = layout.replicated_size;
+  for (std::size_t i = replicated_entries(layout); i-- > 0;) {
     const auto size = static_cast<double>(end - layout.entries[i].memory_offset);
     const bool last = i == 0;
     const auto with_next =
@@ -55,7 +62,7 @@ std::vector<std::size_t> starts_by_size(const layout::Layout& layout,
 std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
                                          const BucketOptions& options) {
   std::vector<std::size_t> starts{0};
-  const auto count = layout.entries.size();
+  const auto count = replicated_entries(layout);
   for (const double cut : options.split) {
     const auto index = static_cast<std::size_t>(cut);
     require(static_cast<double>(index) == cut && index > starts.front() && index < count,
@@ -90,7 +97,7 @@ std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
   const auto starts =
       options.split.empty() ? starts_by_size(layout, options) : starts_by_split(layout, options);
   std::vector<layout::ColumnRange> buckets;
-  auto end = layout.memory_size;
+  auto end = layout.replicated_size;
   for (const auto start : starts) {
     buckets.push_back({layout.entries[start].memory_offset, end});
     end = buckets.back().begin;
@@ -108,7 +115,7 @@ GradientBuckets::GradientBuckets(models::Objective& objective,
   if (communicator.size() == 1) return;
   const auto parameters = objective.parameters();
   check(parameters.size() == flat.layout.entries.size(), "a layout entry for each parameter");
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (std::size_t i = 0; i < replicated_entries(flat.layout); ++i) {
     std::size_t bucket = 0;
     while (end_of(flat.layout, i) <= buckets_[bucket].columns.begin) ++bucket;
     ++buckets_[bucket].parameters;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "support/errors.h"
+#include "training/gradient.h"
 
 namespace dimred::training {
 namespace {
@@ -49,7 +50,8 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
   while (auto batch = loader.next()) {
-    if (batch->count() == 0) continue;  // the last batch may have fewer samples than ranks
+    // The last batch may have fewer samples than ranks.
+    if (batch->count() == 0 && !needs_all_ranks(setup)) continue;
     const auto result =
         setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
     sums[0] += result.loss_sum.item<double>();

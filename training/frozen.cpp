@@ -25,9 +25,9 @@ std::vector<float> frozen_values(const Setup& setup) {
 
 nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool floating) {
   auto rows = nlohmann::json::array();
-  for (const auto& [name, tensor] : buffers) {
-    if (tensor.is_floating_point() == floating)
-      rows.push_back({{"name", name}, {"shape", tensor.sizes().vec()}});
+  for (const auto& buffer : buffers) {
+    if (buffer.tensor.is_floating_point() == floating)
+      rows.push_back({{"name", buffer.name}, {"shape", buffer.tensor.sizes().vec()}});
   }
   return rows;
 }
@@ -115,7 +115,7 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
 
 void load_frozen(Setup& setup, const fs::path& near) {
   if (!is_any_frozen(setup)) return;
-  const auto state = shared_state(*setup.communicator, [&] {
+  const auto state = shared_state(setup, [&] {
     const auto file = source_of(setup, near);
     const bool is_ours = file.filename() == frozen_file_name;
     checkpoints::State read;

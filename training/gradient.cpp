@@ -18,14 +18,16 @@ void seed_forward(const Setup& setup, ForwardKey key, std::int64_t pass) {
   const auto before = setup.communicator->rank() * setup.gradient_accumulation + pass;
   for (std::int64_t i = 0; i < before; ++i) stream.next();
   torch::manual_seed(stream.next());
+  if (auto* head = setup.objective->head()) head->begin_pass(key.epoch, key.step, pass);
 }
 
 /// The batch in `passes` even parts. Parts without samples are left out, unless BatchNorm's
-/// statistics over ranks need everybody at every pass.
+/// statistics over ranks, or a head over them, need everybody at every pass.
 std::vector<models::Minibatch> parts_of(const Setup& setup, const models::Minibatch& batch) {
   const auto passes = setup.gradient_accumulation;
   const auto count = batch.labels.size(0);
-  const bool all = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
+  const bool all =
+      setup.batchnorm_statistics == BatchNormPolicy::synchronized || needs_all_ranks(setup);
   std::vector<models::Minibatch> parts;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     const auto begin = pass * count / passes;
@@ -52,6 +54,11 @@ struct Sums {
 };
 
 }  // namespace
+
+bool needs_all_ranks(const Setup& setup) {
+  const auto* head = setup.objective->head();
+  return head != nullptr && head->needs_all_ranks();
+}
 
 void share_running_statistics(Setup& setup) {
   auto& communicator = *setup.communicator;

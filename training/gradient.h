@@ -33,6 +33,9 @@ BatchResult loss_and_gradient(Setup& setup,
                               ForwardKey key,
                               GradientBuckets* buckets = nullptr);
 
+/// Other ranks wait for this one at every batch, also when it has no sample of it.
+bool needs_all_ranks(const Setup& setup);
+
 /// BatchNorm's running statistics of all ranks become one, by the setup's policy.
 void share_running_statistics(Setup& setup);
 

@@ -129,15 +129,18 @@ class Matcher {
   /// Of a layout, into its vector in file order.
   void fill(const layout::Layout& layout, std::vector<float>& values) {
     for (const auto& entry : layout.entries) {
-      const auto* tensor = wanted(entry.name, entry.shape);
-      if (tensor != nullptr) std::ranges::copy(tensor->values, values.begin() + entry.file_offset);
+      const auto* tensor = wanted(entry.name, entry.whole_shape());
+      if (tensor != nullptr)
+        std::copy_n(
+            tensor->values.begin() + entry.skipped, entry.size, values.begin() + entry.file_offset);
     }
   }
 
   void fill_buffers(const std::vector<models::NamedTensor>& buffers) {
     auto values = result.state.vectors["buffers"].begin();
     auto counters = result.state.counters["counters"].begin();
-    for (const auto& [name, tensor] : buffers) {
+    for (const auto& buffer : buffers) {
+      const auto& [name, tensor] = std::tie(buffer.name, buffer.tensor);
       if (tensor.is_floating_point()) {
         const auto* found = wanted(name, tensor.sizes().vec());
         if (found != nullptr) std::ranges::copy(found->values, values);
@@ -206,7 +209,9 @@ void write_named_weights(Setup& setup, const fs::path& file) {
   std::vector<checkpoints::IntegerTensor> integers;
   auto& objective = *setup.objective;
   for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
-    for (const auto& [name, tensor] : list) {
+    for (const auto& parameter : list) {
+      const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
+      if (objective.head() != nullptr && name == models::head_weights) continue;
       if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
         floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
       } else {

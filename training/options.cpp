@@ -165,17 +165,19 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
             "and of these freeze those that these match");
 }
 
-void add_loss_options(OptionTable& table, models::LossOptions& options) {
+void add_loss_options(OptionTable& table, CommonOptions& options) {
+  auto& loss = options.loss;
   table.group("Loss");
   table.add("label_smoothing",
-            &options.label_smoothing,
+            &loss.label_smoothing,
             "smoothing s of the cross-entropy's target",
             {.low = 0, .high = 1, .high_open = true});
   table.add_choice("smoothing_form",
-                   &options.smoothing_form,
+                   &loss.smoothing_form,
                    "pytorch: others s/C; mindspore: others s/(C-1), true class 1-s",
                    {{"pytorch", models::SmoothingForm::pytorch},
                     {"mindspore", models::SmoothingForm::mindspore}});
+  models::add_options(table, options.head);
 }
 
 namespace {

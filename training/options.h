@@ -9,6 +9,7 @@
 #include "data/presets.h"
 #include "launch/options.h"
 #include "layout/layout.h"
+#include "models/margin.h"
 #include "models/objective.h"
 #include "support/options.h"
 #include "training/loss_scale.h"
@@ -94,6 +95,7 @@ struct CommonOptions {
   DataOptions data;
   ModelOptions model;
   models::LossOptions loss;
+  models::HeadOptions head;
   LossScaleOptions loss_scale;
   RunOptions run;
   launch::ConnectOptions ranks;
@@ -104,7 +106,7 @@ void add_data_options(OptionTable& table, DataOptions& options);
 models::AmpLists amp_lists(const ModelOptions& options);
 
 void add_model_options(OptionTable& table, ModelOptions& options);
-void add_loss_options(OptionTable& table, models::LossOptions& options);
+void add_loss_options(OptionTable& table, CommonOptions& options);  // and of the head
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
 /// Of the stage that writes steps.csv.

@@ -120,6 +120,11 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
 
 void resolve(CommonOptions& options, int ranks) {
   resolve_batch_sizes(options.run, ranks);
+  models::validate(options.head);
+  require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
+          "training::loss",
+          "a margin_loss takes no label_smoothing, received ",
+          options.loss.label_smoothing);
   resolve_script(options.model);
   resolve_image_size(options.data, options.model.model);
   require(!options.run.deterministic || options.run.threads > 0,

@@ -283,7 +283,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["data_pipeline"] = to_json(setup.data_report, setup.validation != nullptr);
   manifest["mean"] = setup.preprocessing.mean;
   manifest["deviation"] = setup.preprocessing.deviation;
-  manifest["parameters"] = setup.flat.layout.file_size;
+  manifest["parameters"] = setup.flat.layout.whole_size;
   if (const auto frozen = setup.flat.frozen_layout.file_size; frozen > 0)
     manifest["frozen_values"] = frozen;
   manifest["layout_hash"] = setup.flat.layout.hash;

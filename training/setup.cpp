@@ -16,7 +16,9 @@
 #include "training/determinism.h"
 #include "training/frozen.h"
 #include "training/load_data.h"
+#include "training/margin_head.h"
 #include "training/pinned_memory.h"
+#include "training/whole.h"
 
 namespace dimred::training {
 namespace {
@@ -68,18 +70,28 @@ void require_memory_format(const Setup& setup, const std::string& model) {
 void attach_network(Setup& setup,
                     const ModelOptions& model,
                     const models::LossOptions& loss,
-                    std::int64_t classes) {
+                    std::int64_t classes,
+                    const models::HeadOptions& head) {
+  models::validate(head);
+  const bool has_head = head.margin.kind != models::MarginKind::none;
   const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
-  auto network =
-      models::make_network(model.model, {shape.channels, shape.height, shape.width}, classes);
+  auto network = models::make_network(model.model,
+                                      {shape.channels, shape.height, shape.width},
+                                      has_head ? head.embedding_size : classes);
   setup.precision = choose_precision(model.precision, setup.device);
-  setup.objective =
-      models::classifier(std::move(network), {loss, setup.precision, amp_lists(model)});
+  setup.objective = models::classifier(
+      std::move(network),
+      {loss,
+       setup.precision,
+       amp_lists(model),
+       has_head ? margin_head(head, classes, setup.seed, setup.communicator, setup.device)
+                : nullptr});
   setup.logits = models::network_info(model.model).logits;
   freeze(*setup.objective, model, setup.logits);
   setup.memory_format = model.memory_format;
   setup.flat = models::flatten(*setup.objective, setup.memory_format, setup.device);
+  setup.columns = distributed::columns_of(setup.flat.layout, *setup.communicator);
   settle_frozen(setup);
   require_memory_format(setup, model.model);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
@@ -95,10 +107,6 @@ void attach_network(Setup& setup,
 
 std::int64_t Setup::steps_per_epoch() const {
   return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
-}
-
-const layout::Shard& Setup::own_shard() const {
-  return shards[static_cast<std::size_t>(communicator->rank())];
 }
 
 torch::Device parse_device(const std::string& text, int local_rank) {
@@ -118,14 +126,6 @@ torch::Device parse_device(const std::string& text, int local_rank) {
   }
 }
 
-torch::Tensor Setup::own_columns(const torch::Tensor& full) const {
-  std::vector<torch::Tensor> parts;
-  for (const auto& range : own_shard().memory)
-    parts.push_back(full.narrow(0, range.begin, range.end - range.begin));
-  if (parts.empty()) return full.narrow(0, 0, 0);
-  return parts.size() == 1 ? parts.front() : torch::cat(parts);
-}
-
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
   if (options.run.deterministic) make_deterministic();
@@ -142,15 +142,12 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   setup.loading.pool =
       std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
   setup.loss_scale = LossScale(options.loss_scale);
-  attach_network(setup, options.model, options.loss, setup.train->classes());
-  for (int rank = 0; rank < setup.communicator->size(); ++rank) {
-    setup.shards.push_back(layout::shard_of(setup.flat.layout, rank, setup.communicator->size()));
-  }
+  attach_network(setup, options.model, options.loss, setup.train->classes(), options.head);
   distributed::require_agreement(*setup.communicator,
                                  {{"the training data", setup.train->description()},
                                   {"the test data", setup.test->description()},
                                   {"the layout", setup.flat.layout.hash},
-                                  {"the weights drawn", models::digest_of(setup.flat.weights)},
+                                  {"the weights drawn", replicated_digest(setup)},
                                   {"the frozen weights drawn", setup.frozen_digest}});
   return setup;
 }

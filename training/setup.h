@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "data/loader.h"
+#include "distributed/columns.h"
 #include "distributed/connect.h"
 #include "models/flat.h"
 #include "training/data_record.h"
@@ -28,7 +29,7 @@ struct Setup {
   data::ImageShape image_shape;       // of prepared images
   std::unique_ptr<models::Objective> objective;
   models::FlatVectors flat;
-  std::vector<layout::Shard> shards;  // every rank's columns
+  distributed::Columns columns;  // of the flat vectors, by rank
   torch::Device device = torch::kCPU;
   layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
   models::Precision precision = models::Precision::float32;
@@ -48,9 +49,6 @@ struct Setup {
   int batchnorm_layers = 0;
 
   std::int64_t steps_per_epoch() const;
-  const layout::Shard& own_shard() const;
-  /// This rank's part of a vector [memory_size], a view.
-  torch::Tensor own_columns(const torch::Tensor& full) const;
 };
 
 /// cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of its
@@ -70,13 +68,15 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
 
 /// Gives a setup that has its images' shape, device, seed and communicator a network with weights
-/// drawn from the seed, or a TorchScript module with its own, and the flat vectors behind it.
+/// drawn from the seed, or a TorchScript module with its own, the head behind it if one is wanted
+/// (its classes shared out over the ranks), and the flat vectors behind both.
 /// Throws std::invalid_argument as make_network does, and for a module that cannot take images in
 /// the options' memory format.
 void attach_network(Setup& setup,
                     const ModelOptions& model,
                     const models::LossOptions& loss,
-                    std::int64_t classes);
+                    std::int64_t classes,
+                    const models::HeadOptions& head = {});
 
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
 /// view into `batch`, which must outlive them.

@@ -1,19 +1,23 @@
 #include "training/state.h"
 
+#include <algorithm>
+#include <span>
 #include <type_traits>
 
 #include "distributed/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/frozen.h"
+#include "training/whole.h"
 
 namespace dimred::training {
 namespace {
 
 /// Diverged weights end the run before they reach a file.
 void require_finite(const Setup& setup, const Position& position) {
-  const bool finite = torch::isfinite(setup.flat.weights).all().item<bool>() &&
-                      torch::isfinite(setup.flat.buffers).all().item<bool>();
+  const bool finite = on_all_ranks(setup,
+                                   torch::isfinite(setup.flat.weights).all().item<bool>() &&
+                                       torch::isfinite(setup.flat.buffers).all().item<bool>());
   require_environment(finite,
                       "training",
                       "the weights are not finite after step ",
@@ -30,12 +34,46 @@ nlohmann::json header_of(const checkpoints::State& state) {
 }
 
 template <class T>
+void broadcast(distributed::Communicator& communicator, std::span<T> values) {
+  if (values.empty()) return;
+  constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
+  auto tensor = torch::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, type);
+  communicator.broadcast(tensor, 0);
+}
+
+template <class T>
 void share(distributed::Communicator& communicator, std::vector<T>& values, std::size_t size) {
   values.resize(size);
-  if (size == 0) return;
-  constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
-  auto tensor = torch::from_blob(values.data(), {static_cast<std::int64_t>(size)}, type);
-  communicator.broadcast(tensor, 0);
+  broadcast(communicator, std::span(values));
+}
+
+/// This rank's part of a vector [M] that rank 0 has; no other rank ever has more than its part and
+/// 64 MB of it.
+void share_parts(const Setup& setup, std::vector<float>& values) {
+  constexpr std::int64_t most_at_a_time = std::int64_t{16} << 20;  // elements
+  const auto& layout = setup.flat.layout;
+  auto& communicator = *setup.communicator;
+  const bool root = communicator.rank() == 0;
+  std::vector<float> own(static_cast<std::size_t>(layout.file_size));
+  std::vector<float> received;
+  for (std::int64_t begin = 0; begin < layout.whole_size; begin += most_at_a_time) {
+    const auto size = std::min(most_at_a_time, layout.whole_size - begin);
+    if (!root) received.resize(static_cast<std::size_t>(size));
+    const auto part = root ? std::span(values).subspan(static_cast<std::size_t>(begin),
+                                                       static_cast<std::size_t>(size))
+                           : std::span(received);
+    broadcast(communicator, part);
+    for (const auto& entry : layout.entries) {
+      const auto start = entry.whole_offset + entry.skipped;  // of the own elements
+      const auto first = std::max(begin, start);
+      const auto last = std::min(begin + size, start + entry.size);
+      if (first < last)
+        std::copy_n(part.data() + first - begin,
+                    last - first,
+                    own.data() + entry.file_offset + first - start);
+    }
+  }
+  values = std::move(own);
 }
 
 }  // namespace
@@ -52,7 +90,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"layout", nlohmann::json::parse(carried_layout(setup))}};
   if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
   if (!setup.data_record.class_names.empty()) state.scalars["data"] = to_json(setup.data_record);
-  state.vectors["weights"] = models::to_file(setup.flat.layout, setup.flat.weights);
+  state.vectors["weights"] = whole_vector(setup, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
   return state;
@@ -61,7 +99,7 @@ checkpoints::State network_state(const Setup& setup,
 void require_equal_weights(const Setup& setup, const Position& position) {
   if (setup.communicator->size() == 1) return;
   const auto all = setup.communicator->gather(
-      concat(models::digest_of(setup.flat.weights), ' ', models::digest_of(setup.flat.buffers)));
+      concat(replicated_digest(setup), ' ', models::digest_of(setup.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
                         "training",
@@ -109,7 +147,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
 
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) {
   require_finite(setup, position);
-  return {.weights = models::to_file(setup.flat.layout, setup.flat.weights),
+  return {.weights = whole_vector(setup, setup.flat.weights),
           .buffers = models::to_vector(setup.flat.buffers),
           .counters = models::to_integers(setup.flat.counters),
           .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
@@ -120,8 +158,9 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) 
 }
 
 std::optional<checkpoints::State> shared_state(
-    distributed::Communicator& communicator,
-    const std::function<std::optional<checkpoints::State>()>& read) {
+    const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read) {
+  auto& communicator = *setup.communicator;
+  const auto& layout = setup.flat.layout;
   std::optional<checkpoints::State> state;
   const auto header = nlohmann::json::parse(distributed::on_rank_0(communicator, [&] {
     state = read();
@@ -129,17 +168,22 @@ std::optional<checkpoints::State> shared_state(
   }));
   if (header.is_null() || communicator.size() == 1) return state;
   if (!state) state = checkpoints::State{.scalars = header.at("scalars")};
-  for (const auto& [name, size] : header.at("vectors").items())
-    share(communicator, state->vectors[name], size);
+  for (const auto& [name, size] : header.at("vectors").items()) {
+    if (layout.sharded() && size == layout.whole_size) {
+      share_parts(setup, state->vectors[name]);
+    } else {
+      share(communicator, state->vectors[name], size);
+    }
+  }
   for (const auto& [name, size] : header.at("counters").items())
     share(communicator, state->counters[name], size);
   return state;
 }
 
 std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
-                                               distributed::Communicator& communicator,
+                                               const Setup& setup,
                                                Console& console) {
-  return shared_state(communicator, [&] {
+  return shared_state(setup, [&] {
     std::vector<std::string> skipped;
     auto state = states.newest_valid(&skipped);
     // Starting over would cut the curve and, save by save, delete what may still be rescued.

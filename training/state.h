@@ -13,13 +13,13 @@
 namespace dimred::training {
 
 /// The part of a resume state that both stages share: the network's vectors in file order, the
-/// layout, the stage's name and the position.
+/// layout, the stage's name and the position. All ranks call it; the weights are on rank 0.
 checkpoints::State network_state(const Setup& setup,
                                  const std::string& stage,
                                  const Position& position);
 
-/// Throws std::runtime_error on every rank when one has other weights than rank 0: they would go
-/// apart unseen. Cost: a read of the weights, on the host.
+/// Throws std::runtime_error on every rank when one has other replicated weights than rank 0: they
+/// would go apart unseen. Cost: a read of the weights, on the host.
 void require_equal_weights(const Setup& setup, const Position& position);
 
 /// Puts it back; returns the position. Throws std::invalid_argument when the state belongs to
@@ -27,7 +27,8 @@ void require_equal_weights(const Setup& setup, const Position& position);
 /// batch size than the setup.
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup);
 
-/// The network's weights and buffers as a snapshot, on the host; its epoch is the one under way, or
+/// The network's weights and buffers as a snapshot, on the host. All ranks call it; the weights are
+/// on rank 0. Its epoch is the one under way, or
 /// the last that was finished, counted from 1. Throws std::runtime_error unless all are finite, as
 /// network_state() does.
 checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
@@ -35,17 +36,16 @@ checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
 /// The newest valid state of a store, read by rank 0 and given to all; nullopt when it has none.
 /// Damaged ones are named on the console; throws std::runtime_error, on every rank, when all are.
 std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& states,
-                                               distributed::Communicator& communicator,
+                                               const Setup& setup,
                                                Console& console);
 
 /// State of a run folder (its newest valid one) or a state folder. Throws std::invalid_argument
 /// when there is none, std::runtime_error when the newest is damaged.
 checkpoints::State read_run_state(const std::filesystem::path& path);
 
-/// `read` on rank 0, its state on every rank; an error of it likewise. Cost: a broadcast of the
-/// state's vectors.
+/// `read` on rank 0, its state on every rank; an error of it likewise. Of vectors of the layout's
+/// whole size each rank keeps its own part. Cost: a broadcast of the state's vectors.
 std::optional<checkpoints::State> shared_state(
-    distributed::Communicator& communicator,
-    const std::function<std::optional<checkpoints::State>()>& read);
+    const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read);
 
 }  // namespace dimred::training

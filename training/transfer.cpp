@@ -126,8 +126,13 @@ void initialize(Setup& setup,
                 const TransferOptions& options,
                 const fs::path& folder,
                 Console& console) {
-  const auto state = shared_state(*setup.communicator,
-                                  [&] { return std::optional(initial_state(setup, options)); });
+  require(!setup.flat.layout.sharded(),
+          "training::transfer",
+          "initialize_from does not know rows of ",
+          models::head_weights,
+          " on several ranks yet; begin on one, and let resume_from go on with its state on many");
+  const auto state =
+      shared_state(setup, [&] { return std::optional(initial_state(setup, options)); });
   put(setup, *state);
   report(state->scalars, console);
   if (setup.communicator->rank() == 0 && !folder.empty())
@@ -151,7 +156,7 @@ void begin(Setup& setup,
   if (resumed_from != folder) keep_frozen(setup, folder);
   if (frozen.entries.empty()) return;
   console.line(concat("trainable: ",
-                      setup.flat.layout.file_size,
+                      setup.flat.layout.whole_size,
                       " parameters in ",
                       setup.flat.layout.entries.size(),
                       " tensors; frozen: ",

@@ -92,19 +92,25 @@ Weights from_weights_file(const Setup& setup, const fs::path& path) {
           .source = file.format + " " + path.string()};
 }
 
+/// Of this model, and of it this rank's part.
+Weights own_part(const Setup& setup, Weights weights) {
+  require_layout(setup, weights);
+  weights.values = layout::own_part(setup.flat.layout, std::move(weights.values));
+  return weights;
+}
+
 Weights read_any(const Setup& setup, const fs::path& path) {
   require(fs::exists(path), "training::weights", "no such file or folder: ", path.string());
-  if (fs::is_directory(path)) {
-    return from_state(read_run_state(path), "state of " + path.string());
-  }
-  return checkpoints::is_snapshot(path) ? from_snapshot(path) : from_weights_file(setup, path);
+  if (fs::is_directory(path))
+    return own_part(setup, from_state(read_run_state(path), "state of " + path.string()));
+  return checkpoints::is_snapshot(path) ? own_part(setup, from_snapshot(path))
+                                        : from_weights_file(setup, path);
 }
 
 }  // namespace
 
 Weights load_weights(const Setup& setup, const fs::path& path) {
   auto weights = read_any(setup, path);
-  require_layout(setup, weights);
   compare_data(setup, weights);
   return weights;
 }

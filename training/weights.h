@@ -10,7 +10,7 @@ namespace dimred::training {
 
 /// Weights of a network in file order, from whatever file held them.
 struct Weights {
-  std::vector<float> values;   // [M]
+  std::vector<float> values;   // [file_size], this rank's
   std::vector<float> buffers;  // empty when the file had none
   std::vector<std::int64_t> counters;
   std::int64_t epoch = 0, step = 0;  // as of a snapshot; 0 where the file does not say

@@ -47,14 +47,13 @@ TEST(BatchLossWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
         models::Precision::float32,
         std::make_shared<training::SteepNetwork>(rank == 1 ? std::ldexp(1, 100) : 1));
     setup.communicator = {&communicator, [](auto*) {}};
-    setup.shards = {layout::shard_of(setup.flat.layout, 0, 2),
-                    layout::shard_of(setup.flat.layout, 1, 2)};
+    setup.columns = distributed::columns_of(setup.flat.layout, communicator);
     auto batch = training::first_batch(setup);
     const training::Step now{.batch = training::to_minibatch(setup, batch),
                              .global_count = batch.global_count};
-    const auto own = setup.own_columns(setup.flat.gradient);
+    const auto own = distributed::own_columns(setup.flat.gradient, setup.columns);
     const auto method =
-        sgd({.communicator = communicator, .shards = setup.shards, .own_columns = own},
+        sgd({.communicator = communicator, .columns = setup.columns, .own_columns = own},
             {.learning_rate = 0.1},
             Decay::constant);
     const auto before = setup.flat.weights.clone();

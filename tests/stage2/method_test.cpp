@@ -18,7 +18,7 @@ struct Quadratic {
   torch::Tensor curvature = torch::tensor({4.0F, 1.0F, 2.0F, 3.0F, 0.5F, 5.0F});
   torch::Tensor weights = torch::zeros({6});
   std::unique_ptr<distributed::Communicator> communicator = distributed::single_rank();
-  std::vector<layout::Shard> shards;
+  distributed::Columns columns;
 
   double loss() const { return (curvature * (weights - 1).square()).sum().item<double>() / 2; }
   torch::Tensor gradient() const { return curvature * (weights - 1); }
@@ -31,7 +31,7 @@ struct Quadratic {
   Place place(const Subspace& subspace) {
     return {.subspace = subspace,
             .communicator = *communicator,
-            .shards = shards,
+            .columns = columns,
             .own_columns = weights};
   }
 };

@@ -42,10 +42,8 @@ Result descend(const Problem& problem,
                int steps,
                distributed::Communicator& communicator) {
   const auto size = communicator.size();
-  std::vector<layout::Shard> shards;
-  for (int rank = 0; rank < size; ++rank)
-    shards.push_back(layout::shard_of(problem.layout, rank, size));
-  const auto& own = shards[static_cast<std::size_t>(communicator.rank())];
+  const auto columns = distributed::columns_of(problem.layout, communicator);
+  const auto& own = columns.own;
   const auto range = own.memory.empty() ? layout::ColumnRange{} : own.memory[0];
   const auto part = 24 / size;
   const auto a = problem.samples.narrow(0, communicator.rank() * part, part);
@@ -68,13 +66,13 @@ Result descend(const Problem& problem,
     auto gradient = torch::zeros({problem.layout.memory_size});
     gradient.narrow(0, 0, problem.layout.file_size).copy_(a.t().mv(residual()) / 24);
     const BatchLoss batch{.loss = loss(),
-                          .gradient = communicator.reduce_scatter(gradient, shards),
+                          .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = loss};
     result.reports.push_back(
-        step(basis, batch, result.weights, state, options, communicator, shards));
+        step(basis, batch, result.weights, state, options, communicator, columns));
   }
   result.bytes_sent = communicator.bytes_sent();
-  result.momentum = communicator.all_gather(state.residual_momentum, shards);
+  result.momentum = all_gather(communicator, state.residual_momentum, columns);
   return result;
 }
 
@@ -115,19 +113,17 @@ TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
   const Problem problem(100);
   const auto options = preset("robust").step;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
-    std::vector<layout::Shard> shards;
-    for (int rank = 0; rank < 3; ++rank)
-      shards.push_back(layout::shard_of(problem.layout, rank, 3));
-    const auto own = shards[static_cast<std::size_t>(communicator.rank())].memory_columns();
+    const auto columns = distributed::columns_of(problem.layout, communicator);
+    const auto own = columns.own.memory_columns();
     auto weights = torch::ones({problem.layout.memory_size});
     auto gradient = torch::ones({problem.layout.memory_size});
     if (communicator.rank() == 1) gradient[70] = NAN;  // a column of rank 2
     const auto basis = torch::randn({3, own});
     auto state = initial_state(basis, torch::zeros({own}));
     const BatchLoss batch{.loss = 1,
-                          .gradient = communicator.reduce_scatter(gradient, shards),
+                          .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = [] { return 0.0; }};
-    const auto report = step(basis, batch, weights, state, options, communicator, shards);
+    const auto report = step(basis, batch, weights, state, options, communicator, columns);
     EXPECT_TRUE(report.not_finite);
     EXPECT_TRUE(torch::all(weights == 1).item<bool>());
     EXPECT_TRUE(torch::all(state.residual_momentum == 0).item<bool>());

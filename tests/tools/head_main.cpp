@@ -58,7 +58,7 @@ json solve(const json& problem,
 }
 
 int work(const std::vector<std::string>& arguments) {
-  models::HeadOptions options;
+  models::HeadOptions options{.margin = {}};
   std::filesystem::path file;
   std::int64_t seed = 0, step = 0;
   OptionTable table("head_tool", "one step of a class-sharded softmax");

@@ -64,7 +64,7 @@ inline Setup toy_setup(models::Precision precision,
                                        {.precision = precision});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
-  setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
+  setup.columns = distributed::columns_of(setup.flat.layout, *setup.communicator);
   setup.global_batch_size = 32;
   setup.seed = 1;
   return setup;

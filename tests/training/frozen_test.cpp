@@ -44,7 +44,7 @@ Setup frozen_setup(const std::shared_ptr<TwoNorms>& network,
   setup.objective->freeze([](const std::string& name) { return name.find('1') != name.npos; });
   setup.flat = models::flatten(*setup.objective, format, torch::kCPU);
   setup.batchnorm_layers = setup.objective->batchnorm_layers();
-  setup.shards = {layout::shard_of(setup.flat.layout, 0, 1)};
+  setup.columns = distributed::columns_of(setup.flat.layout, *setup.communicator);
   settle_frozen(setup);
   return setup;
 }
