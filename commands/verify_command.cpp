@@ -121,7 +121,7 @@ int verify_run(Options& options, OptionTable& table, const serving::PairList& li
     options.common.model.precision = training::PrecisionChoice::float32;
   if (options.output.empty()) options.output = run_of(options.weights);
   require(!options.output.empty(), "verify", "needs --output FOLDER for weights without a run");
-  training::resolve(options.common, 1);
+  training::resolve(options.common, 1, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
