@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -12,8 +13,6 @@ import compare
 import pandas as pd
 import pytest
 from comparison import readings
-from comparison.idle import METHODS, OPTIMIZERS, SCHEDULES, idle
-from comparison.jobs import continued
 from comparison.options import Option, parse_help
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
@@ -131,51 +130,6 @@ def test_relative_epochs_count_from_the_end_of_the_start(fake: Path) -> None:
     assert own["stage1_spent"].tolist() == [2, 3]
 
 
-def test_a_continued_start_leaves_out_what_has_no_effect_any_more() -> None:
-    start = {"epochs": 2, "snapshots_per_epoch": 4, "snapshot_from_epoch": 1, "learning_rate": 0.1, "seed": 3,
-             "end_learning_rate": 0.01, "momentum": 0.5, "milestones": [1]}  # fmt: skip
-    assert continued(start | {"schedule": "step"}, {"epochs": "+1"}) == {
-        "epochs": 3, "snapshots_per_epoch": 0, "learning_rate": 0.1, "momentum": 0.5, "milestones": [1], "schedule": "step"}  # fmt: skip
-    assert set(continued(start, {"schedule": "constant", "budget": 1})) == {
-        "epochs", "snapshots_per_epoch", "learning_rate", "momentum", "schedule"}  # fmt: skip
-    piecewise = continued(start, {"schedule": "piecewise", "pieces": "3:.1", "optimizer": "adam"})
-    assert set(piecewise) == {"epochs", "snapshots_per_epoch", "schedule", "pieces", "optimizer"}
-    assert "learning_rate" in continued(start | {"warmup_epochs": 1}, {"schedule": "piecewise"})
-    assert continued(start, {"snapshots_per_epoch": 2})["snapshot_from_epoch"] == 1
-
-
-def test_dimred_refuses_what_is_known_to_have_no_effect(fails, tmp_path: Path) -> None:
-    values = {"milestones": "1", "milestone_unit": "steps", "pieces": "1:.1", "decay_scheme": "luong5", "trials": "3",
-              "curvature": "same", "alpha_schedule": "linear", "schedule": "linear", "ftrl_learning_rate_power": "-.3"}  # fmt: skip
-    weights = tmp_path / "weights.safetensors"
-    weights.write_bytes(b"")
-    stage2 = (f"--checkpoint={weights}", "--model=lenet")
-    for table, command, words, preset in ((SCHEDULES, "stage1", ["--schedule=constant"], {"schedule": "constant"}),
-                                          (OPTIMIZERS, "stage1", ["--optimizer=sgd"], {"optimizer": "sgd"}),
-                                          (METHODS, "stage2", [*stage2, "--preset=ema"], {"preset": "ema"}),
-                                          (METHODS, "stage2", stage2, {})):  # fmt: skip
-        for option in set(table) & idle(command, preset):
-            said = fails(2, command, *words, f"--{option}={values.get(option, '.3')}", "--output", tmp_path / "run")
-            assert re.search("has no effect|with no other|decay_scheme needs", said), (option, said)
-
-
-def test_an_axis_is_left_out_where_a_method_has_no_use_for_it(fake: Path, capsys) -> None:
-    sgd = '[methods.sgd]\nrole = "control"\npreset = ["sgd", "psgd"]\n'
-    config = SHORT + sgd + "[axes.methods]\nalpha = [0.1, 0.2]\n"
-    (fake / "comparison.toml").write_text(config)
-    assert compare.main(arguments(fake)) == 0
-    made = [line for line in calls(fake) if line.startswith("stage2") and "--seed=1 " in line]
-    assert len([line for line in made if "--preset=sgd" in line]) == 1
-    assert not any("--preset=sgd" in line and "--alpha" in line for line in made)
-    assert len([line for line in made if "--preset=psgd" in line and "--alpha" in line]) == 2
-    assert len(made) == 2 + 1 + 2
-    table = results(fake).query("seed == 1 and method == 'sgd'")
-    assert table.set_index("variant")["methods.alpha"].isna().to_dict() == {"preset=sgd": True, "preset=psgd": False}
-    (fake / "comparison.toml").write_text(config.replace('["sgd", "psgd"]', '"sgd"').replace('[methods.robust]', '[methods.robust]\npreset = "swa"'))
-    assert compare.main(arguments(fake)) == 2
-    assert "axes.methods.alpha: changes nothing: no method has a use for it" in capsys.readouterr().err
-
-
 def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) -> None:
     assert not any(f"--seed={seed}" in line for line in calls(copy) for seed in (11, 12))
     assert compare.main(arguments(copy, "--confirm")) == 0
@@ -195,7 +149,10 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         assert compare.main(arguments(copy)) == 2
         assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
     (copy / "comparison.toml").write_text(CONFIG)
-    for damage in ("[]", '{"plan": 1', '{"choices": []}'):
+    frozen = (copy / "out/choices.json").read_text()
+    plan = json.dumps(json.loads(frozen)["plan"])
+    unfinished = [f'{{"plan": {plan}{rest}}}' for rest in ("", ', "choices": [3]', ', "choices": [{"baselines": 1}]')]
+    for damage in ("[]", '{"plan": 1', '{"choices": []}', *unfinished):
         (copy / "out/choices.json").write_text(damage)
         assert compare.main(arguments(copy)) == 2
         assert "choices.json is damaged or of another version" in capsys.readouterr().err
@@ -234,6 +191,20 @@ def test_choices_made_elsewhere_are_confirmed_without_the_selection(copy: Path, 
     assert compare.main(arguments(other, f"--choices={choices}")) == 2
     assert "--choices needs confirmation_seeds" in capsys.readouterr().err
     assert calls(other) == before
+
+
+def test_choices_from_elsewhere_leave_a_selection_in_the_tables(copy: Path, tmp_path_factory, monkeypatch) -> None:
+    other = tmp_path_factory.mktemp("selected")
+    shutil.copytree(copy, other, dirs_exist_ok=True)
+    assert compare.main(arguments(other, "--confirm")) == 0
+    selected = results(other).query("phase == 'selection'")
+    made = calls(copy)
+    assert compare.main(arguments(copy, f"--choices={other}/out/choices.json")) == 0
+    table = results(copy)
+    assert set(table["phase"]) == {"selection", "confirmation"}
+    columns = ["seed", "method", "variant", "test_accuracy", "chosen"]
+    pd.testing.assert_frame_equal(table.query("phase == 'selection'")[columns], selected[columns])
+    assert not any(f"--seed={seed} " in line for line in calls(copy)[len(made) :] for seed in (1, 2, 3))
 
 
 def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch, capsys) -> None:
