@@ -71,8 +71,9 @@ void attach_network(Setup& setup,
                     std::int64_t classes) {
   const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
-  auto network =
-      models::make_network(model.model, {shape.channels, shape.height, shape.width}, classes);
+  const bool any = model.any_outputs && models::is_script(model.model);
+  auto network = models::make_network(
+      model.model, {shape.channels, shape.height, shape.width}, any ? 0 : classes);
   setup.precision = choose_precision(model.precision, setup.device);
   setup.objective =
       models::classifier(std::move(network), {loss, setup.precision, amp_lists(model)});
