@@ -60,7 +60,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   }
   adopt_run_of(table, options.weights, options.common, "evaluate");
   const auto place = launch::discover();
-  training::resolve(options.common, place.size);
+  training::resolve(options.common, place.size, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks("dimred evaluate", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);

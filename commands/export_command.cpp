@@ -95,7 +95,7 @@ int export_command(const std::vector<std::string>& arguments) {
   if (options.output.empty()) options.output = default_output(options.weights);
   const auto place = launch::discover();
   require(place.size == 1, "export", "runs alone, received ", place.size, " ranks");
-  training::resolve(options.common, place.size);
+  training::resolve(options.common, place.size, table);
   return with_ranks(
       "dimred export", place, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {
         return write(options, ranks);

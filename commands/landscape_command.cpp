@@ -266,7 +266,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
       print("not as the run: " + line + "\n");
   }
   const auto place = launch::discover();
-  training::resolve(options.common, /*ranks=*/1);  // each rank evaluates points of its own
+  training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks("dimred inspect", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);

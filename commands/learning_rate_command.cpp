@@ -114,7 +114,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   check_options(options);
   require_effects(table, options.optimizer);
   const auto place = launch::discover();
-  training::resolve(options.common, place.size);
+  training::resolve(options.common, place.size, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks("dimred stage1", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);

@@ -136,7 +136,7 @@ int predict_with_export(const Options& options) {
 
 int predict_with_run(Options& options, OptionTable& table) {
   adopt_run_of(table, options.weights, options.common, "predict");
-  training::resolve(options.common, 1);
+  training::resolve(options.common, 1, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred predict", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {

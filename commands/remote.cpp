@@ -29,9 +29,11 @@ bool is_quiet(const std::string& command, const OptionTable& table) {
          });
 }
 
-bool is_on(const OptionTable& table, std::string_view name) {
-  return std::ranges::any_of(
-      table.rows(), [&](const Option& row) { return row.name == name && row.show() == "true"; });
+/// Unset: the command has no such option.
+std::optional<bool> overwrites(const OptionTable& table) {
+  const auto row = std::ranges::find(table.rows(), "overwrite", &Option::name);
+  if (row == table.rows().end()) return {};
+  return row->show() == "true";
 }
 
 /// On rank 0, which writes it and sends it; the others only know its name.
@@ -46,13 +48,25 @@ fs::path locate_output(const std::string& command,
   const auto kind = run                   ? OutputKind::run
                     : command == "export" ? OutputKind::added  // the next number
                                           : OutputKind::made;
-  const bool overwrite = !run && is_on(table, "overwrite");
-  return open_output(url, kind, overwrite, is_quiet(command, table), store_options());
+  return open_output(url, kind, overwrites(table), is_quiet(command, table), store_options());
 }
 
 /// Where a command writes, other than at --output, and where it only keeps things for itself.
 constexpr std::array never_remote = {
     "gram", "data_cache", "store_cache", "store_hadoop", "find_learning_rate", "csv", "svg"};
+
+/// What is brought here is shared and not sent back, and a list's images are not brought with it.
+void refuse_for_verify(const Option& row, const stores::Url& url, const OptionTable& table) {
+  const auto output = std::ranges::find(table.rows(), "output", &Option::name);
+  require(row.name != "weights" || !output->text.empty(),
+          "stores",
+          "needs --output FOLDER or URL beside weights at ",
+          stores::shown(url));
+  require(row.name != "pairs" || url.path.ends_with(".bin"),
+          "stores",
+          "needs FILE.bin, a pickle with its images, where pairs are at a URL, received ",
+          stores::shown(url));
+}
 
 std::optional<fs::path> locate_row(const std::string& command,
                                    const Option& row,
@@ -65,6 +79,7 @@ std::optional<fs::path> locate_row(const std::string& command,
             "needs a path of this machine, received ",
             stores::shown(url));
     if (row.name == "output") return locate_output(command, url, table);
+    if (command == "verify") refuse_for_verify(row, url, table);
     stores::Transfer transfer;
     auto path = stores::bring(url, store_options(), &transfer);
     if (transfer.files > 0 && !is_quiet(command, table))

@@ -29,6 +29,15 @@ std::list<Output>& outputs() {
 /// Work that the command has ended and not sent.
 fs::path unsent_mark(const Output& output) { return output.place.entry / "unsent"; }
 
+/// What is to be done about such work, by its owner.
+std::string way_on(const Output& output) {
+  const auto content = output.place.content.string();
+  if (output.kind == OutputKind::run)
+    return concat("the same command goes on, from the local copy ", content);
+  return concat(
+      "send ", content, " by `dimred store put`, or remove ", unsent_mark(output).string());
+}
+
 /// As a run folder counts it: what a start leaves that was killed at once is nothing.
 bool holds_nothing(const fs::path& run) {
   if (!fs::exists(run)) return true;
@@ -107,12 +116,13 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
     print(concat("took up ", stores::shown(output.url), ": ", moved_text(done), kept, '\n'));
 }
 
-void require_new(const Output& output, const stores::StoreOptions& options) {
+void require_new(const Output& output, bool may_overwrite, const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
   require(stores::find(*store, output.url, options).empty(),
           "stores",
           stores::shown(output.url),
-          " exists already; choose another --output or give --overwrite");
+          " exists already; choose another --output",
+          may_overwrite ? " or give --overwrite" : "");
 }
 
 /// A file's neighbours, such as pca_mat.json, go before it.
@@ -154,8 +164,8 @@ extern "C" void break_off(int signal) {
 void end_at_signals(const Output& output) {
   stop_line = concat("stopped by a signal during the upload to ",
                      stores::shown(output.url),
-                     "; the same command goes on, from the local copy ",
-                     output.place.content.string(),
+                     "; ",
+                     way_on(output),
                      '\n');
   clock_gettime(CLOCK_MONOTONIC, &upload_began);
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
@@ -176,11 +186,12 @@ std::string moved_text(const stores::Transfer& transfer) {
 
 fs::path open_output(const stores::Url& url,
                      OutputKind kind,
-                     bool overwrite,
+                     std::optional<bool> overwrite,
                      bool quiet,
                      const stores::StoreOptions& options) {
   stores::require_writable(url);
-  Output output{.url = url, .place = stores::place_of(url, "outputs", options), .quiet = quiet};
+  Output output{
+      .url = url, .place = stores::place_of(url, "outputs", options), .kind = kind, .quiet = quiet};
   const auto& content = output.place.content;
   create_folders(output.place.entry);
   output.lock = std::make_unique<FileLock>(output.place.entry / "lock");
@@ -193,15 +204,14 @@ fs::path open_output(const stores::Url& url,
   if (kind == OutputKind::run) {
     take_up_run(output, options);
   } else {
-    require(overwrite || !fs::exists(unsent_mark(output)),
+    const bool anew = overwrite.value_or(false);
+    require(anew || !fs::exists(unsent_mark(output)),
             "stores",
             "what an earlier command made for ",
             stores::shown(url),
-            " has not been uploaded: send ",
-            content.string(),
-            " by `dimred store put`, or remove ",
-            unsent_mark(output).string());
-    if (kind == OutputKind::made && !overwrite) require_new(output, options);
+            " has not been uploaded: ",
+            way_on(output));
+    if (kind == OutputKind::made && !anew) require_new(output, overwrite.has_value(), options);
     fs::remove_all(content.parent_path());  // sent, or never finished
     fs::remove(unsent_mark(output));
     if (kind == OutputKind::added) take_up_run(output, options);

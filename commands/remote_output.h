@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "stores/cache.h"
@@ -11,14 +12,6 @@
 // Outputs at URLs: made below the cache, and sent when the command has ended.
 namespace dimred::commands {
 
-struct Output {
-  stores::Url url;
-  stores::CachePlace place;
-  bool quiet = false;
-  std::unique_ptr<FileLock> lock;  // of the place, until this process ends
-  stores::DigestMemory memory;     // of files that were sent ahead
-};
-
 /// How a command treats what is at its output.
 enum class OutputKind {
   run,    // goes on from the newer one of the copies here and there
@@ -26,13 +19,22 @@ enum class OutputKind {
   made,   // anew: nothing may be there
 };
 
+struct Output {
+  stores::Url url;
+  stores::CachePlace place;
+  OutputKind kind = OutputKind::run;
+  bool quiet = false;
+  std::unique_ptr<FileLock> lock;  // of the place, until this process ends
+  stores::DigestMemory memory;     // of files that were sent ahead
+};
+
 /// The place in the cache that `url` is made at, by this process alone. Throws
 /// std::invalid_argument where nothing can be written, something else lies, or (`made`) anything,
-/// but for `overwrite`; where an earlier command's work has not been sent; std::runtime_error while
-/// another process works there.
+/// but for `overwrite` (unset: the command has no such option); where an earlier command's work has
+/// not been sent; std::runtime_error while another process works there.
 std::filesystem::path open_output(const stores::Url& url,
                                   OutputKind kind,
-                                  bool overwrite,
+                                  std::optional<bool> overwrite,
                                   bool quiet,
                                   const stores::StoreOptions& options);
 

@@ -1,5 +1,6 @@
 #include "commands/scale_options.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/errors.h"
@@ -41,6 +42,28 @@ OptionTable scale_table(ScaleOptions& options) {
   return table;
 }
 
+namespace {
+
+/// That the bytes of the last layer, whole and of a rank, are whole numbers of 63 bits.
+void require_countable(const ScaleOptions& options) {
+  constexpr double most = 9e18;
+  const auto& head = options.head;
+  const double vectors = 2 + static_cast<double>(head.optimizer_vectors);
+  const double row = static_cast<double>(head.embedding) * static_cast<double>(head.number_bytes);
+  const double samples = static_cast<double>(head.batch), ranks = static_cast<double>(head.ranks);
+  const double logits = options.classes * (samples / ranks + 1) * 4;
+  const double most_logits = std::max(logits, (options.classes / ranks + 1) * samples * 4);
+  const double bytes = (vectors + 1) * options.classes * row + most_logits + 2 * samples * row;
+  require(options.classes == 0 || bytes < most,
+          "inspect",
+          "--scale: C: needs C, D and batch of a last layer of less than ",
+          most,
+          " bytes, received about ",
+          bytes);
+}
+
+}  // namespace
+
 ScaleOptions parse_scale(const std::string& words) {
   ScaleOptions options;
   scale_table(options).read_words(words, "--scale");
@@ -71,6 +94,7 @@ ScaleOptions parse_scale(const std::string& words) {
           head.classes,
           " and R = ",
           head.ranks);
+  require_countable(options);
   return options;
 }
 

@@ -169,8 +169,9 @@ int stage1_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);
+  keep_image_size(table, common.run.output);
   const auto place = launch::discover();
-  training::resolve(common, place.size);
+  training::resolve(common, place.size, table);
   const auto config = resolve(common, options, table);
   stage1::validate(options);
   training::validate(options.hooks, place.size);

@@ -256,11 +256,12 @@ int stage2_command(const std::vector<std::string>& arguments) {
   if (!boost.empty()) remarks = adopt_import(table, imports::read_boost(boost));
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
+  keep_image_size(table, plan.common.run.output);
   if (!plan.options.pca_mat.empty() && !plan.options.n_component)
     plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
   plan.resolved = stage2::resolve(plan.options);
   const auto place = launch::discover();
-  training::resolve(plan.common, place.size);
+  training::resolve(plan.common, place.size, table);
   training::validate(plan.hooks, place.size);
   require_effects(table, plan.resolved);
   require_effects(table, plan.common.loss_scale);

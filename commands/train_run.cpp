@@ -1,5 +1,7 @@
 #include "commands/train_run.h"
 
+#include <fstream>
+
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
@@ -54,6 +56,15 @@ std::vector<std::string> adopt_run(OptionTable& table,
     overridden.push_back(concat(name, " is left out in float32"));
   }
   return overridden;
+}
+
+void keep_image_size(OptionTable& table, const fs::path& run) {
+  constexpr auto kept = "image_size = 0";
+  if (table.was_set("image_size")) return;
+  std::ifstream in(run / "config.toml");
+  for (std::string line; std::getline(in, line);) {
+    if (line == kept) table.read_words("image_size=0", (run / "config.toml").string());
+  }
 }
 
 namespace {

@@ -22,6 +22,10 @@ std::vector<std::string> adopt_run(OptionTable& table,
                                    const std::filesystem::path& run,
                                    training::CommonOptions& common);
 
+/// Keeps a run that is taken up again at the recipe's own image size, where its config.toml says
+/// 0 and nobody says a size now.
+void keep_image_size(OptionTable& table, const std::filesystem::path& run);
+
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
 /// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then
 /// starts the ranks anew, which it does for any code but 0, they end at once with 143.

@@ -116,12 +116,12 @@ int verify_export(const Options& options, const serving::PairList& list) {
 
 /// In float32, unless another precision is asked for: distances of equal faces are small.
 int verify_run(Options& options, OptionTable& table, const serving::PairList& list) {
+  if (!table.was_set("precision")) table.read_words("precision=float32", "verify");
   adopt_run_of(table, options.weights, options.common, "verify");
-  if (table.origin("precision") != OptionOrigin::flag)
-    options.common.model.precision = training::PrecisionChoice::float32;
   if (options.output.empty()) options.output = run_of(options.weights);
   require(!options.output.empty(), "verify", "needs --output FOLDER for weights without a run");
-  training::resolve(options.common, 1);
+  options.common.model.any_outputs = true;
+  training::resolve(options.common, 1, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
@@ -167,6 +167,7 @@ int verify_command(const std::vector<std::string>& arguments) {
   const bool is_export = fs::exists(options.weights / serving::signature_file);
   if (is_export) refuse_run_options(table, options.weights, "verify");
   const auto list = serving::read_pairs(options.pairs);
+  serving::require_folds(list.pairs);
   return is_export ? verify_export(options, list) : verify_run(options, table, list);
 }
 

@@ -105,14 +105,14 @@ def read_choices(file: Path, plan: Plan) -> Choices:
     try:
         frozen = json.loads(file.read_text())
         before = frozen["plan"]
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        found: Choices = {}
+        for item in frozen["choices"]:
+            baselines = [(method, variant) for method, variant in item["baselines"]]
+            found[tuple(item["condition"].items())] = (dict(item["variants"]), baselines)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew") from None
     if place := difference(before, frozen_of(plan)):
         raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
-    found: Choices = {}
-    for item in frozen["choices"]:
-        baselines = [(method, variant) for method, variant in item["baselines"]]
-        found[tuple(item["condition"].items())] = (item["variants"], baselines)
     return found
 
 
@@ -121,6 +121,8 @@ def adopt_choices(source: Path, file: Path, plan: Plan) -> None:
     something else is frozen here."""
     read_choices(source, plan)
     text = source.read_text()
+    if file.is_file():
+        read_choices(file, plan)
     if file.is_file() and json.loads(file.read_text()) != json.loads(text):
         raise ConfigError(f"{file} froze other choices than {source}: a confirmation is made once")
     write_whole(file, lambda path: path.write_text(text))
@@ -153,6 +155,11 @@ class Comparison:
         self.failed |= scheduler.run(jobs_of(entries))
         return Reader(self.readings, journal, self.failed).outcomes(entries, phase)
 
+    def done_already(self) -> list[Outcome]:
+        """Of a selection that was made here, for the tables; nothing is run."""
+        done = [entry for entry in self.selection if all(job.done() for job in jobs_of([entry]))]
+        return Reader(self.readings, self.journal, self.failed).outcomes(done, "selection")
+
     def run(self) -> int:
         """All of it. Returns the exit code."""
         output = self.options.output.resolve()
@@ -168,7 +175,7 @@ class Comparison:
         if self.options.choices:
             adopt_choices(self.options.choices, file, self.plan)
         before = read_choices(file, self.plan) if file.is_file() else None
-        selection = [] if self.options.choices else self.execute(self.selection, "selection")
+        selection = self.done_already() if self.options.choices else self.execute(self.selection, "selection")
         choices = before
         if before is None and self.options.confirm:
             choices = choices_of(selection, self.plan)

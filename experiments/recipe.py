@@ -31,6 +31,7 @@ from workbench.jobs import DIMRED, flags
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
 COMMANDS = ("stage1", "pca", "stage2")
+DATA_OPTIONS = ("data", "test_data")  # files known by size and time: they may be large
 FILE_OPTIONS = {"config", "fastnn", "boost"}  # other files of options, which --help has not in its table
 
 
@@ -55,14 +56,47 @@ class Step:
         """What it was made with."""
         return self.output.with_name(f"{self.name}.options.json")
 
-    def made_with(self) -> str:
-        """The options, and digests of files that they name; not what other steps wrote."""
+    def noted(self) -> dict[str, Any]:
+        """What the note says: `with` as made_with(), and when it was `begun`; empty without one."""
+        try:
+            note = json.loads(self.note().read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return note if isinstance(note, dict) and isinstance(note.get("with"), dict) else {}
+
+    def made_with(self, ranks: int) -> dict[str, Any]:
+        """Options, ranks, the files that the options name, and when the steps were begun whose output they name."""
         options = dict(self.options)
         hooks = [hook for hook in str(options.pop("hooks", "")).split(",") if hook not in ("", "batches")]  # the twin's own
-        files = [Path(value) for value in options.values() if isinstance(value, str) and value.startswith("/")]
-        own = [file for file in files if file.is_file() and not file.is_relative_to(self.output.parent)]
-        digests = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in own}
-        return json.dumps(options | {"hooks": hooks} | {"files": digests})
+        files, sources = {}, {}
+        for key, value in options.items():
+            if not (isinstance(value, str) and value.startswith("/")):
+                continue
+            path = Path(value)
+            if path.is_relative_to(self.output.parent):
+                other = replace(self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy"))
+                sources[other.name] = other.noted().get("begun", "")
+            elif path.is_file():
+                files[value] = known_by(path, key)
+        made = {"options": options, "hooks": hooks, "ranks": ranks, "files": files, "from": sources}
+        return json.loads(json.dumps(made))
+
+    def write_note(self, asked: dict[str, Any]) -> None:
+        """Keeps when it was begun where it goes on."""
+        before = self.noted()
+        goes_on = self.output.is_dir() and before.get("with") == asked
+        begun = before["begun"] if goes_on else str(time.time_ns())
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        self.note().write_text(json.dumps({"with": asked, "begun": begun}))
+
+
+def known_by(file: Path, option: str) -> str:
+    """Changes when the file does."""
+    if option in DATA_OPTIONS:
+        found = file.stat()
+        return f"{found.st_size} bytes of {found.st_mtime_ns}"
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -81,7 +115,7 @@ def filled(name: str, value: Any, places: dict[str, str]) -> Any:
         return value
     try:
         return value.format_map(places)
-    except (LookupError, ValueError) as error:
+    except (LookupError, ValueError, AttributeError, TypeError) as error:
         raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces ({{{{ is a brace), received {value!r}") from error
 
 
@@ -149,7 +183,7 @@ def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
         else value
         for key, value in step.options.items()
     }  # fmt: skip
-    again = ["--overwrite"] if step.command == "pca" else []  # a matrix without its sidecar is half a matrix
+    again = ["--overwrite"] if step.command == "pca" and "overwrite" not in options else []  # a matrix without its sidecar is half a matrix
     return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}", *again]
 
 
@@ -177,24 +211,43 @@ def results(recipe: Recipe) -> list[str]:
     return lines
 
 
+def require_made_so(step: Step, ranks: int) -> None:
+    """Raises RecipeError for what is there of the step and was not made with these options and steps."""
+    remedy = "choose another --output, or remove it"
+    before, asked = step.noted().get("with", {}), step.made_with(ranks)
+    there = step.is_done() or step.output.is_dir()
+    if there and before and {**before, "from": None} == {**asked, "from": None}:
+        for name, begun in asked["from"].items():
+            if before["from"].get(name) != begun:
+                raise RecipeError(f"{step.output} was made before {name}; {remedy}")
+    if step.is_done() and before != asked:
+        raise RecipeError(f"{step.output} was made with other options ({step.note().name}); {remedy}")
+
+
+def require_order(steps: list[Step], ranks: int) -> None:
+    """Raises RecipeError, before anything runs, for a step that is done while an earlier one is not."""
+    open_step = ""
+    for step in steps:
+        require_made_so(step, ranks)
+        if not step.is_done():
+            open_step = step.name
+        elif open_step:
+            raise RecipeError(f"{step.output} was made before {open_step}; choose another --output, or remove it")
+
+
 def run(recipe: Recipe, options: argparse.Namespace) -> None:
     """All steps in order. Raises RecipeError for one that fails, or was not made with these options and steps."""
     require_known_options(recipe, partial(read_options_of, options.dimred))
-    remedy = "choose another --output, or remove it"
-    made = ""  # the latest step that was not done
+    ranks = options.ranks or recipe.ranks
+    require_order(recipe.steps, ranks)
     for step in recipe.steps:
-        words = command_line(step, options.ranks or recipe.ranks, options.dimred)
-        done, asked = step.is_done(), step.made_with()
-        if done and (not step.note().is_file() or step.note().read_text() != asked):
-            raise RecipeError(f"{step.output} was made with other options ({step.note().name}); {remedy}")
-        if done and made:
-            raise RecipeError(f"{step.output} was made before {made}; {remedy}")
+        words = command_line(step, ranks, options.dimred)
+        done = step.is_done()
         print(("# done: " if done else "$ ") + shlex.join(words), flush=True)
         if options.dry_run or done:
             continue
-        step.output.parent.mkdir(parents=True, exist_ok=True)
-        step.note().write_text(asked)
-        made = step.name
+        require_made_so(step, ranks)  # an earlier step may have been made anew since
+        step.write_note(step.made_with(ranks))
         code = subprocess.run(words, check=False).returncode
         if code:
             raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")

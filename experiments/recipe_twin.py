@@ -22,7 +22,7 @@ from pathlib import Path
 import pandas as pd
 import recipe
 from comparison.options import ConfigError
-from dimred_runs import read_run
+from dimred_runs import BadRun, read_run
 from dimred_twins.training import CannotFollow, require_followable, train_as
 from workbench.files import write_whole
 from workbench.text_table import text_table
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wrong += mistakes
             if not options.keep_batches:
                 shutil.rmtree(step.output / "batches", ignore_errors=True)
-    except (recipe.RecipeError, ConfigError, CannotFollow) as error:
+    except (recipe.RecipeError, ConfigError, CannotFollow, BadRun) as error:
         print(f"recipe_twin.py: {error}", file=sys.stderr)
         return 1
     if rows:

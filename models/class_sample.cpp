@@ -2,9 +2,8 @@
 
 #include <ATen/Parallel.h>
 
-#include <cmath>
-
 #include "support/errors.h"
+#include "support/part_of.h"
 #include "support/random.h"
 
 namespace dimred::models {
@@ -19,8 +18,7 @@ torch::Tensor sampled_classes(const ClassSampling& sampling,
           "class_sampling_ratio needs (0, 1], received ",
           sampling.ratio);
   const auto size = static_cast<std::uint64_t>(classes);
-  const auto drawn =
-      static_cast<std::uint64_t>(std::ceil(sampling.ratio * static_cast<double>(classes)));
+  const auto drawn = static_cast<std::uint64_t>(part_of(sampling.ratio, classes));
   auto taken = torch::zeros({count}, torch::kBool);
   auto* const flags = taken.data_ptr<bool>();
   at::parallel_for(0, count, 4096, [&](std::int64_t first, std::int64_t last) {

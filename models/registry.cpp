@@ -98,7 +98,8 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes) {
   const auto build = is_script(name) ? with(load_script, name) : find(name).build;
-  require(classes >= 2, "models", "needs at least 2 classes, received ", classes);
+  const bool any = classes == 0 && is_script(name);
+  require(any || classes >= 2, "models", "needs at least 2 classes, received ", classes);
   return build(input, classes);
 }
 

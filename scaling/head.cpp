@@ -1,9 +1,9 @@
 #include "scaling/head.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "scaling/volume.h"
+#include "support/part_of.h"
 
 namespace dimred::scaling {
 namespace {
@@ -11,9 +11,7 @@ namespace {
 HeadMemory memory_of(const Head& head, std::int64_t classes, std::int64_t samples) {
   const bool sampled = head.sampling_ratio < 1;
   const auto drawn = std::min<std::int64_t>(
-      classes,
-      static_cast<std::int64_t>(std::ceil(head.sampling_ratio * static_cast<double>(classes))) +
-          (sampled ? samples : 0));
+      classes, part_of(head.sampling_ratio, classes) + (sampled ? samples : 0));
   const auto row = head.embedding * head.number_bytes;
   return {.weights = (1 + head.optimizer_vectors) * classes * row + (sampled ? drawn * row : 0),
           .gradient = drawn * row,

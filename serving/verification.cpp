@@ -61,6 +61,11 @@ Split split_of(std::span<const double> distances,
   return split;
 }
 
+std::size_t fold_size(std::size_t pairs, std::size_t number) {
+  constexpr auto folds = static_cast<std::size_t>(verification_folds);
+  return pairs / folds + (number < pairs % folds ? 1 : 0);
+}
+
 double best_threshold(const Part& others) {
   double best = -1, threshold = 0;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) {
@@ -116,27 +121,38 @@ std::vector<double> unit_row(std::span<const double> embeddings,
 
 }  // namespace
 
+void require_folds(std::span<const Pair> pairs) {
+  constexpr auto folds = static_cast<std::size_t>(verification_folds);
+  require(pairs.size() >= folds, place, "needs at least 10 pairs, received ", pairs.size());
+  std::size_t begin = 0;
+  for (std::size_t number = 0; number < folds; ++number) {
+    const auto size = fold_size(pairs.size(), number);
+    const auto same = std::ranges::count(pairs.subspan(begin, size), true, &Pair::same);
+    require(same > 0 && same < static_cast<std::ptrdiff_t>(size),
+            place,
+            "needs pairs of both kinds in each tenth of the list, received ",
+            same == 0 ? "none that are the same" : "none that differ",
+            " among pairs ",
+            begin + 1,
+            " to ",
+            begin + size,
+            "; mix the list");
+    begin += size;
+  }
+}
+
 Verification verify(std::span<const double> distances, std::span<const Pair> pairs) {
   check(distances.size() == pairs.size(), "a distance for each pair");
   constexpr auto folds = static_cast<std::size_t>(verification_folds);
-  require(distances.size() >= folds, place, "needs at least 10 pairs, received ", distances.size());
+  require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
     require(std::isfinite(distances[i]), place, "needs finite embeddings, not so in pair ", i + 1);
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
   std::size_t begin = 0;
   for (std::size_t number = 0; number < folds; ++number) {
-    const auto size = distances.size() / folds + (number < distances.size() % folds ? 1 : 0);
+    const auto size = fold_size(distances.size(), number);
     const auto [test, others] = split_of(distances, pairs, begin, begin + size);
-    require(!test.same.empty() && !test.different.empty(),
-            place,
-            "needs pairs of both kinds in each tenth of the list, received ",
-            test.same.empty() ? "none that are the same" : "none that differ",
-            " among pairs ",
-            begin + 1,
-            " to ",
-            begin + size,
-            "; mix the list");
     begin += size;
     Fold fold{.threshold = best_threshold(others), .tar_threshold = far_threshold(others)};
     fold.accuracy = test.accuracy(fold.threshold);

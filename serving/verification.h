@@ -38,13 +38,17 @@ struct Verification {
   std::vector<RocPoint> roc;  // thresholds 0, .01, ..., 3.99
 };
 
+/// Throws std::invalid_argument unless there are at least 10 pairs and every fold has some of
+/// either kind.
+void require_folds(std::span<const Pair> pairs);
+
 /// Pairs closer than a threshold count as the same. The folds are tenths of the list, in order,
 /// the first ones a pair longer where it does not divide. For each, the other nine choose the
 /// smallest threshold of 0, .01, ... 3.99 with the highest accuracy; and, of 0, .001, ... 3.999,
 /// the one at which far_target of their different pairs are accepted, linear between the last
 /// threshold that accepts no more and the next (0 when even the largest accepts fewer). distances:
-/// squared L2 of normalised embeddings, [0, 4]. Throws std::invalid_argument unless there are at
-/// least 10 pairs, every fold has some of either kind, and all distances are finite.
+/// squared L2 of normalised embeddings, [0, 4]. Throws std::invalid_argument as require_folds, and
+/// unless all distances are finite.
 Verification verify(std::span<const double> distances, std::span<const Pair> pairs);
 
 /// Squared distance of each pair. `embeddings` [images x size], and of the flipped images `flipped`

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
+#include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -13,23 +15,45 @@ constexpr auto place = "training::class_sharded_softmax";
 
 using Counts = std::vector<std::int64_t>;
 
-/// Samples of each rank. What one rank cannot use, all refuse together, before anything is sent
-/// that depends on its shape.
+/// A number above 0 of a text, exact in a double.
+double number_of(const std::string& text) {
+  constexpr std::size_t hex_digits = 12;
+  const auto hex = digest(std::as_bytes(std::span(text))).substr(0, hex_digits);
+  return 1 + static_cast<double>(std::stoull(hex, nullptr, 16));
+}
+
+/// Samples of each rank. What one rank cannot use, and what differs between ranks (`common` says
+/// it in words), all refuse together, before anything is sent that depends on its shape.
 Counts agreed_counts(const std::string& fault,
                      std::int64_t own,
+                     const std::string& common,
                      distributed::Communicator& communicator) {
   const auto size = static_cast<std::size_t>(communicator.size());
   const auto rank = static_cast<std::size_t>(communicator.rank());
   std::vector<double> numbers(2 * size);
   numbers[rank] = fault.empty() ? static_cast<double>(own) : 0;
-  numbers[size + rank] = fault.empty() ? 0 : 1;
+  numbers[size + rank] = fault.empty() ? number_of(common) : 0;
   communicator.all_reduce(numbers);
-  const auto faults = std::span(numbers).subspan(size);
-  const auto first = std::ranges::find_if(faults, [](double flag) { return flag > 0; });
-  if (first != faults.end()) {
+  const auto seen = std::span(numbers).subspan(size);
+  const auto first = std::ranges::find(seen, 0.0);
+  if (first != seen.end()) {
     const auto texts = communicator.gather(fault);
-    const auto who = static_cast<std::size_t>(first - faults.begin());
+    const auto who = static_cast<std::size_t>(first - seen.begin());
     require(false, place, texts[who], size > 1 ? concat(" (rank ", who, ')') : std::string());
+  }
+  const auto other = std::ranges::find_if(seen, [&](double value) { return value != seen[0]; });
+  if (other != seen.end()) {
+    const auto texts = communicator.gather(common);
+    const auto who = static_cast<std::size_t>(other - seen.begin());
+    require(false,
+            place,
+            "needs the same on every rank, received ",
+            texts[0],
+            " (rank 0) and ",
+            texts[who],
+            " (rank ",
+            who,
+            ')');
   }
   Counts counts;
   for (const double count : std::span(numbers).first(size))
@@ -84,7 +108,16 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
   auto fault = models::batch_fault(features, labels, weights, range.classes);
   if (fault.empty() && weights.size(0) != range.size())
     fault = concat("needs weights of ", range.size(), " classes, received ", weights.size(0));
-  const auto counts = agreed_counts(fault, fault.empty() ? labels.size(0) : 0, communicator);
+  const auto common = fault.empty() ? concat("D = ",
+                                             features.size(1),
+                                             " in ",
+                                             features.scalar_type(),
+                                             " and ",
+                                             range.classes,
+                                             " classes")
+                                    : std::string();
+  const auto counts =
+      agreed_counts(fault, fault.empty() ? labels.size(0) : 0, common, communicator);
   std::int64_t samples = 0;
   for (const auto count : counts) samples += count;
   require(samples >= 1, place, "needs at least one sample, received none on any rank");

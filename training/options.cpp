@@ -96,8 +96,8 @@ void add_data_options(OptionTable& table, DataOptions& options) {
       data::recipe_names());
   table.add("image_size",
             &options.image_size,
-            "side of the images that the network sees, 0: what it was made for where "
-            "preprocessing_name cuts them out, else the data's",
+            "side of the images that the network sees; where preprocessing_name cuts them out: "
+            "what it was made for unless given, 0: the recipe's own; else 0: the data's",
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,

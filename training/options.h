@@ -40,7 +40,7 @@ struct DataOptions {
   std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                 // likewise
   data::Recipe preprocessing_name = data::Recipe::none;
-  std::int64_t image_size = 0;  // 0: the network's where the recipe cuts, or the data's
+  std::int64_t image_size = 0;  // 0: the recipe's own where it cuts, or the data's
   std::int64_t pad = 0;         // pad-crop augmentation, pixels, if > 0 instead of the recipe's
   bool flip = false;            // random horizontal flip, if the recipe has none
   std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none
@@ -57,6 +57,7 @@ enum class BatchNormPolicy { averaged, rank0, synchronized };
 struct ModelOptions {
   std::string model = "convnet";  // a network's name, or a TorchScript module's file
   std::string model_digest;       // of that file; empty: not known yet, or no file
+  bool any_outputs = false;       // of such a module: an embedding will do, no row of the table
   PrecisionChoice precision = PrecisionChoice::float32;
   std::string amp_allow, amp_deny;  // comma-separated operators (models::AmpLists)
   layout::MemoryFormat memory_format =
@@ -115,9 +116,9 @@ void add_step_event_options(OptionTable& table, EventOptions& options);
 /// Settles what depends on the run's other options, on the machine or on the number of ranks, so
 /// that config.toml says it and a command that adopts the options means the same: split_seed,
 /// label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a TorchScript
-/// module's place and digest. Throws std::invalid_argument for batch sizes that the ranks do not
-/// fit, for options that contradict each other, and for a module that is not there or has another
-/// digest than the one given.
-void resolve(CommonOptions& options, int ranks);
+/// module's place and digest, an image_size that `table` was not given. Throws
+/// std::invalid_argument for batch sizes that the ranks do not fit, for options that contradict
+/// each other, and for a module that is not there or has another digest than the one given.
+void resolve(CommonOptions& options, int ranks, const OptionTable& table);
 
 }  // namespace dimred::training

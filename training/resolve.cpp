@@ -91,11 +91,12 @@ void resolve_script(ModelOptions& options) {
   options.model_digest = digest;
 }
 
-/// Where the recipe cuts images out, those that the network was made for. 0 stays where that is the
-/// recipe's own size, so that folders of versions that did not ask the network go on.
+/// Where the recipe cuts images out and nobody has said a size, those that the network was made
+/// for. A 0 that was given, as in runs of versions that did not ask the network, is the recipe's
+/// own size; so is one that stays.
 void resolve_image_size(DataOptions& data, const std::string& model) {
   const auto crop = data::recipe(data.preprocessing_name, 0).crop;
-  if (data.image_size != 0 || crop.cut == data::Cut::none || models::is_script(model)) return;
+  if (crop.cut == data::Cut::none || models::is_script(model)) return;
   const auto made_for = models::network_info(model).image_size;
   if (made_for != crop.size) data.image_size = made_for;
 }
@@ -118,7 +119,7 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
   return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
 }
 
-void resolve(CommonOptions& options, int ranks) {
+void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);
   models::validate(options.head);
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
@@ -126,7 +127,7 @@ void resolve(CommonOptions& options, int ranks) {
           "a margin_loss takes no label_smoothing, received ",
           options.loss.label_smoothing);
   resolve_script(options.model);
-  resolve_image_size(options.data, options.model.model);
+  if (!table.was_set("image_size")) resolve_image_size(options.data, options.model.model);
   require(!options.run.deterministic || options.run.threads > 0,
           "training::deterministic",
           "deterministic needs threads >= 1, because sums depend on their number, received 0 (all "

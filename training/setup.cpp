@@ -76,9 +76,10 @@ void attach_network(Setup& setup,
   const bool has_head = head.margin.kind != models::MarginKind::none;
   const auto& shape = setup.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
-  auto network = models::make_network(model.model,
-                                      {shape.channels, shape.height, shape.width},
-                                      has_head ? head.embedding_size : classes);
+  const bool any = model.any_outputs && models::is_script(model.model);
+  const auto outputs = has_head ? head.embedding_size : any ? 0 : classes;
+  auto network =
+      models::make_network(model.model, {shape.channels, shape.height, shape.width}, outputs);
   setup.precision = choose_precision(model.precision, setup.device);
   setup.objective = models::classifier(
       std::move(network),

@@ -13,6 +13,7 @@ from typing import Any
 
 from dimred_runs import is_finished
 
+from .idle import idle
 from .options import RELATIVE
 from .plan import Method, Options, Plan
 
@@ -154,7 +155,8 @@ class Planner:
         start = self.stage1(seed, stage1)
         yield Entry(seed, "start", START, "", tag("stage1", stage1), start)
         for method in self.plan.methods:
-            for variant, own in itertools.product(sweep(method.variants), sweep(self.takes(method))):
+            for variant, swept_own in itertools.product(sweep(method.variants), sweep(self.takes(method))):
+                own = of_use(method, dict(start.options), variant, swept_own)
                 name = variant.get("matrix")
                 options = own | {key: value for key, value in variant.items() if key != "matrix"}
                 swept = {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]} \
@@ -167,8 +169,21 @@ class Planner:
                     yield Entry(seed, method.role, method.name, label(shown), tags, job, matrix, start)
 
 
+def inherited(start: Options) -> Options:
+    """What stage 1 continued has of its start's options."""
+    return {k: v for k, v in start.items() if k != "seed"} | {"snapshots_per_epoch": 0}
+
+
+def of_use(method: Method, start: Options, variant: Options, axes: Options) -> Options:
+    """The axes without those that have no effect on the method with the others' values."""
+    before = inherited(start) if method.command == "stage1" else {}
+    unused = idle(method.command, before | method.options | variant | axes)
+    return {k: v for k, v in axes.items() if k not in unused}
+
+
 def continued(start: Options, options: Options) -> Options:
-    """Options of stage 1 continued: `budget` = X and texts like "+2" count from the start's end."""
+    """Options of stage 1 continued: `budget` = X and texts like "+2" count from the start's end; the start's own
+    stay but for those that the others leave without effect."""
     options = dict(options)
     if "budget" in options:
         options["epochs"] = f"+{options.pop('budget')}"
@@ -176,7 +191,8 @@ def continued(start: Options, options: Options) -> Options:
         if isinstance(value, str) and RELATIVE.match(value):
             total = float(start["epochs"]) + float(value)
             options[key] = int(total) if total == int(total) else total
-    return {k: v for k, v in start.items() if k != "seed"} | {"snapshots_per_epoch": 0} | options
+    whole = inherited(start) | options
+    return {k: v for k, v in whole.items() if k in options or k not in idle("stage1", whole)}
 
 
 def named(what: str, seed: int, axes: Options) -> str:

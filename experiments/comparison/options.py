@@ -12,6 +12,7 @@ from typing import Any
 
 LINE = re.compile(r"  --(\w+)(?: (\S+))?(?:\s{2,}(.*))?$")
 CHOICES = re.compile(r"\(([^()|]+(?: \| [^()|;]+)+)(?:; default [^()]*)?\)")
+ALIAS = re.compile(r"; also (\w+)(?: \(|$)")  # another name for the same
 RELATIVE = re.compile(r"\+\d+(\.\d+)?$")  # "+2": so many epochs behind stage 1's end
 
 
@@ -46,7 +47,8 @@ class Option:
 
 
 def parse_help(text: str) -> dict[str, Option]:
-    """The option table from the text of --help; descriptions may run over several lines."""
+    """The option table from the text of --help, other names for an option included; descriptions may run over
+    several lines."""
     below = re.sub(r"^(  --\w+(?: \S+)?)\n {10,}", r"\1  ", text, flags=re.MULTILINE)  # names too long for a line
     joined = re.sub(r"\n {10,}", " ", below)
     options = {}
@@ -55,6 +57,8 @@ def parse_help(text: str) -> dict[str, Option]:
             name, kind, description = found.groups(default="")
             choices = CHOICES.search(description) if kind == "NAME" else None
             options[name] = Option(name, kind, tuple(choices[1].split(" | ")) if choices else ())
+            if alias := ALIAS.search(description):
+                options[alias[1]] = options[name]
     return options
 
 

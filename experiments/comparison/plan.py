@@ -11,6 +11,7 @@ from typing import Any
 
 from dimred_runs import flatten
 
+from .idle import idle
 from .options import RELATIVE, ConfigError, Option, line_of, nearest
 
 ROLES = ("method", "baseline", "control")
@@ -203,15 +204,21 @@ class Reader:
                 if not NAME.fullmatch(name):
                     self.fail(key, f"needs names of letters, digits, _ and -, received {name!r}")
 
-    def live(self, axes: dict[str, dict[str, list[Any]]], matrices: dict[str, Options], methods: list[Method]) -> None:
+    def live(self, axes: dict[str, dict[str, list[Any]]], stage1: Options, matrices: dict[str, Options],
+             methods: list[Method]) -> None:  # fmt: skip
         """That every axis changes something: what a matrix or method sets itself, no axis touches."""
         for key in axes["matrices"]:
             if not any(key not in own for own in matrices.values()):
                 self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets it itself, or there is none")
         for key in axes["methods"]:
-            takes = (key in self.table(m.command) or (m.command == "stage1" and key == "budget") for m in methods)
-            if not any(can and key not in m.options | m.variants for can, m in zip(takes, methods, strict=True)):
+            takes = [m for m in methods if key in self.table(m.command) or (m.command == "stage1" and key == "budget")]
+            free = [m for m in takes if key not in m.options | m.variants]
+            if not free:
                 self.fail(f"axes.methods.{key}", "changes nothing: every method that takes it sets it itself")
+            swept = {*axes["methods"], *axes["stage1"]}
+            if all(key in idle(m.command, (stage1 if m.command == "stage1" else {}) | m.options, {*m.variants, *swept})
+                   for m in free):  # fmt: skip
+                self.fail(f"axes.methods.{key}", "changes nothing: no method has a use for it")
 
     def read(self) -> Plan:
         """The whole file."""
@@ -229,7 +236,7 @@ class Reader:
                     for name, table in self.toml.get("matrices", {}).items()}  # fmt: skip
         methods = [self.method(name, table, list(matrices)) for name, table in self.toml["methods"].items()]
         axes = self.read_axes(methods)
-        self.live(axes, matrices, methods)
+        self.live(axes, stage1, matrices, methods)
         for method in methods:
             if sets_length(method) is False and not {"epochs", "budget"} & set(axes["methods"]):
                 self.fail(f"methods.{method.name}", "needs epochs or budget")

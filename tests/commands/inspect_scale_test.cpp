@@ -64,6 +64,14 @@ TEST(InspectScale, ShowsAClassShardedLayer) {
   EXPECT_THAT(both.output, testing::EndsWith("\n" + alone.output));
 }
 
+/// 262 TB of gradient: an all-reduce sends twice that.
+TEST(InspectScale, CountsTheLargestLayers) {
+  const auto huge = dimred_program("inspect --scale C=1e9 D=65536 R=1e5");
+  EXPECT_EQ(huge.errors, "");
+  EXPECT_THAT(huge.output, HasSubstr("524.3 TB"));
+  EXPECT_THAT(huge.output, Not(HasSubstr(" -")));
+}
+
 TEST(InspectScale, HelpListsTheKeys) {
   const auto outcome = dimred_program("inspect --help");
   for (const auto* key : {"\n  M=", "\n  node_bandwidth=", "\n  basis="})
@@ -93,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"M=1.5", "M: needs the whole number of parameters, received 1.5"},
         Refusal{"R=8", "M: needs the whole number of parameters, received none"},
         Refusal{"C=63 R=64", "C: needs at least a class for each rank, received 63 and R = 64"},
+        Refusal{"C=1e13 D=65536 R=2", "C: needs C, D and batch of a last layer of less than 9e+18"},
         Refusal{"C=1.5", "C: needs the whole number of classes, received 1.5"},
         Refusal{"M=1e9 k=60", "needs n - 1 >= k, received n = 60, k = 60"},
         Refusal{"M=1e9 bandwidth=nan", "bandwidth: needs a number in (0, 1e+18), received nan"},

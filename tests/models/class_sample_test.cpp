@@ -27,6 +27,11 @@ TEST(ClassSample, IsExactAndTheSameForAnyBlocks) {
   EXPECT_TRUE(torch::equal(places_in(whole, absent), torch::full({3}, -1, torch::kInt64)));
 }
 
+TEST(ClassSample, DrawsNoClassMoreForARatioThatBinaryRoundsUp) {
+  const auto none = torch::empty({0}, torch::kInt64);
+  EXPECT_EQ(sampled_classes({.ratio = 0.07, .seed = 1}, 100, 0, 100, none).numel(), 7);
+}
+
 /// Each class is drawn in ratio of the steps: 2000 steps, 5 sigma.
 TEST(ClassSample, DrawsEveryClassAsOften) {
   auto counts = torch::zeros({20}, torch::kInt64);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -148,7 +149,10 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         assert compare.main(arguments(copy)) == 2
         assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
     (copy / "comparison.toml").write_text(CONFIG)
-    for damage in ("[]", '{"plan": 1', '{"choices": []}'):
+    frozen = (copy / "out/choices.json").read_text()
+    plan = json.dumps(json.loads(frozen)["plan"])
+    unfinished = [f'{{"plan": {plan}{rest}}}' for rest in ("", ', "choices": [3]', ', "choices": [{"baselines": 1}]')]
+    for damage in ("[]", '{"plan": 1', '{"choices": []}', *unfinished):
         (copy / "out/choices.json").write_text(damage)
         assert compare.main(arguments(copy)) == 2
         assert "choices.json is damaged or of another version" in capsys.readouterr().err
@@ -187,6 +191,20 @@ def test_choices_made_elsewhere_are_confirmed_without_the_selection(copy: Path, 
     assert compare.main(arguments(other, f"--choices={choices}")) == 2
     assert "--choices needs confirmation_seeds" in capsys.readouterr().err
     assert calls(other) == before
+
+
+def test_choices_from_elsewhere_leave_a_selection_in_the_tables(copy: Path, tmp_path_factory, monkeypatch) -> None:
+    other = tmp_path_factory.mktemp("selected")
+    shutil.copytree(copy, other, dirs_exist_ok=True)
+    assert compare.main(arguments(other, "--confirm")) == 0
+    selected = results(other).query("phase == 'selection'")
+    made = calls(copy)
+    assert compare.main(arguments(copy, f"--choices={other}/out/choices.json")) == 0
+    table = results(copy)
+    assert set(table["phase"]) == {"selection", "confirmation"}
+    columns = ["seed", "method", "variant", "test_accuracy", "chosen"]
+    pd.testing.assert_frame_equal(table.query("phase == 'selection'")[columns], selected[columns])
+    assert not any(f"--seed={seed} " in line for line in calls(copy)[len(made) :] for seed in (1, 2, 3))
 
 
 def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch, capsys) -> None:

@@ -57,6 +57,19 @@ def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, 
     assert losses(tmp_path / "resumed") == losses(tmp_path / "whole")
 
 
+def test_a_run_of_the_recipes_own_size_goes_on_with_it(tmp_path: Path, photos: Path, execute: Callable) -> None:
+    """Versions that did not ask the network for its size wrote image_size = 0 for 224."""
+    recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--total_epochs=2", "--output", tmp_path / "run"]
+    execute("dimred", "stage1", *recipe, "--image_size=0")
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert "\nimage_size = 0\n" in config
+    before = len(losses(tmp_path / "run"))
+    execute("dimred", "stage1", *recipe, "--epochs=2")
+    assert len(losses(tmp_path / "run")) > before
+    told = [execute("dimred", "evaluate", tmp_path / "run", "--threads=1", *size) for size in ([], ["--image_size=224"])]
+    assert told[0].splitlines()[-1] == told[1].splitlines()[-1]
+
+
 def test_images_of_one_size_are_kept_and_normalised_by_their_own_statistics(tmp_path: Path, execute: Callable) -> None:
     put_images(tmp_path / "train", 6, sizes=False)
     put_images(tmp_path / "test", 3, sizes=False)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import recipe
 import recipe_twin
-from comparison.options import read_options_of
+from comparison.options import parse_help, read_options_of
 from conftest import REPOSITORY
 from dimred_runs import read_options
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
@@ -98,8 +100,10 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
     assert recipe.main([*words, "stage1.momentum=0.5"]) == 1
     assert "stage1 was made with other options" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "runs" / trained[0])
-    assert recipe.main(words) == 1
-    assert f"was made before {trained[0]}; choose another --output, or remove it" in capsys.readouterr().err
+    for _ in range(2):
+        assert recipe.main(words) == 1
+        assert f"was made before {trained[0]}; choose another --output, or remove it" in capsys.readouterr().err
+    assert not (tmp_path / "runs" / trained[0]).exists()
 
 
 def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
@@ -121,6 +125,7 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
     assert "STEP one of stage1; received pca.k=3" in error(good, "--set", "stage1.seed=2", "--set", "pca.k=3")
     assert "stage1.epohcs: unknown option of dimred stage1; nearest: epochs" in error(good, "--set", "stage1.epohcs=2")
     assert "[short.stage2]: there is no step [stage2]" in error(good + "[short.stage2]\nepochs = 1\n", "--short")
+    assert "in braces ({{ is a brace), received '{stage1.x}'" in error(good + '[pca]\nsnapshots = "{stage1.x}"\n')
     assert "in braces ({{ is a brace), received 'a{1}'" in error(good + 'model = "a{1}"\n')
     assert "r.toml" in error("title = ")
 
@@ -129,14 +134,71 @@ def test_a_step_is_known_by_its_options_and_their_files(tmp_path: Path) -> None:
     other = tmp_path / "hyper.txt"
     other.write_text("a=1")
 
-    def note(**options: object) -> str:
-        return recipe.Step("stage1", "stage1", options, tmp_path / "runs/stage1").made_with()
+    def note(ranks: int = 1, **options: object) -> dict:
+        return recipe.Step("stage1", "stage1", options, tmp_path / "runs/stage1").made_with(ranks)
 
     first = note(fastnn=str(other), epochs=1)
     assert note(fastnn=str(other), epochs=1, hooks="batches") == first  # the twin's
     assert note(fastnn=str(other), epochs=1, hooks="mine") != first
+    assert note(fastnn=str(other), epochs=1, ranks=2) != first
+    data = note(data=str(other))
+    assert "sha256" not in str(data)
+    assert f"3 bytes of {other.stat().st_mtime_ns}" in data["files"].values()
     other.write_text("a=2")
     assert note(fastnn=str(other), epochs=1) != first
+    assert note(data=str(other)) != data
+
+
+def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Run by run, as the twin does it, or all in one."""
+    out = tmp_path / "out"
+
+    def fake_run(words: list[str], check: bool) -> SimpleNamespace:
+        command, output = words[1], Path(words[-1 if words[1] == "stage1" else -2].removeprefix("--output="))
+        if command == "stage1":
+            output.mkdir(parents=True)
+            (output / "manifest.json").write_text('{"outcome": "finished"}')
+        else:
+            output.with_suffix(".json").write_text("{}")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(recipe.subprocess, "run", fake_run)
+    monkeypatch.setattr(recipe, "require_known_options", lambda *_: None)
+    stage1 = recipe.Step("stage1", "stage1", {"epochs": 1}, out / "stage1")
+    pca = recipe.Step("pca", "pca", {"snapshots": str(out / "stage1/snapshots")}, out / "pca.npy")
+    options = SimpleNamespace(dimred=Path("dimred"), ranks=None, dry_run=False)
+
+    def run(*steps: recipe.Step, ranks: int = 1) -> None:
+        recipe.run(recipe.Recipe("t", {}, ranks, list(steps)), options)
+
+    run(stage1, pca)
+    run(stage1, pca)
+    with pytest.raises(recipe.RecipeError, match="stage1 was made with other options"):
+        run(stage1, pca, ranks=2)
+    shutil.rmtree(out / "stage1")
+    for _ in range(2):
+        with pytest.raises(recipe.RecipeError, match="pca.npy was made before stage1"):
+            run(stage1, pca)
+    time.sleep(0.01)
+    run(stage1)
+    for _ in range(2):
+        with pytest.raises(recipe.RecipeError, match="pca.npy was made before stage1"):
+            run(stage1, pca)
+    (out / "pca.json").unlink()
+    run(stage1, pca)
+    run(stage1, pca)
+    capsys.readouterr()
+
+
+def test_other_names_and_a_recipes_own_overwrite_are_taken(tmp_path: Path) -> None:
+    table = parse_help("  --prefetch N                    batches prepared ahead; also prefetch_buffer_size (in\n"
+                       "                                  [1, 9]; default 4)\n"
+                       "  --amp_deny TEXT                 operators; also\n                                  custom_black_list\n"
+                       "  --tensorboard                   also write curve.csv\n")  # fmt: skip
+    assert set(table) == {"prefetch", "prefetch_buffer_size", "amp_deny", "custom_black_list", "tensorboard"}
+    for own in ({}, {"overwrite": True}):
+        words = recipe.command_line(recipe.Step("pca", "pca", own, tmp_path / "pca.npy"), 1, Path("dimred"))
+        assert sum(word.startswith("--overwrite") for word in words) == 1
 
 
 def test_a_twin_is_judged_by_every_loss() -> None:

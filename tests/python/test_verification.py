@@ -202,6 +202,39 @@ def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, l
     close(told(tmp_path / "run"), expected(run, pictures, whole=True))
 
 
+def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    net = build("convnet", 1, 28, 28, 10)
+    net.load_state_dict(load_file(run / "export" / "1" / "weights.safetensors"))
+    net.fc2 = nn.Identity()
+    torch.jit.script(Embedder(net)).save(tmp_path / "net.pt")
+    torch.save(Embedder(net).state_dict(), tmp_path / "state.pt")
+    said = execute("dimred", "verify", tmp_path / "state.pt", "--model", tmp_path / "net.pt", "--pairs", listed, "--data", few(),
+                   "--train_samples=600", f"--test_samples={IMAGES}", "--threads=1", "--output", tmp_path / "out")  # fmt: skip
+    assert "embeddings of 64 with" in said
+    close(told(tmp_path / "out"), expected(run, pictures))
+
+
+def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Path, tmp_path: Path) -> None:
+    words = ("--data", few(), "--train_samples=600", f"--test_samples={IMAGES}", "--epochs=1", "--threads=1")
+    execute("dimred", "stage1", *words, "--precision=auto", "--output", tmp_path / "probe")
+    if 'precision = "bfloat16"' not in (tmp_path / "probe" / "config.toml").read_text():
+        pytest.skip("no native bfloat16 on this processor")
+    execute("dimred", "stage1", *words, "--precision=bfloat16", "--amp_deny=linear", "--output", tmp_path / "run")
+    (tmp_path / "options.toml").write_text('precision = "bfloat16"\n')
+    plain, explicit, other = (told_of(execute, tmp_path, listed, *words)
+                              for words in ((), ("--precision=float32",), ("--config", tmp_path / "options.toml")))  # fmt: skip
+    assert plain == explicit
+    assert plain["xnorm"] != other["xnorm"]
+
+
+def told_of(execute, folder: Path, listed: Path, *words: object) -> dict:
+    """verification.json of folder/run."""
+    execute("dimred", "verify", folder / "run", "--pairs", listed, "--threads=1", *words)
+    return told(folder / "run")
+
+
 class Command:
     """Unpickled, it would leave a file."""
 
@@ -255,6 +288,9 @@ def test_refuses_in_one_line(fails, run: Path, pictures, tmp_path: Path) -> None
     out = ["--output", tmp_path / "out"]
     by_kind = sorted(good, key=lambda line: -int(line[-1]))
     assert "none that differ among pairs 1 to 4; mix the list" in refused(2, by_kind[:40], *out)
+    assert "needs at least 10 pairs, received 9" in refused(2, good[:9], *out)
+    path.write_text("\n".join(by_kind[:40]))  # before the network's data are read
+    assert "mix the list" in fails(2, "verify", run, "--pairs", path, "--data", tmp_path / "nowhere", *out)
     (tmp_path / "broken.png").write_bytes(pictures[0][0].read_bytes()[:60])
     assert "broken.png: " in refused(1, [*good, f"broken.png {pictures[0][0]} 1"], *out)
     assert not (tmp_path / "out").exists()

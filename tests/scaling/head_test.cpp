@@ -19,6 +19,11 @@ TEST(Head, BytesByHand) {
   EXPECT_EQ(replicated_head_bytes(head), 10 * 4 * 4);
 }
 
+TEST(Head, TheLargestLayersDoNotOverflow) {
+  const Head head{.ranks = 100'000, .classes = 1'000'000'000, .embedding = 65'536};
+  EXPECT_EQ(replicated_head_bytes(head), 524'288'000'000'000 - 5'242'880'000);
+}
+
 /// 10 classes on 3 ranks: at most 4 each.
 TEST(Head, MemoryByHand) {
   const Head head{.ranks = 3, .classes = 10, .embedding = 8, .batch = 6};
@@ -34,6 +39,7 @@ TEST(Head, MemoryByHand) {
   sampled.sampling_ratio = 0.25;  // one of 4, and at most 6 of the batch: no more than 4
   EXPECT_EQ(head_memory(sampled).gradient, 4 * 32);
   EXPECT_EQ(head_memory(sampled).weights, 3 * 4 * 32);
+  EXPECT_EQ(head_memory({.classes = 100, .embedding = 1, .sampling_ratio = 0.07}).gradient, 8 * 4);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ TEST(Verify, RefusesListsThatFoldsCannotBeMadeOf) {
   EXPECT_EQ(refusal(sorted),
             "[serving::verify] needs pairs of both kinds in each tenth of the list, received none "
             "that differ among pairs 1 to 2; mix the list");
+  EXPECT_THROW(require_folds(sorted.pairs), std::invalid_argument);  // without any distance
   auto broken = alternating(20, 0, 1);
   broken.distances[7] = std::nan("");
   EXPECT_EQ(refusal(broken), "[serving::verify] needs finite embeddings, not so in pair 8");

@@ -196,6 +196,34 @@ TEST(ClassSharded, RefusesFewerClassesThanRanks) {
             "classes and 4 ranks");
 }
 
+TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
+  const auto p = problem();
+  on_gloo_ranks(3, [&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const auto call = [&](std::int64_t of_all, const torch::Tensor& features, const auto& weights) {
+      const auto range = class_range(of_all, rank, 3);
+      const auto own = weights.narrow(0, range.begin, range.size());
+      return refusal(
+          [&] { class_sharded_softmax(features, p.labels, own, range, {}, {}, communicator); });
+    };
+    const std::string place =
+        "[training::class_sharded_softmax] needs the same on every rank, received D = 6 in Double "
+        "and 11 classes (rank 0) and ";
+    const auto narrow = [&](const torch::Tensor& tensor) {
+      return rank == 2 ? tensor.narrow(1, 0, 4).contiguous() : tensor;
+    };
+    EXPECT_EQ(call(classes, narrow(p.features), narrow(p.weights)),
+              place + "D = 4 in Double and 11 classes (rank 2)");
+    const auto type = rank == 1 ? torch::kFloat32 : torch::kFloat64;
+    EXPECT_EQ(call(classes, p.features.to(type), p.weights.to(type)),
+              place + "D = 6 in Float and 11 classes (rank 1)");
+    const auto more = torch::cat({p.weights, p.weights});
+    EXPECT_EQ(call(rank == 1 ? 2 * classes : classes, p.features, more),
+              place + "D = 6 in Double and 22 classes (rank 1)");
+    EXPECT_EQ(call(classes, p.features, p.weights), "accepted");
+  });
+}
+
 /// One rank's fault ends all with the same words, and they can go on together.
 TEST(ClassSharded, RefusesOnEveryRankWhatOneCannotUse) {
   const auto p = problem();
