@@ -30,11 +30,15 @@ class PartFile {
  public:
   explicit PartFile(const fs::path& to)
       : path_(to.string() + ".part"), note_(path_.string() + ".of") {
-    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, "open");
-    if (try_lock(descriptor_) == LockAnswer::busy) {
-      close(descriptor_);
-      throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
+    while (true) {
+      descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+      require(descriptor_ >= 0, "open");
+      if (try_lock(descriptor_) == LockAnswer::busy) {
+        close(descriptor_);
+        throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
+      }
+      if (still_named(descriptor_, path_)) return;
+      close(descriptor_);  // the file that another process has just finished
     }
   }
   ~PartFile() { close(descriptor_); }
