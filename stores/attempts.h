@@ -11,8 +11,8 @@ namespace dimred::stores {
 double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter);
 
 /// Does `work` until it ends without a passing StoreError, store_attempts times at most; the last
-/// error says how many there were. While work says that it got further (`moved`), attempts are
-/// counted anew.
+/// error says how many there were. While work says that it got further than ever before (`moved`),
+/// attempts are counted anew.
 void with_attempts(const StoreOptions& options,
                    const std::function<void()>& work,
                    const std::function<bool()>& moved = {});

@@ -43,12 +43,22 @@ Copy copy_of(const fs::path& entry, int number) {
   return {entry / ("content" + end), entry / ("files" + end + ".jsonl"), entry / ("use" + end)};
 }
 
-/// Until this process ends: data is read lazily. False while another changes that copy.
-bool hold(const Copy& copy, LockKind kind) {
-  static std::map<fs::path, std::unique_ptr<FileLock>> held;
-  auto& lock = held[copy.use];
-  if (!lock) lock = std::make_unique<FileLock>(copy.use);
-  return lock->try_take(kind);
+/// Null while another process has the copy in a way that excludes this. It is opened anew each
+/// time, so that a lock of this process that is in use is never given up for another kind.
+std::unique_ptr<FileLock> try_hold(const Copy& copy, LockKind kind) {
+  auto lock = std::make_unique<FileLock>(copy.use);
+  if (!lock->try_take(kind)) lock.reset();
+  return lock;
+}
+
+/// What this process has got; it is read lazily, so it is held until the process ends.
+struct Got {
+  fs::path path;
+  std::unique_ptr<FileLock> use;
+};
+std::map<fs::path, Got>& got_of_entry() {
+  static std::map<fs::path, Got> got;
+  return got;
 }
 
 /// pca_mat.npy's singular values and digests are in pca_mat.json. A signed link is one file's, and
@@ -81,36 +91,44 @@ struct Remote {
 
   std::vector<Wanted> in(const Copy& copy) const {
     const auto local = is_pattern(url) ? copy.folder : copy.folder / last_name(url);
-    auto wanted = as_local(url, found, local);
+    auto wanted = placed_at(url, found, local);
     if (side) wanted.push_back({*side, fs::path(local).replace_extension(".json")});
     return wanted;
   }
 };
 
-/// The copy's number. Whoever calls this has the entry's lock.
-int bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer) {
+/// A copy that is as the remote place is, and that nobody changes while `use` is held.
+struct Held {
+  int number = 1;
+  std::unique_ptr<FileLock> use;
+};
+
+/// Whoever calls this has the entry's lock.
+Held bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer) {
   int copies = 0;
   while (fs::exists(copy_of(entry, copies + 1).use)) ++copies;
   for (int number = 1; number <= copies; ++number) {
     const auto copy = copy_of(entry, number);
     const auto wanted = remote.in(copy);
-    const Journal journal(copy.journal, copy.folder);
-    const bool current =
-        std::ranges::all_of(wanted, [&](const Wanted& one) { return journal.knows(one); });
-    if (!current || !hold(copy, LockKind::shared)) continue;
+    if (!Journal(copy.journal, copy.folder).knows_just(wanted)) continue;
+    auto use = try_hold(copy, LockKind::shared);
+    if (!use) continue;
     transfer.present = std::ssize(wanted);
-    return number;
+    return {number, std::move(use)};
   }
   for (int number = 1;; ++number) {
     const auto copy = copy_of(entry, number);
-    if (!hold(copy, LockKind::exclusive)) continue;  // somebody reads it
+    auto use = try_hold(copy, LockKind::exclusive);
+    if (!use) continue;  // somebody reads it
     const auto wanted = remote.in(copy);
     create_folders(copy.folder);
     Journal journal(copy.journal, copy.folder);
+    journal.make_room(wanted);
     transfer = bring_files(remote.store, wanted, remote.options, &journal);
-    journal.settle(wanted, /*clears=*/true);
-    hold(copy, LockKind::shared);
-    return number;
+    journal.settle(wanted);
+    journal.make_room(wanted);  // of what was begun and then found to be there
+    use->try_take(LockKind::shared);
+    return {number, std::move(use)};
   }
 }
 
@@ -143,15 +161,21 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
 
 fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer) {
   const auto entry = place_of(url, "inputs", options).entry;
-  const auto path = [&](int number) { return copy_of(entry, number).folder / last_name(url); };
+  if (const auto got = got_of_entry().find(entry); got != got_of_entry().end())
+    return got->second.path;
+  const auto keep = [&](Held held) {
+    auto path = copy_of(entry, held.number).folder / last_name(url);
+    got_of_entry()[entry] = {path, std::move(held.use)};
+    return path;
+  };
   create_folders(entry);
   const auto file = entry / "answer.json";
   const auto began = now();
   FileLock lock(entry / "lock");
   lock.take(LockKind::exclusive);
   if (const auto number = answer_since(began, file)) {
-    hold(copy_of(entry, *number), LockKind::shared);
-    return path(*number);
+    if (auto use = try_hold(copy_of(entry, *number), LockKind::shared))
+      return keep({*number, std::move(use)});
   }
   try {
     const auto store = open_store(url, options);
@@ -159,10 +183,10 @@ fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer) 
     auto side = beside(*store, url, found, options);
     const Remote remote{*store, url, options, std::move(found), std::move(side)};
     Transfer done;
-    const int number = bring_copy(remote, entry, done);
+    auto held = bring_copy(remote, entry, done);
     if (transfer != nullptr) *transfer = done;
-    write_answer(file, {{"url", shown(url)}, {"copy", number}});
-    return path(number);
+    write_answer(file, {{"url", shown(url)}, {"copy", held.number}});
+    return keep(std::move(held));
   } catch (const std::invalid_argument& error) {
     write_answer(file, {{"text", error.what()}, {"fault", input_fault}});
     throw;

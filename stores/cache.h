@@ -16,7 +16,8 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
 /// Brings what lies at `url` into the cache, or up to date there, and returns its path. Of several
 /// processes of this machine one does it while the others wait, and take what it came to: the copy,
 /// or its failure. A copy that a process has got stays as it is until that process ends; who finds
-/// other data at the URL meanwhile gets another copy. A single .npy brings the .json beside it.
+/// other data at the URL meanwhile gets another copy, and the same process is given the same one.
+/// A single .npy brings the .json beside it.
 std::filesystem::path bring(const Url& url,
                             const StoreOptions& options,
                             Transfer* transfer = nullptr);

@@ -16,10 +16,21 @@ bool is_single(const std::vector<Found>& found) {
 
 }  // namespace
 
+std::vector<Wanted> placed_at(const Url& url,
+                              const std::vector<Found>& found,
+                              const fs::path& local) {
+  require(!found.empty(), "stores", "nothing at ", shown(url));
+  const bool single = is_single(found);
+  std::vector<Wanted> wanted;
+  wanted.reserve(found.size());
+  for (const auto& one : found) wanted.push_back({one, single ? local : local / one.item.name});
+  return wanted;
+}
+
 std::vector<Wanted> as_local(const Url& url,
                              const std::vector<Found>& found,
                              const fs::path& local) {
-  require(!found.empty(), "stores", "nothing at ", shown(url));
+  auto wanted = placed_at(url, found, local);
   const bool single = is_single(found);
   require(!single || !fs::is_directory(local),
           "stores",
@@ -31,9 +42,6 @@ std::vector<Wanted> as_local(const Url& url,
           shown(url),
           " is a folder, but there is a file ",
           local.string());
-  std::vector<Wanted> wanted;
-  wanted.reserve(found.size());
-  for (const auto& one : found) wanted.push_back({one, single ? local : local / one.item.name});
   return wanted;
 }
 

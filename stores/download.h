@@ -39,6 +39,11 @@ std::vector<Wanted> as_local(const Url& url,
                              const std::vector<Found>& found,
                              const std::filesystem::path& local);
 
+/// The same, whatever lies here. Throws std::invalid_argument when nothing was found.
+std::vector<Wanted> placed_at(const Url& url,
+                              const std::vector<Found>& found,
+                              const std::filesystem::path& local);
+
 /// Brings those that the journal does not know, and notes each when it is whole. Throws as
 /// download().
 class Journal;

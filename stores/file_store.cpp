@@ -33,8 +33,15 @@ auto lasting(const Url& url, const char* doing, Work work) {
   } catch (const StoreError&) {
     throw;
   } catch (const fs::filesystem_error& error) {
-    throw StoreError(
-        concat("[stores] cannot ", doing, ' ', shown(url), ": ", error.code().message()), false);
+    throw StoreError(concat("[stores] cannot ",
+                            doing,
+                            ' ',
+                            shown(url),
+                            ": ",
+                            error.path1().string(),
+                            ": ",
+                            error.code().message()),
+                     false);
   } catch (const std::runtime_error& error) {
     throw StoreError(concat("[stores] cannot ", doing, ' ', shown(url), ": ", error.what()), false);
   }
@@ -58,7 +65,11 @@ class FileStore : public Store {
       std::vector<Item> items;
       const fs::path root = decoded_path(folder);
       if (!fs::is_directory(root)) return items;
-      for (auto& name : walk(root).files) {
+      auto walked = walk(root);
+      for (const auto& name : walked.others)
+        require_environment(
+            !fs::is_symlink(root / name), "stores", name, " is a link that leads to no file");
+      for (auto& name : walked.files) {
         const auto path = root / name;
         // Whoever writes there may have renamed it by now.
         if (fs::is_regular_file(path)) items.push_back(item_of(path, std::move(name)));

@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "stores/listing.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 
@@ -48,17 +50,39 @@ std::string Journal::line_of(const std::string& name, const Seen& seen) {
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
-bool Journal::knows(const Wanted& wanted) const {
+std::map<std::string, const Wanted*> Journal::by_name(const std::vector<Wanted>& all) const {
+  std::map<std::string, const Wanted*> names;
+  for (const auto& wanted : all) names[name_of(wanted)] = &wanted;
+  return names;
+}
+
+bool Journal::is_noted(const Wanted& wanted) const {
   const auto& item = wanted.found.item;
-  const auto stamp = stamp_of(wanted.to);
-  if (stamp.empty()) return false;
   const auto at = seen_.find(name_of(wanted));
-  if (at != seen_.end() && at->second.size == item.size && !item.etag.empty() &&
-      at->second.etag == item.etag && at->second.stamp == stamp)
-    return true;
+  if (at == seen_.end() || item.etag.empty()) return false;
+  const auto& seen = at->second;
+  return seen.size == item.size && seen.etag == item.etag && !seen.stamp.empty() &&
+         seen.stamp == stamp_of(wanted.to);
+}
+
+bool Journal::knows(const Wanted& wanted) const {
+  if (is_noted(wanted)) return true;
   const auto& digest = wanted.found.digest;
-  return !digest.empty() && static_cast<std::int64_t>(fs::file_size(wanted.to)) == item.size &&
+  return !digest.empty() && !stamp_of(wanted.to).empty() &&
+         static_cast<std::int64_t>(fs::file_size(wanted.to)) == wanted.found.item.size &&
          digest_of_file(wanted.to) == digest;
+}
+
+bool Journal::knows_just(const std::vector<Wanted>& all) {
+  const auto names = by_name(all);
+  for (const auto& [name, seen] : seen_)
+    if (!names.contains(name)) return false;  // it is not there any more
+  return std::ranges::all_of(all, [&](const Wanted& wanted) {
+    if (is_noted(wanted)) return true;
+    if (!knows(wanted)) return false;
+    note(wanted);
+    return true;
+  });
 }
 
 void Journal::note(const Wanted& wanted) {
@@ -73,7 +97,33 @@ void Journal::note(const Wanted& wanted) {
                       file_.string());
 }
 
-void Journal::settle(const std::vector<Wanted>& all, bool clears) {
+void Journal::remove_file(const std::string& name) const {
+  const auto file = root_ / name;
+  if (!fs::is_regular_file(fs::symlink_status(file))) return;
+  fs::remove(file);
+  std::error_code not_empty;
+  for (auto folder = file.parent_path(); folder != root_ && fs::remove(folder, not_empty);)
+    folder = folder.parent_path();
+}
+
+void Journal::make_room(const std::vector<Wanted>& all) {
+  const auto wanted = by_name(all);
+  for (const auto& [name, seen] : seen_)
+    if (is_inside(name) && !wanted.contains(name)) remove_file(name);
+  constexpr std::string_view part_ending = ".part";
+  constexpr std::string_view note_ending = ".of";
+  for (const auto& note : walk(root_).files) {
+    if (!note.ends_with(".part.of")) continue;
+    const auto part = note.substr(0, note.size() - note_ending.size());
+    if (wanted.contains(note) || wanted.contains(part)) continue;  // so are theirs called
+    const auto whole = wanted.find(part.substr(0, part.size() - part_ending.size()));
+    if (whole != wanted.end() && !is_noted(*whole->second)) continue;  // it will be continued
+    remove_file(part);
+    remove_file(note);
+  }
+}
+
+void Journal::settle(const std::vector<Wanted>& all) {
   std::map<std::string, Seen> now;
   std::string text;
   for (const auto& wanted : all) {
@@ -81,10 +131,6 @@ void Journal::settle(const std::vector<Wanted>& all, bool clears) {
     const auto& item = wanted.found.item;
     now[name] = {item.size, item.etag, stamp_of(wanted.to)};
     text += line_of(name, now[name]);
-  }
-  if (clears) {
-    for (const auto& [name, seen] : seen_)
-      if (is_inside(name) && !now.contains(name)) fs::remove(root_ / name);
   }
   write_file_atomically(file_, text);
   seen_ = std::move(now);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "stores/download.h"
 
@@ -18,11 +19,16 @@ class Journal {
   /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of
   /// a listing.
   bool knows(const Wanted& wanted) const;
+  /// Whether these, and no others, were brought and are still those files. What only a digest could
+  /// tell is noted, so that it is read once.
+  bool knows_just(const std::vector<Wanted>& all);
   void note(const Wanted& wanted);
 
-  /// These are all from now on. `clears`: what else was brought is removed; what others put beside
-  /// it stays.
-  void settle(const std::vector<Wanted>& all, bool clears);
+  /// Removes what was brought or begun of other files, with folders that this empties, so that
+  /// these have their places; what others put beside it stays.
+  void make_room(const std::vector<Wanted>& all);
+  /// These are all from now on.
+  void settle(const std::vector<Wanted>& all);
   /// Not needed any more.
   void remove();
 
@@ -34,6 +40,9 @@ class Journal {
   };
 
   std::string name_of(const Wanted& wanted) const;
+  std::map<std::string, const Wanted*> by_name(const std::vector<Wanted>& all) const;
+  bool is_noted(const Wanted& wanted) const;
+  void remove_file(const std::string& name) const;
   static std::string line_of(const std::string& name, const Seen& seen);
 
   std::filesystem::path file_;

@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "stores/attempts.h"
 #include "stores/listing.h"
@@ -28,11 +30,15 @@ class PartFile {
  public:
   explicit PartFile(const fs::path& to)
       : path_(to.string() + ".part"), note_(path_.string() + ".of") {
-    descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, "open");
-    if (try_lock(descriptor_) == LockAnswer::busy) {
-      close(descriptor_);
-      throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
+    while (true) {
+      descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+      require(descriptor_ >= 0, "open");
+      if (try_lock(descriptor_) == LockAnswer::busy) {
+        close(descriptor_);
+        throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
+      }
+      if (still_named(descriptor_, path_)) return;
+      close(descriptor_);  // the file that another process has just finished
     }
   }
   ~PartFile() { close(descriptor_); }
@@ -183,17 +189,21 @@ std::int64_t fetch(Store& store,
                       '\n'),
                item.size);
   std::int64_t received = 0;
-  std::int64_t before = 0;
+  std::int64_t furthest = part.size();  // of all attempts: what is read once more is no progress
+  bool further = false;
   auto expected = item;
   if (!found.digest.empty()) expected.etag.clear();  // a digest, which no server knows
   with_attempts(
       options,
       [&] {
         if (!continues) part.clear();
-        before = part.size();
-        store.read(found.url, expected, before, [&](std::span<const std::byte> bytes) {
+        auto at = part.size();
+        store.read(found.url, expected, at, [&](std::span<const std::byte> bytes) {
           received += std::ssize(bytes);
           part.append(bytes);
+          at += std::ssize(bytes);
+          further = further || at > furthest;
+          furthest = std::max(furthest, at);
         });
         const auto size = part.size();
         const bool right = size == item.size &&
@@ -202,7 +212,7 @@ std::int64_t fetch(Store& store,
         // What is too long or damaged is of no use; what is too short will be continued.
         if (size >= item.size) {
           part.clear();
-          before = 0;
+          further = false;
         }
         throw StoreError(
             concat("[stores] ",
@@ -211,7 +221,7 @@ std::int64_t fetch(Store& store,
                                      : concat(" gave ", size, " bytes of ", item.size)),
             true);
       },
-      [&] { return continues && part.size() > before; });
+      [&] { return continues && std::exchange(further, false); });
   try {
     require_unchanged(store, found, options);
   } catch (const Changed&) {

@@ -9,25 +9,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Deleted or replaced since its name was read.
+bool has_vanished(const std::error_code& failed) {
+  return failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
+}
+
+/// Neither vanished nor a link in a circle, which leads to nothing as well: it may be a file, and
+/// leaving it out would make a folder of a part of it.
+bool hides_something(const std::error_code& failed) {
+  return failed && !has_vanished(failed) && failed != std::errc::too_many_symbolic_link_levels;
+}
+
 void walk_into(const fs::path& folder,
                const std::string& before,
                std::vector<fs::path>& above,
                Walked& walked) {
   std::error_code failed;
   const auto own = fs::canonical(folder, failed);
-  if (failed == std::errc::no_such_file_or_directory) return;
+  if (has_vanished(failed)) return;
   if (failed) throw fs::filesystem_error("list", folder, failed);
   require_environment(std::ranges::find(above, own) == above.end(),
                       "stores",
                       folder.string(),
                       " is a link to a folder that it lies in");
   fs::directory_iterator entries(folder, failed);
-  if (failed == std::errc::no_such_file_or_directory) return;
+  if (has_vanished(failed)) return;
   if (failed) throw fs::filesystem_error("list", folder, failed);
   above.push_back(own);
   for (const auto& entry : entries) {
     const auto name = before + entry.path().filename().string();
     const auto kind = fs::status(entry.path(), failed);
+    if (hides_something(failed)) throw fs::filesystem_error("look at", entry.path(), failed);
     if (fs::is_directory(kind)) {
       walk_into(entry.path(), name + '/', above, walked);
     } else if (fs::is_regular_file(kind)) {

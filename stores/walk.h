@@ -12,8 +12,8 @@ struct Walked {
   std::vector<std::string> others;  // neither file nor folder: a link to nothing, a pipe
 };
 
-/// What vanishes meanwhile is left out. Throws std::filesystem::filesystem_error;
-/// std::runtime_error for a link to a folder that it lies in.
+/// What vanishes meanwhile is left out. Throws std::filesystem::filesystem_error, also for a name
+/// of which nobody can tell what it is; std::runtime_error for a link to a folder that it lies in.
 Walked walk(const std::filesystem::path& folder);
 
 }  // namespace dimred::stores

@@ -37,14 +37,6 @@ int open_retrying(const std::filesystem::path& path, int flags) {
   return retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
-/// True while `path` still names the open file: another writer may have renamed it away meanwhile.
-bool still_named(int descriptor, const std::filesystem::path& path) {
-  struct stat open_file {};
-  struct stat named {};
-  return ::fstat(descriptor, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
-}
-
 int open_temporary(const std::filesystem::path& path) {
   while (true) {
     const int descriptor = open_retrying(path, O_RDWR | O_CREAT);

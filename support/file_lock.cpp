@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,13 @@ LockAnswer try_lock(int descriptor, LockKind kind) {
   if (retrying([&] { return ::flock(descriptor, operation_of(kind) | LOCK_NB); }) == 0)
     return LockAnswer::taken;
   return errno == EWOULDBLOCK ? LockAnswer::busy : LockAnswer::unsupported;
+}
+
+bool still_named(int descriptor, const std::filesystem::path& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(descriptor, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
 FileLock::FileLock(const std::filesystem::path& file)

@@ -11,6 +11,9 @@ enum class LockAnswer { taken, busy, unsupported };
 /// flock of an open file, without waiting.
 LockAnswer try_lock(int descriptor, LockKind kind = LockKind::exclusive);
 
+/// True while `path` still names the open file: whoever had its lock before may have renamed it.
+bool still_named(int descriptor, const std::filesystem::path& path);
+
 /// A file whose flock this process may take; the kernel gives it up however the process ends.
 class FileLock {
  public:

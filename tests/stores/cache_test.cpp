@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "stores/journal.h"
+#include "stores/listing.h"
+#include "stores/upload.h"
 #include "tests/stores/memory_store.h"
 
 namespace dimred::stores {
@@ -26,8 +29,9 @@ TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
     const auto wanted = as_local(folder_url, find(store, folder_url, quick()), folder / "got");
     std::filesystem::create_directories(folder / "got");
     Journal journal(folder / "journal", folder / "got");
+    journal.make_room(wanted);
     const auto done = bring_files(store, wanted, quick(), &journal);
-    journal.settle(wanted, /*clears=*/true);
+    journal.settle(wanted);
     return done;
   };
   EXPECT_EQ(bring_once().files, 3);
@@ -42,6 +46,21 @@ TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
   EXPECT_EQ(text_of_file(folder / "got/a"), "a");
 }
 
+TEST(Journal, WhatOnlyADigestTellsIsReadOnce) {
+  const TemporaryFolder folder;
+  const auto text = folder.write("a", "text");
+  const auto all = std::vector<Wanted>{{{{"a", 4, "digest"}, file, digest_of_file(text)}, text}};
+  EXPECT_TRUE(Journal(folder / "journal", folder.path()).knows_just(all));
+  // Only who reads the file would see that it is another.
+  const auto time = std::filesystem::last_write_time(text);
+  folder.write("a", "TEXT");
+  std::filesystem::last_write_time(text, time);
+  EXPECT_TRUE(Journal(folder / "journal", folder.path()).knows_just(all));
+  folder.write("a", "tEXT");
+  std::filesystem::last_write_time(text, time + std::chrono::seconds(1));
+  EXPECT_FALSE(Journal(folder / "journal", folder.path()).knows_just(all));
+}
+
 TEST(Journal, ALineThatWasCutIsNone) {
   const TemporaryFolder folder;
   const Wanted one{{{"a", 1, "tag"}, file, ""}, folder / "a"};
@@ -54,26 +73,6 @@ TEST(Journal, ALineThatWasCutIsNone) {
   const Journal journal(folder / "journal", folder.path());
   EXPECT_TRUE(journal.knows(one));
   EXPECT_TRUE(journal.knows(other));
-}
-
-TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "none").string());
-  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
-  make_files(folder / "none", {{"x", "x"}});
-  const auto got = bring(url, options);
-  EXPECT_EQ(files_of(got), (Files{{"x", "x"}}));
-  // As if another process had answered while this one waited for it.
-  const auto answer = place_of(url, "inputs", options).entry / "answer.json";
-  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] said before"})";
-  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
-  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] bad", "fault": "input"})";
-  EXPECT_THROW(bring(url, options), std::invalid_argument);
-  std::filesystem::remove_all(folder / "none");  // is not asked again
-  std::ofstream(answer) << R"({"time": 1e12, "copy": 1})";
-  EXPECT_EQ(bring(url, options), got);
 }
 
 /// What another process gets, which then goes on.
@@ -101,6 +100,26 @@ struct Reader {
   }
 };
 
+TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "none").string());
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
+  make_files(folder / "none", {{"x", "x"}});
+  const Reader other(url, options);
+  EXPECT_EQ(files_of(other.path), (Files{{"x", "x"}}));
+  // As if another process had answered while this one waited for it.
+  const auto answer = place_of(url, "inputs", options).entry / "answer.json";
+  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] said before"})";
+  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
+  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] bad", "fault": "input"})";
+  EXPECT_THROW(bring(url, options), std::invalid_argument);
+  std::filesystem::remove_all(folder / "none");  // is not asked again
+  std::ofstream(answer) << R"({"time": 1e12, "copy": 1})";
+  EXPECT_EQ(bring(url, options), other.path);
+}
+
 TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
   const TemporaryFolder folder;
   auto options = quick(1);
@@ -124,6 +143,82 @@ TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
   const Reader last(url, options);  // nobody is left
   EXPECT_EQ(files_of(last.path), (Files{{"x", "newest"}}));
   EXPECT_EQ(std::filesystem::path(last.path).parent_path().filename(), "content");
+}
+
+/// What a process gets that ends then.
+Files brought(const Url& url, const StoreOptions& options) {
+  const Reader reader(url, options);
+  EXPECT_EQ(std::filesystem::path(reader.path).parent_path().filename(), "content");
+  return std::filesystem::is_directory(reader.path) ? files_of(reader.path)
+                                                    : Files{{"", text_of_file(reader.path)}};
+}
+
+TEST(Cache, WhatIsDeletedThereGoesHere) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "data", {{"x", "x"}, {"gone", "g"}});
+  EXPECT_EQ(brought(url, options).size(), 2U);
+  std::filesystem::remove(folder / "data/gone");
+  EXPECT_EQ(brought(url, options), (Files{{"x", "x"}}));
+}
+
+TEST(Cache, AFileBecomesAFolderAndTheOtherWayRound) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  folder.write("data", "a file");
+  EXPECT_EQ(brought(url, options), (Files{{"", "a file"}}));
+  for (const auto& files : {Files{{"a", "1"}, {"b/c", "2"}},
+                            Files{{"a/x/y", "3"}, {"b", "4"}},
+                            Files{{"a", "5"}, {"b/c", "6"}}}) {
+    make_files(folder / "data", files);
+    EXPECT_EQ(brought(url, options), files);
+  }
+  std::filesystem::remove_all(folder / "data");
+  folder.write("data", "a file again");
+  EXPECT_EQ(brought(url, options), (Files{{"", "a file again"}}));
+}
+
+TEST(Cache, WhatAKilledDownloadBeganGoesWhenNobodyWantsItAnyMore) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "data", {{"stays", "s"}, {"a.part", "theirs"}});
+  brought(url, options);
+  const auto content = place_of(url, "inputs", options).content;
+  for (const auto* name : {"stays.part", "stays.part.of", "gone.part", "gone.part.of", "z.part.of"})
+    std::ofstream(content / name) << "half";
+  std::ofstream(folder / "data/new") << "n";
+  EXPECT_EQ(brought(url, options), (Files{{"stays", "s"}, {"a.part", "theirs"}, {"new", "n"}}));
+}
+
+TEST(Cache, AProcessIsGivenTheSameCopyAgain) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "data", {{"x", "old"}});
+  const auto got = bring(url, options);
+  make_files(folder / "data", {{"x", "newer"}});
+  EXPECT_EQ(bring(url, options), got);
+  EXPECT_EQ(files_of(got), (Files{{"x", "old"}}));
+}
+
+TEST(Cache, AFailureLeavesTheCopyToOthers) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "local", {{"x", "good"}});
+  upload(folder / "local", url, options, Sending::all);
+  std::ofstream(folder / "data/x") << "evil";
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("differs from its digest"));
+  std::ofstream(folder / "data/x") << "good";
+  EXPECT_EQ(brought(url, options), (Files{{"x", "good"}}));
 }
 
 TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {

@@ -73,6 +73,22 @@ TEST(Download, DamageIsFoundByTheListingsDigest) {
               HasSubstr("is damaged: a.bin is missing"));
 }
 
+TEST(Download, DamageIsFoundInTheEndAlthoughEachReadIsCut) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  make_files(folder / "run", {{"a.bin", std::string(1000, 'x')}});
+  upload(store, folder / "run", folder_url, quick(), Sending::run);
+  store.objects[file.path] = std::string(1000, 'y');
+  const auto listing_size = std::ssize(store.objects.at("/data/_COMPLETE"));
+  store.cut_after = std::max<std::int64_t>(400, listing_size);
+  int reads = 0;
+  store.before_read = [&] {
+    if (++reads > 50) throw Killed();  // it would go on for ever
+  };
+  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), StoreError);
+  EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
+}
+
 TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
   const TemporaryFolder folder;
   MemoryStore store;
