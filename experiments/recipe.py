@@ -73,7 +73,7 @@ class Step:
             if not (isinstance(value, str) and value.startswith("/")):
                 continue
             path = Path(value)
-            if path.is_relative_to(self.output.parent):
+            if self.output.parent in path.parents:
                 other = replace(self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy"))
                 sources[other.name] = other.noted().get("begun", "")
             elif path.is_file():

@@ -80,7 +80,8 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
                     time.sleep(0.01)
             passes = 10 * (epoch if command == "stage1" else 2 * epoch)
             base = 0.5 + 0.3 * (1 - 2.0**-epoch) + 0.01 * number(options["seed"])
-            gain = 0.02 * number(options.get("alpha", ""), options.get("anneal_from_epoch", ""))
+            way = (command, options.get("alpha", ""), options.get("anneal_from_epoch", ""))
+            gain = 0.02 * number(*way[1:]) + 0.002 * number("luck", options["seed"], *way)
             out.write(f"{command},{options.get('preset', 'sgd')},raw,{epoch},{10 * epoch},{100 * epoch},{0.1 * epoch},0,"
                       f"{passes},{10 * epoch},,.5,.5,{base + gain},.5,{base + gain - 0.01},0,0\n")  # fmt: skip
             out.flush()

@@ -44,8 +44,10 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert (line["n"], line["pairs"], line["missing"]) == (3, 3, 0)
     assert line["test_accuracy"] == pytest.approx(mine.mean())
     assert line["sd"] == pytest.approx(mine.std(ddof=1))
-    # The fake's differences are the same for every seed up to rounding: no spread, no test.
     assert line["difference"] == pytest.approx(expected.mean)
+    assert line["difference_sd"] == pytest.approx(expected.sd)
+    assert expected.sd > 1e-5
+    assert (line["low"], line["high"], line["p"]) == pytest.approx((expected.low, expected.high, expected.p))
 
 
 def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:

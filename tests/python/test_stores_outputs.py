@@ -123,6 +123,38 @@ def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, clien
         assert "stopped by a signal during the upload to hdfs:///run; the same command" in process.stderr.read()
 
 
+def test_a_signal_during_a_files_upload_says_what_to_do(dimred: Path, client: Path, tmp_path: Path) -> None:
+    """The same command would refuse: it does not send what is there."""
+    run = plain_run(dimred, tmp_path / "run", 1)
+    words = [dimred, "pca", f"--snapshots={run / 'snapshots'}", "--components=2", "--output=hdfs:///x.npy",
+             f"--store_hadoop={client}", f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_an_upload(tmp_path)
+        time.sleep(0.6)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 143
+        said = process.stderr.read().strip()
+    (local,) = (tmp_path / "cache").rglob("x.npy")
+    assert f"stopped by a signal during the upload to hdfs:///x.npy; send {local} by `dimred store put`, or remove " in said
+    again = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert again.returncode == 2
+    assert said.split("; ")[1] in again.stderr
+
+
+def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
+    cache, there = f"--store_cache={tmp_path / 'cache'}", tmp_path / "there"
+    there.write_text("something")
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("")
+    said = fails(2, "verify", f"file://{tmp_path}/run", "--pairs", pairs, cache)
+    assert f"--weights: [stores] needs --output FOLDER or URL beside weights at file://{tmp_path}/run" in said
+    said = fails(2, "verify", there, f"--pairs=file://{pairs}", cache)
+    assert f"--pairs: [stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received file://{pairs}" in said
+    said = fails(2, "verify", there, "--pairs", pairs, f"--output=file://{there}", cache)
+    assert f"file://{there} exists already; choose another --output" in said
+    assert "overwrite" not in said
+
+
 def test_a_failure_does_not_wait_for_an_upload(dimred: Path, client: Path, tmp_path: Path) -> None:
     """The manifest says so at once, while a checkpoint is on its way."""
     words = ["stage1", *STAGE1, "--epochs=400", "--output=hdfs:///run", f"--store_hadoop={client}",
