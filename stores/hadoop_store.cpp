@@ -71,6 +71,7 @@ class HadoopStore : public Store {
   }
   bool replaces() const override { return false; }
   std::string temporary_ending() const override { return "._COPYING_"; }
+  void require_name(const Url& url) const override { hadoop_address(url); }
   std::size_t together() const override { return most_together; }
 
   /// Those that keep their names go folder by folder, in one call each.
