@@ -33,11 +33,12 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Names that begin with a dot, our caches, what is being written, and texts are no shards.
+/// Names that begin with a dot, our caches, what is being written or downloaded, and texts are no
+/// shards.
 bool may_be_shard(const fs::directory_entry& item) {
   const auto name = item.path().filename().string();
   if (name.starts_with('.') || !item.is_regular_file()) return false;
-  const auto ends = {".tmp", ".txt", ".json", ".md"};
+  const auto ends = {".tmp", ".part", ".of", ".txt", ".json", ".md"};
   return std::ranges::none_of(ends, [&](const char* end) { return name.ends_with(end); });
 }
 

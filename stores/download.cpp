@@ -4,6 +4,7 @@
 #include "stores/part_file.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/locations.h"
 
 namespace dimred::stores {
 namespace {
@@ -90,7 +91,7 @@ Transfer download(Store& store,
   const auto wanted = as_local(url, found, local);
   if (is_single(found)) return bring_files(store, wanted, options, nullptr);
   create_folders(local);
-  Journal journal(local / ".part.of", local);
+  Journal journal(local / ".part.of", local, without_credentials(whole(url)));
   const auto done = bring_files(store, wanted, options, &journal);
   journal.remove();
   return done;

@@ -56,7 +56,7 @@ Transfer bring_files(Store& store,
 /// where the folder has a _COMPLETE listing, has the listed digest; until then it is NAME.part,
 /// which a later call continues when size and etag are still the same. What a call that was cut
 /// has brought of a folder is not brought again (it is noted in .part.of there until all is), nor
-/// a file of the listed digest. A name with * ? [ in its last part is a pattern over the files of
+/// a file of the listed digest. A name with * or [ in its last part is a pattern over the files of
 /// its folder; `local` is then a folder. Throws StoreError; std::invalid_argument when there is
 /// nothing at `url`; std::runtime_error for the local disk.
 Transfer download(const Url& url, const std::filesystem::path& local, const StoreOptions& options);

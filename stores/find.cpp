@@ -83,7 +83,7 @@ std::vector<Found> by_listing(Store& store, const Url& url, const StoreOptions& 
 
 bool is_pattern(const Url& url) {
   return !url.scheme.starts_with("http") &&
-         url.path.substr(url.path.rfind('/') + 1).find_first_of("*?[") != std::string::npos;
+         url.path.substr(url.path.rfind('/') + 1).find_first_of("*[") != std::string::npos;
 }
 
 std::vector<Found> find(Store& store, const Url& url, const StoreOptions& options) {

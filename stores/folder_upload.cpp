@@ -22,7 +22,9 @@ class FolderUpload {
 
   Transfer run(const Selection& selection, DigestMemory* memory) {
     transfer_.left_out = selection.left_out;
+    require_names(store_, url_, selection.names);
     const auto before = look_at(store_, url_, options_);
+    require_free(store_, url_, before, selection.names);
     const auto plan = plan_of(before, local_, selection.names, memory);
     if (is_done(before, plan)) {
       transfer_.present = std::ssize(plan);

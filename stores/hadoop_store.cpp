@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <map>
 #include <set>
 #include <sstream>
@@ -10,6 +12,16 @@
 namespace dimred::stores {
 namespace {
 
+/// As the client's listings say it, in this machine's time zone as there.
+std::string minute_of(std::time_t time) {
+  std::tm local{};
+  localtime_r(&time, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &local);
+  return text.data();
+}
+
+constexpr std::time_t clocks_differ = 2;    // seconds
 constexpr std::size_t most_together = 100;  // names on a command line
 
 /// HDFS (or whatever else the site's Hadoop knows by that scheme). Each call starts a Java machine.
@@ -38,11 +50,16 @@ class HadoopStore : public Store {
 
   std::vector<Item> list(const Url& folder) override {
     std::vector<Item> items;
+    const auto looked = minute_of(std::time(nullptr) - clocks_differ);
     const auto text = client_.ask(folder, "list", {"-ls", "-R", hadoop_address(folder)}, timeout_);
     if (!text) return items;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
-      if (auto item = parse_hadoop_line(line, folder)) items.push_back(std::move(*item));
+      auto item = parse_hadoop_line(line, folder);
+      if (!item) continue;
+      // It may be another within the same minute.
+      if (item->etag >= looked) item->etag.clear();
+      items.push_back(std::move(*item));
     }
     std::ranges::sort(items, {}, &Item::name);
     return items;
@@ -71,6 +88,7 @@ class HadoopStore : public Store {
   }
   bool replaces() const override { return false; }
   std::string temporary_ending() const override { return "._COPYING_"; }
+  void require_name(const Url& url) const override { hadoop_address(url); }
   std::size_t together() const override { return most_together; }
 
   /// Those that keep their names go folder by folder, in one call each.

@@ -25,8 +25,17 @@ std::string stamp_of(const fs::path& file) {
 
 }  // namespace
 
-Journal::Journal(fs::path file, fs::path root) : file_(std::move(file)), root_(std::move(root)) {
+Journal::Journal(fs::path file, fs::path root, const std::string& of)
+    : file_(std::move(file)), root_(std::move(root)) {
   std::ifstream in(file_, std::ios::binary);
+  if (!of.empty()) {
+    const auto own = nlohmann::json{{"of", of}}.dump();
+    std::string first;
+    if (!std::getline(in, first) || first != own) {
+      write_file_atomically(file_, own + '\n');
+      return;
+    }
+  }
   bool whole = true;
   for (std::string line; std::getline(in, line); whole = !in.eof()) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);

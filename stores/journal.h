@@ -13,8 +13,10 @@ namespace dimred::stores {
 /// so that whoever goes on after a kill need not bring it again.
 class Journal {
  public:
-  /// What `file` says; damaged and foreign lines count as none: everything is looked at anew.
-  Journal(std::filesystem::path file, std::filesystem::path root);
+  /// What `file` says; damaged and foreign lines count as none: everything is looked at anew. `of`:
+  /// where the files come from, in the first line; a journal of another place is begun anew. Empty:
+  /// `file` can only be of one place.
+  Journal(std::filesystem::path file, std::filesystem::path root, const std::string& of = {});
 
   /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of
   /// a listing.

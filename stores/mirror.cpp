@@ -21,8 +21,12 @@ constexpr double look_every = .5;  // seconds; one readdir
 
 std::vector<std::string> states_of(const fs::path& run) {
   std::vector<std::string> names;
-  std::error_code gone;
-  for (const auto& entry : fs::directory_iterator(run / states_folder, gone)) {
+  std::error_code failed;
+  const fs::directory_iterator entries(run / states_folder, failed);
+  const bool none =
+      failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
+  if (failed && !none) throw fs::filesystem_error("list", run / states_folder, failed);
+  for (const auto& entry : entries) {
     const auto name = entry.path().filename().string();
     if (name.starts_with("state_") && entry.path().extension() != ".tmp") names.push_back(name);
   }
@@ -126,10 +130,10 @@ void Mirror::work() {
   auto done = first_;
   std::int64_t failed = 0;
   while (!pause(failed == 0 ? look_every : wait_before_next(options_, failed, .75))) {
-    const auto states = states_of(run_);
-    if (states.empty() || states.back() == done) continue;
-    const auto& newest = states.back();
     try {
+      const auto states = states_of(run_);
+      if (states.empty() || states.back() == done) continue;
+      const auto& newest = states.back();
       send(newest);
       const auto newer = std::ranges::count_if(
           states, [&](const auto& name) { return natural_less(done, name) && name != newest; });

@@ -57,7 +57,8 @@ class Mirror {
   std::thread thread_;
 };
 
-/// Name of the newest whole checkpoint of a run folder; empty when there is none.
+/// Name of the newest whole checkpoint of a run folder; empty when there is none. Throws
+/// std::filesystem::filesystem_error.
 std::string newest_state(const std::filesystem::path& run);
 
 /// A consistent copy of a run folder with `state` as its only checkpoint: hard links of what is

@@ -3,6 +3,8 @@
 // What a store does unless it has something better; also in the library of Arrow's.
 namespace dimred::stores {
 
+void Store::require_name(const Url&) const {}
+
 void Store::put_all(const std::vector<Put>& files) {
   for (const auto& file : files) put(file.local, file.url);
 }

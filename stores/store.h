@@ -91,6 +91,8 @@ class Store {
   virtual bool replaces() const { return true; }
   /// What a name ends in until put() is done; empty: nothing is to be seen of it.
   virtual std::string temporary_ending() const { return {}; }
+  /// Throws std::invalid_argument for a place whose name cannot be there.
+  virtual void require_name(const Url& url) const;
   /// How many names go in one request.
   virtual std::size_t together() const { return 1; }
   /// Several, each as put() does it. For stores to which a request is dear.

@@ -6,6 +6,7 @@
 
 #include "stores/attempts.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 
 namespace dimred::stores {
 namespace {
@@ -73,6 +74,49 @@ Before look_once(Store& store, const Url& url, const StoreOptions& options) {
 
 Before look_at(Store& store, const Url& url, const StoreOptions& options) {
   return looking_again([&] { return look_once(store, url, options); });
+}
+
+void require_names(const Store& store, const Url& url, const std::vector<std::string>& names) {
+  const auto ending = store.temporary_ending();
+  for (const auto& name : names) {
+    require(is_inside(name) && utf8_text(name) == name,
+            "stores",
+            "a name in a listing is UTF-8 without control characters, received ",
+            utf8_text(printable(name)));
+    store.require_name(child(url, name));
+    const auto temporary = name + ending;
+    require(ending.empty() || !std::ranges::binary_search(names, temporary),
+            "stores",
+            shown(child(url, name)),
+            " is put as ",
+            temporary,
+            ", which is the name of another file; rename that");
+  }
+}
+
+void require_free(const Store& store,
+                  const Url& url,
+                  const Before& before,
+                  const std::vector<std::string>& names) {
+  std::set<std::string> ours;
+  const auto add = [&](const Listing& listing) {
+    for (const auto& [name, file] : listing) ours.insert({name, file.stored});
+  };
+  add(before.complete);
+  if (before.intended) add(*before.intended);
+  const auto ending = store.temporary_ending();
+  for (const auto& name : names) {
+    require(!before.objects.contains(name) || ours.contains(name),
+            "stores",
+            shown(child(url, name)),
+            " is there already and of no upload of ours; remove it or choose another place");
+    require(ending.empty() || at(before.complete, name + ending) == nullptr,
+            "stores",
+            shown(child(url, name)),
+            " is put as ",
+            name + ending,
+            ", which is a file of the earlier upload; choose another place");
+  }
 }
 
 Listing plan_of(const Before& before,

@@ -17,6 +17,18 @@ struct Before {
 /// Throws std::invalid_argument where something else lies.
 Before look_at(Store& store, const Url& url, const StoreOptions& options);
 
+/// Throws std::invalid_argument, before anything is read or sent, for names of files that no reader
+/// would take from a listing, that the store does not have, or that it overwrites while another of
+/// them is put.
+void require_names(const Store& store, const Url& url, const std::vector<std::string>& names);
+
+/// The same for names under which others' files lie there, and where putting one would overwrite
+/// a file that whoever downloads now gets.
+void require_free(const Store& store,
+                  const Url& url,
+                  const Before& before,
+                  const std::vector<std::string>& names);
+
 /// Under which names the files of `local` shall lie there: one that an object of other bytes has,
 /// or may have, is not used for new ones.
 Listing plan_of(const Before& before,

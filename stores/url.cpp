@@ -76,10 +76,12 @@ Url parse_url(std::string_view text) {
           "needs scheme://..., received ",
           printable(std::string(text)));
   auto parts = split_url(text);
-  require(!parts.hides_password,
-          "stores",
-          "a '/', '?' or '@' of a password is written %2F, %3F or %40, received ",
-          printable(without_credentials(text)));
+  require(
+      !parts.hides_password,
+      "stores",
+      "an '@' behind the host may end a password; a '/', '?' or '@' of a name, password or path "
+      "is written %2F, %3F or %40, received ",
+      printable(without_credentials(text)));
   Url url{.scheme = std::move(parts.scheme),
           .user = std::move(parts.user),
           .authority = std::move(parts.authority),
@@ -112,6 +114,10 @@ Url parse_url(std::string_view text) {
           printable(name));
   require(
       !local || !url.path.empty(), "stores", "file:// needs a path, received ", printable(name));
+  require(!local || url.query.empty(),
+          "stores",
+          "file:// has no query (a '?' of a name is written %3F), received ",
+          printable(name));
   if (local) url.authority.clear();
   return url;
 }

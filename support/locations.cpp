@@ -25,6 +25,21 @@ std::map<std::filesystem::path, std::string>& shown() {
   return urls;
 }
 
+/// Whether an '@' behind the host may be the one that ends a password, whose first '/' or '?' has
+/// ended what was taken for the host.
+bool may_hide_password(const UrlParts& parts) {
+  if ((parts.path + parts.query).find('@') == std::string::npos) return false;
+  if (!parts.user.empty()) return true;             // one that held an '@' as well
+  const auto bracket = parts.authority.rfind(']');  // of an IPv6 address
+  const auto port = parts.authority.find(':', bracket == std::string::npos ? 0 : bracket);
+  if (port == std::string::npos) return false;
+  const bool number = std::ranges::all_of(parts.authority.substr(port + 1),
+                                          [](unsigned char c) { return std::isdigit(c) != 0; });
+  // Only where nobody writes a password is NAME:DIGITS a host with its port for sure.
+  const bool address = parts.scheme == "hdfs" || bracket != std::string::npos;
+  return !number || !address;
+}
+
 }  // namespace
 
 void set_locate(Locate locate) { locate_now() = std::move(locate); }
@@ -57,15 +72,7 @@ UrlParts split_url(std::string_view text) {
   const auto slash = std::min(rest.find('/'), rest.size());
   parts.authority = rest.substr(0, slash);
   parts.path = rest.substr(slash);
-  const auto bracket = parts.authority.rfind(']');  // of an IPv6 address
-  const auto port = parts.authority.find(':', bracket == std::string::npos ? 0 : bracket);
-  if (parts.user.empty() && port != std::string::npos) {
-    const bool bucket = parts.scheme == "s3" || parts.scheme == "gs";
-    const bool number = std::ranges::all_of(parts.authority.substr(port + 1),
-                                            [](unsigned char c) { return std::isdigit(c) != 0; });
-    const bool more = (parts.path + parts.query).find('@') != std::string::npos;
-    parts.hides_password = more && (bucket || !number);
-  }
+  parts.hides_password = may_hide_password(parts);
   return parts;
 }
 

@@ -30,7 +30,7 @@ struct UrlParts {
   std::string authority;  // host:port or bucket
   std::string path;       // from its first slash on
   std::string query;      // without '?'
-  // A password with '/' or '?' in it looks like a host, a port that is none, and a path.
+  // A password with '/' or '?' in it looks like a host, a port and a path with '@'.
   bool hides_password = false;
 };
 

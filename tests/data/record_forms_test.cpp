@@ -203,7 +203,9 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
                            "flowers_validation_0.tfrecord",
                            "labels.txt",
                            ".train",
-                           "train-1.tmp"})
+                           "train-1.tmp",
+                           "train-1.part",
+                           "train-1.part.of"})
     folder.write(name, "x");
   const auto names = [](const std::vector<fs::path>& files) {
     std::vector<std::string> texts;

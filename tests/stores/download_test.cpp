@@ -129,6 +129,23 @@ TEST(Download, OfAFolderThatWasCutOnlyTheRestIsRead) {
   EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "aaaa"}, {"b", "bbbb"}, {"c", "cccc"}}));
 }
 
+TEST(Download, WhatACutOneBroughtFromElsewhereIsReadAnew) {
+  const TemporaryFolder folder;
+  MemoryStore store;
+  store.equal_etags = true;  // written in the same second
+  store.objects = {{"/v1/a", "one"}, {"/v1/b", "one"}, {"/v2/a", "two"}, {"/v2/b", "two"}};
+  int reads = 0;
+  store.before_read = [&] {
+    if (++reads == 2) throw Killed();
+  };
+  EXPECT_THROW(download(store, parse_url("s3://u:secret@bucket/v1"), folder / "got", quick()),
+               Killed);
+  EXPECT_THAT(text_of_file(folder / "got/.part.of"), testing::Not(HasSubstr("secret")));
+  store.before_read = {};
+  EXPECT_EQ(download(store, parse_url("s3://bucket/v2"), folder / "got", quick()).files, 2);
+  EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "two"}, {"b", "two"}}));
+}
+
 TEST(Download, AFileOfTheListedDigestIsNotReadAgain) {
   const TemporaryFolder folder;
   MemoryStore store;

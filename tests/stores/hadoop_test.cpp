@@ -54,6 +54,18 @@ TEST(Hadoop, LinesOfAListAreReadFromTheDateOn) {
   EXPECT_THROW(parse_hadoop_line("WARN what is this", data), StoreError);
 }
 
+TEST(Hadoop, AFileOfThisMinuteIsNotKnownAgain) {
+  const TemporaryFolder folder;
+  const auto store = store_of(folder,
+                              "for t in now '2 minutes ago'; do\n"
+                              "echo \"-rw-r--r-- 1 me g 4 $(date -d \"$t\" '+%Y-%m-%d %H:%M') "
+                              "/data/$(echo $t | cut -c1)\"\ndone\n");
+  const auto items = store->list(data);
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_NE(items[0].etag, "");  // of two minutes ago
+  EXPECT_EQ(items[1].etag, "");
+}
+
 TEST(Hadoop, OnlyTheCommandItselfSaysThatNothingIsThere) {
   const TemporaryFolder folder;
   const auto there = store_of(folder,

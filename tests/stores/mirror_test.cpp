@@ -104,6 +104,24 @@ TEST(Mirror, SendsEachNewestStateAndNotTheOneOfAnEarlierStart) {
   EXPECT_FALSE(fs::exists(folder / "staging"));
 }
 
+TEST(Mirror, AFolderOfStatesThatCannotBeReadIsAFailureToo) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  fs::create_directories(run);
+  auto options = quick();
+  options.first_wait = .1;
+  testing::internal::CaptureStderr();
+  Mirror mirror(
+      run, parse_url("file://" + (folder / "there").string()), options, folder / "staging");
+  fs::create_symlink("checkpoints", run / "checkpoints");
+  ASSERT_TRUE(becomes([&] { return mirror.report().failures > 0; }));
+  fs::remove(run / "checkpoints");
+  add_state(run, "state_1", "1");
+  ASSERT_TRUE(becomes([&] { return mirror.report().uploads == 1; }));
+  mirror.stop();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("tried again"));
+}
+
 TEST(Mirror, AFailureIsCountedAndTriedAgain) {
   const TemporaryFolder folder;
   const auto run = folder / "run";

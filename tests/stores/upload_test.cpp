@@ -203,6 +203,45 @@ TEST(Upload, OthersFilesBesideAnUploadOfOursStay) {
   EXPECT_EQ(store.objects.at("/run/notes.txt"), "theirs");
 }
 
+TEST(Upload, OthersFilesAreNotOverwritten) {
+  MemoryStore store;
+  upload_until(store, first, -1);
+  store.objects["/run/states/2"] = "theirs";
+  const auto objects = store.objects;
+  EXPECT_THROW(upload_until(store, second, -1), std::invalid_argument);
+  EXPECT_EQ(store.objects, objects);
+}
+
+TEST(Upload, NamesThatNoReaderTakesAreRefusedBeforeAnythingIsSent) {
+  MemoryStore store;
+  for (const std::string name : {"a\nb", "sub/a\x7f", "a\xff"}) {
+    EXPECT_THAT(error_of([&] {
+                  upload_until(store, {{"ok", "ok"}, {name, "x"}}, -1);
+                }),
+                testing::HasSubstr("UTF-8 without control characters, received "));
+    EXPECT_TRUE(store.objects.empty());
+  }
+  EXPECT_TRUE(upload_until(store, {{"a \xc3\xbc*", "x"}}, -1));
+  const TemporaryFolder folder;
+  make_files(folder / "run", {{"ok", "ok"}, {"a[1]", "x"}});
+  const auto hadoop = make_hadoop_store(quick());
+  EXPECT_THROW(upload(*hadoop, folder / "run", parse_url("hdfs://h/run"), quick(), Sending::all),
+               std::invalid_argument);
+}
+
+TEST(Upload, AFileIsNotPutInPlaceOfOneThatIsNamedAsItsTemporaryFile) {
+  const TemporaryFolder folder;
+  const auto url = parse_url("file://" + (folder / "there").string());
+  make_files(folder / "run", {{"a", "a"}, {"a.tmp", "kept"}});
+  EXPECT_THROW(upload(folder / "run", url, quick(), Sending::all), std::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists(folder / "there"));
+  std::filesystem::remove(folder / "run/a");
+  upload(folder / "run", url, quick(), Sending::all);
+  make_files(folder / "run", {{"a", "a"}});
+  EXPECT_THROW(upload(folder / "run", url, quick(), Sending::all), std::invalid_argument);
+  EXPECT_EQ(text_of_file(folder / "there/a.tmp"), "kept");
+}
+
 TEST(Upload, IsTriedAgainWhenTheStoreIsBusyAndNotWhenItRefuses) {
   const TemporaryFolder folder;
   make_files(folder / "run", first);

@@ -70,10 +70,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Wrong{"https://u:secret@/x", "https:// needs a host"},
                     Wrong{"file://data/x", "three slashes"},
                     Wrong{"file://", "needs a path"},
+                    Wrong{"file:///d/x?y", "is written %3F"},
                     Wrong{"http://h/a\nb", "no control characters"},
                     Wrong{"/x", "needs scheme://"},
                     Wrong{"s3://AKIA:ab/secret@bucket/x", "received s3://..."},
-                    Wrong{"https://me:ab?secret@h/x", "received https://..."}));
+                    Wrong{"https://me:ab?secret@h/x", "received https://..."},
+                    Wrong{"https://me:p@secret/word@h/x", "received https://..."},
+                    Wrong{"https://me:12/secret@h/x", "received https://..."}));
 
 }  // namespace
 }  // namespace dimred::stores
