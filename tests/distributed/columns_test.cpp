@@ -24,10 +24,10 @@ layout::Layout layout_of(int rank, int ranks) {
                                .first_row = first}});
 }
 
-class Ranks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, Ranks, testing::Values(2, 3, 5));
+class ColumnsOnRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, ColumnsOnRanks, testing::Values(2, 3, 5));
 
-TEST_P(Ranks, ReplicatedColumnsAreSummedAndShardedOnesStay) {
+TEST_P(ColumnsOnRanks, ReplicatedColumnsAreSummedAndShardedOnesStay) {
   const int ranks = GetParam();
   on_gloo_ranks(ranks, [&](Communicator& communicator) {
     const int rank = communicator.rank();

@@ -108,7 +108,7 @@ TEST(Frozen, LeaveTheOthersGradientAsItIs) {
   const auto minibatch = to_minibatch(setup, batch);
   loss_and_gradient(setup, minibatch, minibatch.labels.size(0), {0, 0});
   torch::cross_entropy_loss(whole->forward(minibatch.images), minibatch.labels).backward();
-  for (const auto& [name, tensor] : setup.objective->parameters())
+  for (const auto& [name, tensor, whole_rows, first_row] : setup.objective->parameters())
     EXPECT_TRUE(torch::allclose(tensor.grad(), whole->named_parameters()[name].grad(), 1e-4, 1e-6))
         << name;
 }
@@ -170,12 +170,12 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   EXPECT_TRUE(matching.problems.empty()) << first_problems(matching);
   EXPECT_TRUE(matching.unused.empty());
   EXPECT_EQ(matching.loaded.size(), file.tensors.size());
-  for (const auto& [name, tensor] : setup.objective->frozen()) {
+  for (const auto& [name, tensor, whole_rows, first_row] : setup.objective->frozen()) {
     const auto found = std::ranges::find(file.tensors, name, &checkpoints::WeightTensor::name);
     ASSERT_NE(found, file.tensors.end()) << name;
     EXPECT_EQ(found->values, models::to_vector(tensor.contiguous().flatten())) << name;
   }
-  for (const auto& [name, tensor] : setup.objective->parameters()) {
+  for (const auto& [name, tensor, whole_rows, first_row] : setup.objective->parameters()) {
     const auto found = std::ranges::find(file.tensors, name, &checkpoints::WeightTensor::name);
     ASSERT_NE(found, file.tensors.end()) << name;
     EXPECT_EQ(found->values, models::to_vector(tensor.contiguous().flatten())) << name;
