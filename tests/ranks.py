@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 PATIENCE = 90  # seconds after which a test's ranks hang
 SMALL = ["--train_samples=3000", "--test_samples=301", "--global_batch_size=60", "--threads=1",
          "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2"]  # fmt: skip
@@ -75,6 +77,17 @@ def rows(run: Path) -> list[dict[str, str]]:
     """curve.csv without its times."""
     with (run / "curve.csv").open(newline="") as stream:
         return [{k: v for k, v in row.items() if k not in ("seconds", "data_wait_seconds")} for row in csv.DictReader(stream)]
+
+
+def vectors(run: Path) -> dict[str, np.ndarray]:
+    """The newest resume state's float vectors."""
+    state = sorted((run / "checkpoints").iterdir())[-1]
+    return {file.stem: np.fromfile(file, np.float32) for file in state.glob("*.f32")}
+
+
+def distance(one: np.ndarray, other: np.ndarray) -> float:
+    """Relative."""
+    return float(np.linalg.norm(one.astype(np.float64) - other) / np.linalg.norm(one))
 
 
 def refused(done: Ended, code: int, *texts: str) -> None:

@@ -56,7 +56,7 @@ class Hook {
   /// After the last step of this process, also of one that a signal stops.
   virtual void end(const RunView& /*run*/) {}
 
-  /// On rank 0: adds what a resume must know, under names of its own.
+  /// On all ranks: adds what a resume must know, under names of its own; rank 0's state is written.
   virtual void save(const RunView& /*run*/, checkpoints::State& /*state*/) {}
   /// On all ranks; what the state does not have keeps its beginning. `own`: the state is of this
   /// folder, not of the run that another one continues.

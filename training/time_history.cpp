@@ -29,6 +29,7 @@ class TimeHistory final : public Hook {
   }
 
   void save(const RunView& run, checkpoints::State& state) override {
+    if (path_.empty()) return;
     flush();
     state.scalars[state_key] = to_json(prefix_of(path_));
     run.writer.submit([path = path_] { checkpoints::sync_file(path); });

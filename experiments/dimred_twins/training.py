@@ -28,7 +28,8 @@ OPTIMIZERS = ("momentum", "adam")
 SCHEDULES = ("constant", "linear", "cosine", "step", "exponential", "piecewise")
 # Options that would change a step and have no counterpart here, with the values that do not.
 NEUTRAL = {"gradient_accumulation": 1, "max_gradient_norm": None, "gradient_centralization": False, "nesterov": False,
-           "anneal_from_epoch": -1.0, "amp_allow": "", "amp_deny": "", "use_dynamic_loss_scaling": False}  # fmt: skip
+           "anneal_from_epoch": -1.0, "amp_allow": "", "amp_deny": "", "use_dynamic_loss_scaling": False,
+           "margin_loss": "none"}  # fmt: skip
 TWO_LOSSES = ("inception_v3",)  # auxiliary logits have a part in the loss
 
 

@@ -66,7 +66,7 @@ TEST(InspectScale, ShowsAClassShardedLayer) {
 
 /// 262 TB of gradient: an all-reduce sends twice that.
 TEST(InspectScale, CountsTheLargestLayers) {
-  const auto huge = dimred_program("inspect --scale C=1e9 D=65536 R=1e5");
+  const auto huge = dimred_program("inspect --scale C=1e9 D=65536 R=100000");
   EXPECT_EQ(huge.errors, "");
   EXPECT_THAT(huge.output, HasSubstr("524.3 TB"));
   EXPECT_THAT(huge.output, Not(HasSubstr(" -")));

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from fashion import few
-from ranks import refused, rows, run_ranks
+from ranks import distance, refused, rows, run_ranks, vectors
 from safetensors.numpy import load_file
 
 HEAD = ["--margin_loss=arcface", "--margin_scale=16", "--margin_m2=0.2", "--embedding_size=24"]
@@ -22,21 +22,6 @@ def small(samples: int = 1500, batch: int = 60, stage: str = "stage1") -> list[o
     rate = ["--learning_rate=0.003", "--schedule=constant", "--warmup_epochs=0"] if stage == "stage1" else []
     return ["--data", few(), f"--train_samples={samples}", "--test_samples=301", f"--global_batch_size={batch}",
             "--threads=1", "--precision=float32", *rate]  # fmt: skip
-
-
-def newest(run: Path) -> Path:
-    """The newest resume state."""
-    return sorted((run / "checkpoints").iterdir())[-1]
-
-
-def vectors(run: Path) -> dict[str, np.ndarray]:
-    """Its float vectors."""
-    return {file.stem: np.fromfile(file, np.float32) for file in newest(run).glob("*.f32")}
-
-
-def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Relative."""
-    return float(np.linalg.norm(one.astype(np.float64) - other) / np.linalg.norm(one))
 
 
 @pytest.fixture(scope="module")

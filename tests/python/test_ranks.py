@@ -7,18 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranks import SMALL, ended, refused, rows, run_ranks, started
-
-
-def vectors(run: Path) -> dict[str, np.ndarray]:
-    """The newest resume state's float vectors."""
-    state = sorted((run / "checkpoints").iterdir())[-1]
-    return {file.stem: np.fromfile(file, np.float32) for file in state.glob("*.f32")}
-
-
-def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Relative."""
-    return float(np.linalg.norm(one.astype(np.float64) - other) / np.linalg.norm(one))
+from ranks import SMALL, distance, ended, refused, rows, run_ranks, started, vectors
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import faces
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,7 +70,7 @@ def test_every_option_of_a_recipe_exists(file: Path, short: bool, binaries: Path
         assert set(step.options) <= known, step.name
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.stem != "dldr_cifar100"])  # it is dldr_cifar10's
+@pytest.mark.parametrize("file", [file for file in FILES if file.stem in SMALLER])  # dldr_cifar100 is dldr_cifar10's
 def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, binaries: Path, tmp_path: Path, capsys) -> None:
     places = []
     head = file.read_text().split("\n[")[0]
@@ -104,6 +105,19 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
         assert recipe.main(words) == 1
         assert f"was made before {trained[0]}; choose another --output, or remove it" in capsys.readouterr().err
     assert not (tmp_path / "runs" / trained[0]).exists()
+
+
+def test_faces_run_through_both_stages(binaries: Path, tmp_path: Path, capsys) -> None:
+    """The twin has no margin; tests of the softmax compare it with PyTorch's."""
+    assert faces.main([str(tmp_path / "faces"), "--identities=5", "--images=10", "--others=5"]) == 0
+    words = [str(REPOSITORY / "experiments/recipes/plsc_faces.toml"), "--data", str(tmp_path / "faces"), "--short", "--output",
+             str(tmp_path / "runs"), "--dimred", str(binaries / "dimred"), "--set", *ALWAYS, "stage1.batch_size=9", "stage1.warmup_epochs=0",
+             "stage1.threads=1", "stage2.threads=1"]  # fmt: skip
+    assert recipe_twin.main(words) == 1
+    assert "the twin has no margin_loss, received arcface" in capsys.readouterr().err
+    assert recipe.main(words) == 0, capsys.readouterr().err
+    assert "stage2" in capsys.readouterr().out.splitlines()[-2]
+    assert read_options(tmp_path / "runs/stage2/config.toml")["margin_loss"] == "arcface"
 
 
 def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
@@ -234,7 +248,7 @@ def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> Non
 
 def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
     for option, value in {"optimizer": "lars", "amp_deny": "linear", "gradient_accumulation": "2", "schedule": "plsc",
-                          "model": "inception_v3", "precision": "float16", "nesterov": "true"}.items():  # fmt: skip
+                          "model": "inception_v3", "precision": "float16", "nesterov": "true", "margin_loss": "arcface"}.items():  # fmt: skip
         with pytest.raises(CannotFollow, match="the twin has no"):
             require_followable({option: value})
     require_followable({"gradient_accumulation": "1", "nesterov": "false", "anneal_from_epoch": "-1"})

@@ -246,7 +246,8 @@ TEST_P(EqualWeights, NamesTheRankThatWentApart) {
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     training::Setup setup;  // testing::Test has a name like it
     setup.communicator = {&communicator, [](auto*) {}};
-    setup.flat.weights = torch::ones({10});
+    setup.flat.layout = layout::make_layout({{"w", {10}}});
+    setup.flat.weights = torch::ones({setup.flat.layout.memory_size});
     setup.flat.buffers = torch::ones({4});
     require_equal_weights(setup, {.step = 5});
     auto& vector = in_buffers ? setup.flat.buffers : setup.flat.weights;
