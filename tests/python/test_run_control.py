@@ -67,7 +67,8 @@ def test_the_summary_is_the_curves(tmp_path: Path, execute) -> None:
         last = list(csv.DictReader(stream))[-1]
     total, compute = (int(found.replace(",", "")) for found in re.findall(r"([\d,]+) (?:images/s|compute)", said))
     seconds, waited = float(last["seconds"]), float(last["data_wait_seconds"])
-    shown = float(re.search(r"images in ([\d.]+) s: ", said)[1])
+    found = re.search(r"images in ([\d.]+) (m?s): ", said)
+    shown = float(found[1]) / (1000 if found[2] == "ms" else 1)
     assert seconds - 0.01 <= shown < seconds + 1  # the last state is saved after the row
     assert total == pytest.approx(320 / shown, rel=0.006 / shown + 0.002)  # two decimals are shown
     assert compute == pytest.approx(320 / (shown - waited), rel=0.008 / (shown - waited) + 0.002)
