@@ -78,7 +78,8 @@ void step(Layer& layer,
 nlohmann::json measured(const Options& options, distributed::Communicator& ranks) {
   const auto range = training::class_range(options.classes, ranks.rank(), ranks.size());
   {  // buffers of the matrix library and of the connections, on something small
-    const auto small = training::class_range(64 * ranks.size(), ranks.rank(), ranks.size());
+    const auto small =
+        training::class_range(std::int64_t{64} * ranks.size(), ranks.rank(), ranks.size());
     auto layer = make_layer(small.size(), options.head.embedding_size);
     step(layer, options, small, 0, ranks);
   }

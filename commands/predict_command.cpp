@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iomanip>
-#include <ranges>
+#include <span>
 #include <sstream>
 
 #include "checkpoints/atomic_file.h"
@@ -56,7 +56,7 @@ std::vector<std::string> take_images(std::vector<std::string>& arguments,
   const std::ptrdiff_t first = named || bare.empty() ? 0 : 1;
   kept.insert(kept.end(), bare.begin(), bare.begin() + first);
   arguments = std::move(kept);
-  for (const auto& image : bare | std::views::drop(first))
+  for (const auto& image : std::span(bare).subspan(static_cast<std::size_t>(first)))
     require(!looks_like_url(image),
             "predict",
             "needs images of this machine, received ",
