@@ -98,15 +98,24 @@ def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int,
     assert [line.replace(" ", "") for line in printed] == expected
 
 
+def rounding(twin: nn.Module, images: torch.Tensor, mode: str) -> float:
+    """How far PyTorch's own float32 is from float64: what this network makes of rounding, on this processor."""
+    exact = logits(copy.deepcopy(twin).double(), images.double(), mode)
+    return float(np.abs(logits(copy.deepcopy(twin), images, mode) - exact).max())
+
+
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_logits_are_equal(pair: Pair, mode: str) -> None:
     twin, received = copy.deepcopy(pair.twin), pair.received[mode]  # train mode moves its statistics
     expected = logits(twin, pair.images, mode)
     assert received.shape == expected.shape
     # The issue's 1e-5, relative to the largest logit; float32 sums of ~1e3 terms differ by ~1e-6, and BatchNorm
-    # over the few values of a deep network's last maps makes more of it: 1.2e-3 for ResNet-50 on one kind of processor.
-    bound = 1e-5 if pair.name in ("convnet", "resnet20") else 1e-4 if mode == "eval" else 5e-3
-    assert np.abs(received - expected).max() < bound * max(1.0, np.abs(expected).max())
+    # over the few values of a deep network's last maps makes more of it.
+    bound = 1e-5 if pair.name in ("convnet", "resnet20") else 1e-4 if mode == "eval" else 1e-3
+    difference = np.abs(received - expected).max()
+    if difference >= bound * max(1.0, np.abs(expected).max()):  # both are off by their rounding
+        assert mode == "train"
+        assert difference < 2 * rounding(pair.twin, pair.images, mode)
 
 
 def gradients(twin: nn.Module) -> np.ndarray:
