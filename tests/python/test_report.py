@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 import report
 from dimred_runs import read_runs
@@ -197,3 +198,23 @@ def test_ranks_have_a_section_when_runs_differ_in_them(tmp_path: Path) -> None:
     assert list(groups(runs)) == ["per-rank batch of 30", "global batch of 30"]
     assert "<h2>Ranks</h2>" in page("t", runs, None)
     assert "<h2>Ranks</h2>" not in page("t", runs[1:], None)
+
+
+def test_report_draws_the_curves_of_verified_runs(tmp_path: Path, capsys) -> None:
+    runs = [write_run(tmp_path / name, [row(1, 0.5)]) for name in ("one", "two")]
+    page = tmp_path / "report.html"
+    assert report.main([*map(str, runs), "--output", str(page)]) == 0
+    assert "Verification" not in page.read_text()
+    figures = {"accuracy": 0.9712, "accuracy_deviation": 0.004, "tar": 0.88, "tar_deviation": 0.01, "far": 0.001,
+               "xnorm": 21.5, "pairs": 6000, "pairs_file": "/data/lfw.bin"}  # fmt: skip
+    (runs[0] / "verification.json").write_text(json.dumps(figures))
+    lines = [f"{t},{1 - 1 / (1 + t):.3f},{t / 4:.3f}" for t in np.arange(0, 4, 0.01)]
+    (runs[0] / "roc.csv").write_text("\n".join(["threshold,true_positive_rate,false_positive_rate", *lines]))
+    assert report.main([*map(str, runs), "--output", str(page)]) == 0
+    html = page.read_text()
+    for text in ("<h2>Verification</h2>", "lfw.bin", "97.12 ± 0.40", "88.00 ± 1.00", "6,000", 'aria-label="ROC"'):
+        assert text in html, text
+    capsys.readouterr()
+    (runs[0] / "verification.json").write_text("{}")
+    assert report.main([*map(str, runs), "--output", str(page)]) == 2
+    assert "verification.json is damaged: it has no accuracy" in capsys.readouterr().err
