@@ -162,16 +162,14 @@ Loader::Filling* Loader::start_next() {
 }
 
 void Loader::lay_out(Batch& batch, std::int64_t step) const {
-  const std::int64_t first = step * options_.batch_size;
-  const std::int64_t global = std::min(options_.batch_size, dataset_.size() - first);
-  const std::int64_t begin = options_.rank * global / options_.ranks;
-  const std::int64_t end = (options_.rank + 1) * global / options_.ranks;
-  const auto count = static_cast<std::size_t>(end - begin);
+  const auto part =
+      part_of(dataset_.size(), options_.batch_size, step, options_.rank, options_.ranks);
+  const auto count = static_cast<std::size_t>(part.end - part.begin);
   batch.shape = shape_;
   batch.order = options_.order;
   batch.epoch = epoch_;
-  batch.position = first + begin;
-  batch.global_count = global;
+  batch.position = part.begin;
+  batch.global_count = part.global_count;
   batch.images.resize(count * static_cast<std::size_t>(shape_.size()));
   batch.labels.resize(count);
   batch.indices.resize(count);

@@ -201,6 +201,12 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             "processor threads, 0: all this process may use",
             between(0, 4096));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
+  table.add_choice(
+      "data_on_device",
+      &options.data_on_device,
+      "keep decoded images of one size on the device and augment them there, to the same bits; "
+      "auto: on CUDA, sets of up to 2 GB",
+      {{"auto", DataOnDevice::automatic}, {"yes", DataOnDevice::yes}, {"no", DataOnDevice::no}});
   table.add(
       "deterministic",
       &options.deterministic,

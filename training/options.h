@@ -67,6 +67,9 @@ struct ModelOptions {
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
 
+/// Where batches are made. automatic: on a CUDA device, of sets that can be kept there.
+enum class DataOnDevice { automatic, yes, no };
+
 /// TensorBoard's event files in the run folder.
 struct EventOptions {
   bool tensorboard = false;
@@ -80,8 +83,9 @@ struct RunOptions {
   std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
-  std::int64_t threads = 0;                    // 0: all cores this process may use
-  std::string device = "cpu";                  // cpu, cuda, cuda:1
+  std::int64_t threads = 0;    // 0: all cores this process may use
+  std::string device = "cpu";  // cpu, cuda, cuda:1
+  DataOnDevice data_on_device = DataOnDevice::automatic;
   bool deterministic = false;                  // needs threads >= 1
   std::int64_t prefetch = 4;                   // batches prepared ahead
   double prefetch_memory = 2;                  // GB that they may take

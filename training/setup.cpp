@@ -13,6 +13,7 @@
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/batches.h"
 #include "training/determinism.h"
 #include "training/frozen.h"
 #include "training/load_data.h"
@@ -142,6 +143,7 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   load_data(setup, options.data, options.run, share);
   setup.loading.pool =
       std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
+  keep_on_device(setup, options.run.data_on_device);
   setup.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.train->classes(), options.head);
   distributed::require_agreement(*setup.communicator,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "data/loader.h"
@@ -7,6 +8,7 @@
 #include "distributed/connect.h"
 #include "models/flat.h"
 #include "training/data_record.h"
+#include "training/device_data.h"
 #include "training/options.h"
 
 namespace dimred::training {
@@ -40,6 +42,7 @@ struct Setup {
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
   std::string sample_order = "global";                   // the same in words, for the manifest
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
+  std::map<const data::Dataset*, DeviceData> on_device;  // of the three sets, those kept there
   DataReport data_report;
   DataRecord data_record;  // of the data sets as opened; empty in tests without
   std::string logits;      // names of the network's last layers, as NetworkInfo has them
