@@ -63,6 +63,13 @@ struct DoneStep {
   StepReport report;
 };
 
+/// Once, why passes are launched kernel by kernel though they should be recorded.
+void tell_of_graphs(Setup& setup, Console& console) {
+  if (!setup.graphs || setup.graphs->told || setup.graphs->failure().empty()) return;
+  setup.graphs->told = true;
+  console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure());
+}
+
 /// The next batch and its step, timed.
 DoneStep one_step(Position& position,
                   Batches& batches,
@@ -192,6 +199,7 @@ EpochEnd run_epoch(const RunView& run,
     stopping = stop_agreed(*setup.communicator);
   }
   run.console.clear();
+  tell_of_graphs(setup, run.console);
   tell(setup, batches->report(), clock.seconds(), run.console);
   if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;

@@ -207,6 +207,10 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
       "keep decoded images of one size on the device and augment them there, to the same bits; "
       "auto: on CUDA, sets of up to 2 GB",
       {{"auto", DataOnDevice::automatic}, {"yes", DataOnDevice::yes}, {"no", DataOnDevice::no}});
+  table.add("cuda_graphs",
+            &options.cuda_graphs,
+            "on CUDA with one rank: record forward and backward passes and replay them, so that "
+            "small networks do not wait for launches");
   table.add(
       "deterministic",
       &options.deterministic,

@@ -86,6 +86,7 @@ struct RunOptions {
   std::int64_t threads = 0;    // 0: all cores this process may use
   std::string device = "cpu";  // cpu, cuda, cuda:1
   DataOnDevice data_on_device = DataOnDevice::automatic;
+  bool cuda_graphs = true;
   bool deterministic = false;                  // needs threads >= 1
   std::int64_t prefetch = 4;                   // batches prepared ahead
   double prefetch_memory = 2;                  // GB that they may take
