@@ -169,19 +169,12 @@ Loader::Filling* Loader::start_next() {
   return &filling;
 }
 
-/// Tells data that has to be fetched where this pass is and what follows, the next epoch too.
+/// Tells data that has to be fetched where this pass is.
 void Loader::announce() const {
-  const auto size = dataset_.size();
   const auto oldest = next_step_ + 1 - std::ssize(queue_);
   // Ranks of this machine, for which the same files stay, may be up to two steps behind.
   const auto done = std::max<std::int64_t>(0, oldest - 2) * options_.batch_size;
-  dataset_.expect({.begin = epoch_ * size + done,
-                   .end = std::max(epoch_ + 1, options_.epochs) * size,
-                   .period = size,
-                   .sequence = number_,
-                   .index_at = [this, size](std::int64_t position) {
-                     return order_.at(position / size, position % size);
-                   }});
+  dataset_.expect(upcoming_of(order_, epoch_, done, options_.epochs, number_));
 }
 
 void Loader::lay_out(Batch& batch, std::int64_t step) const {

@@ -10,6 +10,7 @@
 #include "data/mock.h"
 #include "data/open_records.h"
 #include "data/paths.h"
+#include "data/shard_source.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -172,7 +173,12 @@ Opened open_part(const DatasetOptions& options,
     path = default_fashion_mnist_folder();
     if (kind == DatasetKind::automatic) kind = DatasetKind::idx;
   }
-  if (kind == DatasetKind::automatic) kind = kind_of(path);
+  const bool streamed = source_of(path) != nullptr;
+  if (kind == DatasetKind::automatic) kind = streamed ? DatasetKind::tfrecord : kind_of(path);
+  require(!streamed || kind == DatasetKind::tfrecord,
+          place,
+          "streams TFRecord files, received dataset = ",
+          to_text(kind));
   if (train) refuse_idle_options(options, kind);
   const bool named = !train && !options.test_path.empty();
   Opened opened{open_kind(kind, {path, train, named, class_names}, options), kind, path};
