@@ -222,6 +222,19 @@ const std::vector<std::pair<std::string, DatasetKind>>& dataset_kinds() {
   return kinds;
 }
 
+void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches) {
+  table.add("stream_cache",
+            &cache,
+            "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
+            "while they are used, 0: all are downloaded first; less than the data set needs "
+            "shuffle_buffer_size in training",
+            between(0, 1e9));
+  table.add("stream_fetches",
+            &fetches,
+            "of these files that each rank fetches at a time",
+            between(1, 256));
+}
+
 std::string to_text(DatasetKind kind) {
   const auto found =
       std::ranges::find(dataset_kinds(), kind, &std::pair<std::string, DatasetKind>::second);

@@ -125,9 +125,9 @@ RecordIndex RecordDataset::find_index(const RecordFormat& format) const {
   const auto folder = options_.files.front().parent_path();
   if (!options_.source)
     return load_or_build_index(format, files_, cache_folder(folder, options_.cache));
-  const auto cache = options_.cache.empty() ? options_.source->folder() / "index" : options_.cache;
+  auto& source = *options_.source;
   return load_or_build_index(
-      format, *options_.source, folder / shards_index_name, cache_folder(folder, cache));
+      format, source, folder / shards_index_name, index_cache(source, options_.cache));
 }
 
 void RecordDataset::expect(const Upcoming& upcoming) const {

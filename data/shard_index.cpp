@@ -7,8 +7,10 @@
 
 #include "data/bytes.h"
 #include "data/cache_folder.h"
+#include "data/inflated_file.h"
 #include "data/parallel.h"
 #include "data/paths.h"
+#include "data/record_readers.h"
 #include "data/streamed_files.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -111,7 +113,23 @@ void scan_unknown(const RecordFormat& format,
   });
 }
 
+/// Of every file, all known.
+std::vector<std::optional<RecordIndex>> indices_of(const RecordFormat& format,
+                                                   ShardSource& source,
+                                                   const fs::path& beside,
+                                                   const fs::path& cache) {
+  const auto others = read_beside(beside);
+  const CacheLock lock(cache);
+  auto known = known_indices(format, source, others, cache);
+  scan_unknown(format, source, cache, known);
+  return known;
+}
+
 }  // namespace
+
+fs::path index_cache(const ShardSource& source, const fs::path& chosen) {
+  return cache_folder({}, chosen.empty() ? source.folder() / "index" : chosen);
+}
 
 std::string to_bytes(const ShardIndices& indices) {
   std::string body;
@@ -154,13 +172,31 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 ShardSource& source,
                                 const fs::path& beside,
                                 const fs::path& cache) {
-  const auto others = read_beside(beside);
-  const CacheLock lock(cache);
-  auto known = known_indices(format, source, others, cache);
-  scan_unknown(format, source, cache, known);
   RecordIndex whole;
-  for (auto& index : known) append(whole, std::move(*index));
+  for (auto& index : indices_of(format, source, beside, cache)) append(whole, std::move(*index));
   return whole;
+}
+
+ShardIndices index_shards(const fs::path& path, const fs::path& cache) {
+  const auto folder = fs::is_directory(path) ? path : path.parent_path();
+  ShardIndices indices;
+  if (const auto source = source_of(path)) {
+    auto found = indices_of(
+        tfrecord_format, *source, folder / shards_index_name, index_cache(*source, cache));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto& shard = source->shards()[i];
+      indices[shard.name] = {shard.bytes, std::move(*found[i])};
+    }
+    return indices;
+  }
+  for (const auto& file : find_shards(path, /*train=*/true)) {
+    std::vector<MappedFile> files;
+    files.emplace_back(inflated(file, cache));
+    indices[file.lexically_relative(folder).string()] = {
+        static_cast<std::int64_t>(fs::file_size(file)),
+        load_or_build_index(tfrecord_format, files, cache_folder(file.parent_path(), cache))};
+  }
+  return indices;
 }
 
 }  // namespace dimred::data

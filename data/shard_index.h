@@ -25,6 +25,9 @@ std::string to_bytes(const ShardIndices& indices);
 /// Throws std::runtime_error("[index] ...") unless the bytes are whole.
 ShardIndices indices_from_bytes(std::span<const std::uint8_t> bytes);
 
+/// Where indices of a source's files are kept: `chosen`, or a folder of the source's. Created.
+std::filesystem::path index_cache(const ShardSource& source, const std::filesystem::path& chosen);
+
 /// The index of all files of the source. Of each: that in `cache` of this version of the file; else
 /// that in `beside` (a shards.index, which may not be there) of a file of this length; else by
 /// fetching the file and one pass over it, which is written to `cache`. One process of a host does
@@ -33,5 +36,10 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 ShardSource& source,
                                 const std::filesystem::path& beside,
                                 const std::filesystem::path& cache);
+
+/// The indices of the TFRecord shards of the training set at `path` (a place for find_shards, or
+/// one that is streamed), each as load_or_build_index() finds it; by their names below the folder
+/// that `path` is, or lies in. Throws as these.
+ShardIndices index_shards(const std::filesystem::path& path, const std::filesystem::path& cache);
 
 }  // namespace dimred::data

@@ -12,6 +12,10 @@ std::map<std::filesystem::path, std::shared_ptr<ShardSource>>& sources() {
   return of_path;
 }
 
+std::filesystem::path key_of(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).lexically_normal();
+}
+
 }  // namespace
 
 StoppableReads::StoppableReads(const std::atomic<bool>& flag) { stop_flag = &flag; }
@@ -21,11 +25,11 @@ StoppableReads::~StoppableReads() { stop_flag = nullptr; }
 bool reads_are_stopped() { return stop_flag != nullptr && stop_flag->load(); }
 
 void stream_from(const std::filesystem::path& path, std::shared_ptr<ShardSource> source) {
-  sources()[path] = std::move(source);
+  sources()[key_of(path)] = std::move(source);
 }
 
 std::shared_ptr<ShardSource> source_of(const std::filesystem::path& path) {
-  const auto found = sources().find(path);
+  const auto found = sources().find(key_of(path));
   return found == sources().end() ? nullptr : found->second;
 }
 

@@ -145,7 +145,7 @@ void ShardCache::work() noexcept {
     auto outcome = Outcome::failed;
     std::exception_ptr failure;
     try {
-      if (!store) store = open_();
+      if (!store) store = open_(options_.store);
       outcome = fetch(*store, *job);
     } catch (...) {
       failure = std::current_exception();

@@ -40,7 +40,8 @@ struct ShardCacheReport {
 /// by one process of the machine.
 class ShardCache {
  public:
-  using OpenStore = std::function<std::unique_ptr<Store>()>;  // one for each thread
+  /// One for each thread, with options that end what it does with the cache.
+  using OpenStore = std::function<std::unique_ptr<Store>(const StoreOptions&)>;
   /// A file, and the bytes that it will take here.
   struct Need {
     std::size_t shard = 0;  // of those given
