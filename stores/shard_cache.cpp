@@ -75,24 +75,26 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
   const auto file = room_.file(keys_.at(shard));
   if (is_here(shard)) return file;
   std::unique_lock lock(mutex_);
-  const auto known = report_.failures;
-  urgent_.push_back(need);
+  const auto self = waiters_.insert(waiters_.end(), {need, report_.failures});
   wake_.notify_one();
-  const auto leave = [&] { urgent_.erase(std::ranges::find(urgent_, shard, &Need::shard)); };
-  while (!is_here(shard)) {
-    const auto failure = failures_.find(shard);
-    const bool failed = failure != failures_.end() && failure->second.number > known;
-    if (failed || stopped()) {
-      const auto what = failed ? failure->second.what
-                               : std::make_exception_ptr(Stopped(concat(
-                                     "[stores] ", shown(shards_[shard].url), " was stopped")));
-      leave();
-      std::rethrow_exception(what);
-    }
-    changed_.wait_for(lock, look_again);
+  std::exception_ptr failure;
+  while (!failure && !is_here(shard)) {
+    failure = failure_for(*self);
+    if (!failure && stopped())
+      failure = std::make_exception_ptr(
+          Stopped(concat("[stores] ", shown(shards_[shard].url), " was stopped")));
+    if (!failure) changed_.wait_for(lock, look_again);
   }
-  leave();
+  waiters_.erase(self);
+  if (failure) std::rethrow_exception(failure);
   return file;
+}
+
+/// Of its file since it came; null for none.
+std::exception_ptr ShardCache::failure_for(const Waiter& waiter) const {
+  const auto failure = failures_.find(waiter.need.shard);
+  const bool own = failure != failures_.end() && failure->second.number > waiter.known;
+  return own ? failure->second.what : nullptr;
 }
 
 ShardCacheReport ShardCache::report() const {
@@ -113,11 +115,13 @@ bool ShardCache::is_startable(std::size_t shard) const {
 
 /// What somebody waits for, else the first that is wanted and may be tried.
 std::optional<ShardCache::Job> ShardCache::next_job() {
-  for (const auto& need : urgent_)
-    if (is_startable(need.shard)) return Job{need, /*urgent=*/true};
+  for (const auto& waiter : waiters_)
+    if (!failure_for(waiter) && is_startable(waiter.need.shard))
+      return Job{waiter.need, /*urgent=*/true};
   // Nothing takes the room that somebody waits for.
-  if (std::ranges::any_of(
-          urgent_, [&](std::size_t shard) { return without_room_.contains(shard); }, &Need::shard))
+  if (std::ranges::any_of(waiters_, [&](const Waiter& waiter) {
+        return without_room_.contains(waiter.need.shard);
+      }))
     return {};
   while (first_wanted_ < wanted_.size() && is_here(wanted_[first_wanted_].shard)) ++first_wanted_;
   const auto pause = duration<double>(options_.store.longest_wait);
@@ -136,7 +140,7 @@ void ShardCache::work() noexcept {
   while (!ended_) {
     const auto job = next_job();
     if (!job) {
-      const bool idle = first_wanted_ == wanted_.size() && urgent_.empty();
+      const bool idle = first_wanted_ == wanted_.size() && waiters_.empty();
       wake_.wait_for(lock, idle ? milliseconds(1000) : look_again);
       continue;
     }

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -80,6 +80,10 @@ class ShardCache {
     Need need;
     bool urgent = false;
   };
+  struct Waiter {
+    Need need;
+    std::int64_t known = 0;  // failures before it came
+  };
 
   enum class Outcome { fetched, here, elsewhere, no_room, failed };
 
@@ -87,6 +91,7 @@ class ShardCache {
   std::optional<Job> next_job();
   bool is_startable(std::size_t shard) const;
   bool is_here(std::size_t shard) const;
+  std::exception_ptr failure_for(const Waiter& waiter) const;
   Outcome fetch(Store& store, const Job& job);
   void close_job(const Job& job, Outcome outcome, std::exception_ptr failure);
 
@@ -102,7 +107,7 @@ class ShardCache {
   std::vector<Need> wanted_;
   std::size_t first_wanted_ = 0;  // those before it were here
   std::vector<std::string> wanted_keys_;
-  std::deque<Need> urgent_;  // one for each that waits
+  std::list<Waiter> waiters_;
   std::set<std::size_t> busy_;
   std::map<std::size_t, Clock::time_point> not_before_;  // another process fetches it, or no room
   std::set<std::size_t> without_room_;
