@@ -104,8 +104,11 @@ void scan_unknown(const RecordFormat& format,
   source.on_arrival([places](std::size_t shard, const fs::path& file) {
     make_ready(file, places[shard], /*digest=*/"");
   });
-  constexpr std::size_t at_a_time = 4;  // as of files that are here
-  in_parallel(unknown.size(), at_a_time, [&](std::size_t i) {
+  std::int64_t largest = 1;
+  for (const auto& shard : source.shards()) largest = std::max(largest, shard.bytes);
+  // As many as of files that are here, where none of them pushes another one out.
+  const auto at_a_time = std::clamp<std::int64_t>(source.room() / largest, 1, 4);
+  in_parallel(unknown.size(), static_cast<std::size_t>(at_a_time), [&](std::size_t i) {
     const auto shard = unknown[i];
     auto index = scan(format, source, shard);
     write_file_atomically(index_file(format, source.shards()[shard], cache), to_bytes(index));
