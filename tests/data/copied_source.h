@@ -46,6 +46,7 @@ class CopiedSource : public ShardSource {
   std::filesystem::path get(const ShardNeed& need, const std::function<bool()>& stopped) override {
     namespace fs = std::filesystem;
     while (blocked) {
+      waiting = true;
       if (stopped()) throw ReadingStopped();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -78,6 +79,7 @@ class CopiedSource : public ShardSource {
   }
 
   std::atomic<bool> blocked = false;  // get() waits
+  std::atomic<bool> waiting = false;  // it does
   std::atomic<int> failing = -1;      // this one
   std::vector<std::size_t> fetched;
   std::vector<std::vector<std::size_t>> wants;
