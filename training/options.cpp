@@ -36,6 +36,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.data_cache,
             "folder for indices and decompressed copies of record files (default: beside the data, "
             "else ~/.cache/dimred)");
+  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add("labels_offset",
             &options.labels_offset,
             "of tfrecord and base64: label = stored label - labels_offset",

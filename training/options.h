@@ -25,6 +25,8 @@ struct DataOptions {
   data::DatasetKind dataset = data::DatasetKind::automatic;
   std::filesystem::path test_data;   // empty: found at `data`
   std::filesystem::path data_cache;  // of indices and decompressed copies; empty: chosen
+  double stream_cache = 0;           // GB; 0: a URL's data is downloaded before the run
+  std::int64_t stream_fetches = 4;   // files fetched at a time
   std::int64_t labels_offset = 0;    // of tfrecord and base64: label = stored label - labels_offset
   std::int64_t shuffle_buffer_size =
       0;  // of data in several files: 0: global shuffle; else windows
