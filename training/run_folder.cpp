@@ -270,6 +270,9 @@ void RunFolder::write_manifest(const Setup& setup,
   nlohmann::ordered_json manifest;
   manifest["command"] = command;
   manifest["outcome"] = outcome;
+  // So that a curve that is cut afterwards, at the end of a line too, is known.
+  if (const auto curve = path_ / "curve.csv"; outcome == "finished" && fs::exists(curve))
+    manifest["curve"] = to_json(prefix_of(curve));
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};
