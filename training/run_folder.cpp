@@ -16,6 +16,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
+#include "training/curve.h"
 #include "training/data_report.h"
 #include "training/frozen.h"
 #include "training/transfer.h"
