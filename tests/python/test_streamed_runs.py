@@ -17,7 +17,7 @@ from stored_runs import QUICK, curve, weights
 from test_image_training import put_images
 
 FILES = 8
-STAGE1 = ["--model=resnet20", "--preprocessing_name=imagenet", "--image_size=32", "--shuffle_buffer_size=6", "--prefetch=1",
+STAGE1 = ["--model=convnet", "--preprocessing_name=imagenet", "--image_size=20", "--learning_rate=0.01", "--shuffle_buffer_size=6", "--prefetch=1",
           "--threads=1", "--snapshots_per_epoch=2", "--quiet"]  # fmt: skip
 
 
@@ -75,7 +75,8 @@ def test_a_streamed_run_has_the_bits_of_one_on_files(call: Callable, served: str
         shutil.rmtree(tmp_path / "cache")  # on another machine
     for run in ("http", "file", "resumed"):
         assert weights(tmp_path / run) == weights(tmp_path / "local"), run
-        assert curve(tmp_path / run) == curve(tmp_path / "local"), run
+        # The stop has a row of its own.
+        assert [row for row in curve(tmp_path / run) if "." not in row[0]] == curve(tmp_path / "local"), run
     local, http = (json.loads((tmp_path / run / "manifest.json").read_text()) for run in ("local", "http"))
     assert http["sample_order"] == local["sample_order"] == "windows of 6 samples"
     assert http["class_names"] == local["class_names"] == ["bird", "cat", "dog"]
@@ -179,9 +180,6 @@ def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles
 
 def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, served: str, shards: Path) -> None:
     half = gigabytes(shards, 0.5)
-    refused = "--shuffle_buffer_size"
-    few = [word for word in STAGE1 if not word.startswith(refused)]
-    assert few != STAGE1
     assert "of data needs at least" in call(served, "x", half, "--batch_size=64", code=2)
     assert "needs validation_fraction = 0" in call(served, "x", half, "--validation_fraction=0.1", code=2)
     assert "stream_cache needs data at a URL" in call(shards, "x", half, code=2)
