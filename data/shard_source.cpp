@@ -13,7 +13,7 @@ std::map<std::filesystem::path, std::shared_ptr<ShardSource>>& sources() {
 }
 
 std::filesystem::path key_of(const std::filesystem::path& path) {
-  return std::filesystem::absolute(path).lexically_normal();
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal();
 }
 
 }  // namespace

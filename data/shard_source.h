@@ -23,7 +23,8 @@ struct RemoteShard {
   std::string version;     // another one when the file is
 };
 
-/// A file of a source, and the bytes that it takes here (decompressed).
+/// A file of a source, and the bytes that it takes here while it comes: a gz file both as it lies
+/// there and decompressed.
 struct ShardNeed {
   std::size_t shard = 0;
   std::int64_t bytes = 0;

@@ -39,12 +39,12 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
     room_.bytes.push_back(static_cast<std::int64_t>(shards[i].identity.size));
     digests.push_back(shards[i].digest);
     places.push_back(place(i));
-    require(room_.bytes.back() <= room_.room,
+    require(need_of(i).bytes <= room_.room,
             "stream",
             "needs a stream_cache of at least the largest file, ",
             place(i),
             " of ",
-            room_.bytes.back(),
+            need_of(i).bytes,
             " bytes, received ",
             room_.room);
   }
@@ -52,6 +52,11 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
   source_->on_arrival([digests, places](std::size_t shard, const fs::path& file) {
     make_ready(file, places[shard], digests[shard]);
   });
+}
+
+ShardNeed StreamedFiles::need_of(std::size_t shard) const {
+  const auto here = room_.bytes[shard], there = source_->shards()[shard].bytes;
+  return {shard, here == there ? here : here + there};
 }
 
 StreamedFiles::~StreamedFiles() { source_->want({}); }
@@ -90,7 +95,7 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     if (!plan_) want_from(shard);
   }
   while (true) {
-    const auto path = source_->get({shard, room_.bytes[shard]}, reads_are_stopped);
+    const auto path = source_->get(need_of(shard), reads_are_stopped);
     try {
       auto file = std::make_shared<const MappedFile>(path);
       const std::lock_guard lock(mutex_);
@@ -107,7 +112,7 @@ void StreamedFiles::want(const std::vector<std::size_t>& shards) {
   std::vector<ShardNeed> needs;
   std::vector<bool> stays(open_.size(), false);
   for (const auto shard : shards) {
-    needs.push_back({shard, room_.bytes[shard]});
+    needs.push_back(need_of(shard));
     stays[shard] = true;
   }
   for (std::size_t i = 0; i < open_.size(); ++i)

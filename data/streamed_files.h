@@ -48,6 +48,7 @@ class StreamedFiles {
 
  private:
   std::shared_ptr<const MappedFile> open(std::size_t shard);
+  ShardNeed need_of(std::size_t shard) const;
   void want(const std::vector<std::size_t>& shards);
   void want_from(std::size_t shard);
 
