@@ -166,7 +166,11 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   const auto path =
       checkpoints::SnapshotStore(folder / "snapshots", 3).save(to_snapshot(setup, {}));
   const auto file = named_weights(setup, folder / "snapshots");
-  const auto matching = match(setup, file, [](const std::string&) { return true; });
+  const auto matching = match(
+      setup,
+      file,
+      [](const std::string&) { return true; },
+      std::vector<float>(static_cast<std::size_t>(setup.flat.layout.whole_size)));
   EXPECT_TRUE(matching.problems.empty()) << first_problems(matching);
   EXPECT_TRUE(matching.unused.empty());
   EXPECT_EQ(matching.loaded.size(), file.tensors.size());
