@@ -12,6 +12,7 @@ tiny sizes to check the check itself: nothing is judged then.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
 import signal
@@ -55,7 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", choices=[part.name for part in PARTS], metavar="PART",
                         help=f"only these of {', '.join(part.name for part in PARTS)}")
     parser.add_argument("--output", type=Path, default=Path("runs/gpu_check"), help=f"folder of gpu_check.json; {shown}")
-    parser.add_argument("--scratch", type=Path, help="folder for up to 20 GB; default: OUTPUT/scratch, removed at the end")
+    parser.add_argument("--scratch", type=Path, help="folder for up to 15 GB; default: OUTPUT/scratch, removed at the end")
     options = parser.parse_args(arguments)
     if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
         parser.error(f"--device needs cuda, cuda:N or cpu, received {options.device}")
@@ -132,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         if not options.scratch:
-            shutil.rmtree(parent, ignore_errors=True)
+            with contextlib.suppress(OSError):  # what others put there stays
+                parent.rmdir()
 
 
 if __name__ == "__main__":
