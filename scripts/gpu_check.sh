@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests and figures of dimred on a CUDA device in under nine minutes, as a table and gpu_check/gpu_check.json.
+# Tests and figures of dimred on a CUDA device in under nine minutes, as a table and runs/gpu_check/gpu_check.json.
 # In a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh): docs/gpu.md.
 #   gpu_check.sh [--quick] [--device cuda:1] [--minutes 8.8] [--parts NAME ...] [--output FOLDER]
 #   DIMRED_PYTHON    a Python that has torch 2.11.0+cu130; default: .venv's, in a bundle python3

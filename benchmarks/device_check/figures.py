@@ -44,6 +44,7 @@ class Figure:
     bar: Bar | None = None
     rounds: Sequence[Mapping[str, float]] = field(default_factory=list)  # what each contestant gave, by repeat
     note: str = ""
+    is_lower_bound: bool = False  # a peer was not done in time: the values are at least these
 
     @property
     def median(self) -> float:
@@ -51,12 +52,15 @@ class Figure:
         return statistics.median(self.values)
 
     def reached(self, judged: bool) -> bool | None:
-        """None: there is no bar, or figures are not judged here."""
-        return self.bar.reached(self.median) if self.bar and judged else None
+        """None: there is no bar, figures are not judged here, or the bound that was found does not decide."""
+        if not self.bar or not judged:
+            return None
+        reached = self.bar.reached(self.median)
+        return None if self.is_lower_bound and not (reached and self.bar.at_least) else reached
 
     def text(self) -> str:
         """`1.02 x (0.99 to 1.05)`."""
-        middle = f"{self.median:.4g} {self.unit}".rstrip()
+        middle = f"{'at least ' if self.is_lower_bound else ''}{self.median:.4g} {self.unit}".rstrip()
         if len(self.values) == 1:
             return middle
         return f"{middle} ({min(self.values):.4g} to {max(self.values):.4g})"
@@ -68,6 +72,7 @@ class Figure:
                                 "rounds": [dict(r) for r in self.rounds]}  # fmt: skip
         told["bar"] = self.bar.text() if self.bar else None
         told["reached"] = self.reached(judged)
+        told["is_lower_bound"] = self.is_lower_bound
         return told | ({"note": self.note} if self.note else {})
 
 

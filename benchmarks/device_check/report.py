@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -16,19 +17,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 
 from workbench.text_table import text_table  # noqa: E402
 
+from .processes import Failed, Stopped, call  # noqa: E402
 from .runner import Result  # noqa: E402
 
 VERDICTS = {True: "yes", False: "NO", None: "-"}
 
 
 def driver_version() -> str:
-    """The kernel driver's; empty where there is none."""
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return ""
-    found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", text)
-    return found.group(1) if found else text.splitlines()[0]
+    """The kernel driver's, from nvidia-smi or the kernel; empty where there is none."""
+    with contextlib.suppress(Failed, Stopped):
+        told = call(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], os.environ, 20).output
+        return told.splitlines()[0].strip() if told.strip() else ""
+    with contextlib.suppress(OSError):
+        found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", Path("/proc/driver/nvidia/version").read_text())
+        return found.group(1) if found else ""
+    return ""
 
 
 def machine() -> dict[str, Any]:

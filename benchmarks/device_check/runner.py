@@ -12,6 +12,9 @@ from .figures import Figure
 from .processes import Failed, Stopped
 
 
+PATIENCE = 5  # times a part's seconds without a device: nothing is judged there, and other work may be going on
+
+
 @dataclass(frozen=True)
 class Part:
     """A function that adds figures, for so many seconds at most; not begun with fewer than `least` left."""
@@ -44,7 +47,7 @@ class Result:
 def run_part(part: Part, check: Check, until: float) -> Result:
     """Figures that were added before a failure stay."""
     start = time.monotonic()
-    budget = min(part.seconds, until - start)
+    budget = min(part.seconds * (1 if check.on_device else PATIENCE), until - start)
     if budget < part.least:
         return Result(part.name, "skipped", "no time was left")
     check.deadline, check.figures, check.left_out = start + budget, [], []

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from conftest import REPOSITORY
 
 sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "benchmarks")]
 import shared_libraries  # noqa: E402
+from archive import write_archive  # noqa: E402
 
 BUNDLE = REPOSITORY / "scripts" / "bundle.sh"
 TOOLS = ("strip", "readelf", "objdump", "ldd", "cmake")
@@ -106,3 +108,19 @@ def test_a_build_and_data_that_are_not_there_are_named(tmp_path: Path, binaries:
     done = made(binaries, tmp_path / "out", "--fashion", str(tmp_path / "nowhere"))
     assert done.returncode == 1 and "--fashion needs a folder, " in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_the_archive_is_the_folder_in_streams_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    for name, text in (("bin/program", b"\xe8\x00\x01\x02\x03" * 99), ("data/images", bytes(range(256)) * 40), ("run", b"#!/bin/sh\n")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text)
+    (folder / "run").chmod(0o755)
+    size = write_archive(tmp_path / "one.tar.xz", folder, ["data"])
+    content = (tmp_path / "one.tar.xz").read_bytes()
+    assert len(content) == size and content.count(b"\xfd7zXZ\x00") == 2
+    with tarfile.open(tmp_path / "one.tar.xz") as tar:
+        tar.extractall(tmp_path / "there", filter="fully_trusted")
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        copy = tmp_path / "there" / "one" / file.relative_to(folder)
+        assert copy.read_bytes() == file.read_bytes() and copy.stat().st_mode == file.stat().st_mode

@@ -11,26 +11,20 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from conftest import REPOSITORY
 from fashion import few
-from torchvision import models
 
-sys.path[:0] = [str(REPOSITORY / "benchmarks"), str(REPOSITORY / "benchmarks" / "device_check")]
+sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 from device_check import part_agreement, part_algebra, report, torch_libraries  # noqa: E402
 from device_check.check import Check, in_turns  # noqa: E402
 from device_check.figures import Figure, at_least, at_most, ratios  # noqa: E402
-from device_check.packed_images import read_packed  # noqa: E402
 from device_check.peers import Peers  # noqa: E402
 from device_check.place import Place  # noqa: E402
 from device_check.processes import Failed, Stopped, call  # noqa: E402
-from device_check.resnet50 import ResNet50  # noqa: E402
 from device_check.runner import Part, run_part  # noqa: E402
 from device_check.sizes import TINY  # noqa: E402
-from peer_loops import cropped_and_flipped  # noqa: E402
-from snapshot_file import create, read, write_snapshots  # noqa: E402
 
 PROGRAM = [sys.executable, str(REPOSITORY / "benchmarks" / "gpu_check.py")]
 
@@ -52,7 +46,7 @@ def whole(tmp_path_factory, binaries: Path) -> SimpleNamespace:
 
 def test_all_parts_run_on_a_processor_and_nothing_is_judged_there(whole) -> None:
     parts = {part["name"]: part for part in whole.told["parts"]}
-    assert list(parts) == ["tests", "algebra", "agreement", "convnet", "resnet20", "stage1", "stage2", "demo", "pca", "accuracy"]
+    assert list(parts) == ["tests", "algebra", "agreement", "convnet", "resnet20", "stage1", "stage2", "demo", "accuracy", "pca"]
     assert {part["outcome"] for part in parts.values()} == {"done"}
     assert all(part["figures"] for name, part in parts.items() if name != "tests")
     figures = [figure for part in parts.values() for figure in part["figures"]]
@@ -114,6 +108,13 @@ def test_a_bar_is_held_against_the_median() -> None:
     assert not Figure("f", [math.nan], bar=at_most(1)).reached(True)
     assert Figure("f", [1.0]).reached(True) is None
     assert figure.text() == "0.9 x (0.8 to 5)"
+
+
+def test_a_lower_bound_reaches_a_bar_or_decides_nothing() -> None:
+    assert Figure("f", [41.0], bar=at_least(40), is_lower_bound=True).reached(True)
+    assert Figure("f", [39.0], "x", at_least(40), is_lower_bound=True).reached(True) is None
+    assert Figure("f", [1.0], bar=at_most(2), is_lower_bound=True).reached(True) is None
+    assert Figure("f", [39.0], "x", is_lower_bound=True).text() == "at least 39 x"
 
 
 def test_ratios_are_within_a_round() -> None:
@@ -242,68 +243,6 @@ def test_noise_is_three_standard_errors_of_the_seeds_or_of_the_test_set() -> Non
 
 def test_differences_are_relative() -> None:
     assert part_agreement.differences([2.0, 4.0], [2.0, 4.002]) == [0.0, pytest.approx(5e-4)]
-
-
-def test_resnet50_is_torchvisions() -> None:
-    torch.manual_seed(3)
-    theirs = models.get_model("resnet50", weights=None, num_classes=7)
-    ours = ResNet50(3, 7)
-    assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
-    ours.load_state_dict(theirs.state_dict())
-    images = torch.randn(2, 3, 64, 64)
-    with torch.no_grad():
-        torch.testing.assert_close(ours.eval()(images), theirs.eval()(images))
-
-
-def test_packed_images_are_read_as_they_were(tmp_path: Path, execute) -> None:
-    from PIL import Image
-
-    generator = np.random.default_rng(5)
-    images = generator.integers(0, 256, (4, 6, 5, 3), np.uint8)
-    for i, image in enumerate(images):
-        place = tmp_path / "data" / "train" / "ab"[i % 2]
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(place / f"{i}.png")
-    (tmp_path / "data" / "test").symlink_to("train")
-    execute("dimred", "data", "pack", tmp_path / "data", "--encoding=planes", "--output", tmp_path / "packed")
-    found, labels = read_packed(tmp_path / "packed" / "train.packed")
-    assert labels.tolist() == [0, 0, 1, 1]
-    np.testing.assert_array_equal(found.numpy(), images[[0, 2, 1, 3]].transpose(0, 3, 1, 2))
-    execute("dimred", "data", "pack", tmp_path / "data", "--output", tmp_path / "kept")
-    with pytest.raises(ValueError, match="needs decoded images of one shape"):
-        read_packed(tmp_path / "kept" / "train.packed")
-
-
-def test_matrices_are_numpys(tmp_path: Path) -> None:
-    matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
-    create(tmp_path / "ours.npy", 3, 4).copy_(torch.tensor(matrix))
-    np.testing.assert_array_equal(np.load(tmp_path / "ours.npy"), matrix)
-    np.save(tmp_path / "theirs.npy", matrix)
-    assert torch.equal(read(tmp_path / "theirs.npy"), torch.tensor(matrix))
-    np.save(tmp_path / "wide.npy", matrix.astype(np.float64))
-    with pytest.raises(ValueError, match="needs to be a float32 matrix in C order"):
-        read(tmp_path / "wide.npy")
-
-
-def test_the_svd_of_torch_gives_the_components(tmp_path: Path) -> None:
-    write_snapshots(tmp_path / "w.npy", 9, 200, torch.device("cpu"))
-    script = REPOSITORY / "benchmarks" / "device_check" / "torch_svd.py"
-    done = subprocess.run([sys.executable, script, tmp_path / "w.npy", "4", tmp_path / "p.npy"], check=True,
-                          capture_output=True, text=True)  # fmt: skip
-    assert json.loads(done.stdout)["seconds"] > 0
-    matrix = np.load(tmp_path / "w.npy").astype(np.float64)
-    exact = np.linalg.svd(matrix - matrix.mean(0), full_matrices=False)[2][:4]
-    basis = np.load(tmp_path / "p.npy")
-    np.testing.assert_allclose(np.abs(np.sum(basis * exact, 1)), 1, atol=1e-5)  # float32, gaps of 15 %
-
-
-def test_crops_hold_what_the_padded_image_holds() -> None:
-    torch.manual_seed(0)
-    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).view(2, 3, 8, 8) + 1
-    wide = torch.nn.functional.pad(images, (4, 4, 4, 4))
-    for image, cut in zip(wide, cropped_and_flipped(images), strict=True):
-        places = [image[:, y : y + 8, x : x + 8] for y in range(9) for x in range(9)]
-        assert sum(torch.equal(cut, one) or torch.equal(cut, one.flip(2)) for one in places) >= 1
 
 
 @pytest.mark.parametrize(("change", "says"), [
