@@ -100,8 +100,9 @@ TEST_F(DeviceFit, NamesWhatIsNotFinite) {
     fit(*source_of(w), on_device(2), folder / "p.npy");
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(),
-                 "[pca::fit] needs finite snapshots, received inf in row 2 (memory[2]), column 33333");
+    EXPECT_STREQ(
+        error.what(),
+        "[pca::fit] needs finite snapshots, received inf in row 2 (memory[2]), column 33333");
   }
 }
 
