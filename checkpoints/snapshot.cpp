@@ -60,13 +60,14 @@ void verify(const InputFile& file) {
 
 template <class T>
 std::vector<T> read_values(const InputFile& file, DatasetPlace place) {
-  std::vector<T> values(static_cast<std::size_t>(place.count));
-  file.read(place.offset, std::as_writable_bytes(std::span(values)));
-  return values;
+  return read_columns<T>(file, place.offset, place.count, std::nullopt);
 }
 
-std::vector<float> read_finite(const InputFile& file, DatasetPlace place, std::string_view name) {
-  std::vector<float> values = read_values<float>(file, place);
+std::vector<float> read_finite(const InputFile& file,
+                               DatasetPlace place,
+                               const ColumnRanges& columns,
+                               std::string_view name) {
+  auto values = read_columns<float>(file, place.offset, place.count, columns);
   const auto bad = first_not_finite(values);
   require_environment(!bad,
                       "snapshot",
@@ -75,7 +76,7 @@ std::vector<float> read_finite(const InputFile& file, DatasetPlace place, std::s
                       "' is damaged: ",
                       name,
                       '[',
-                      bad.value_or(0),
+                      place_in_vector(columns, bad.value_or(0)),
                       "] is not finite");
   return values;
 }
@@ -112,12 +113,13 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
   file.commit();
 }
 
-Snapshot read_snapshot(const std::filesystem::path& path) {
+Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose) {
   const InputFile file(path);
   const Hdf5Contents contents = read_verified(file);
   const SnapshotInfo& info = contents.info;
-  return {read_finite(file, {info.weights_offset, info.parameters}, "weights"),
-          read_finite(file, contents.buffers, "buffers"),
+  const auto columns = choose ? choose(info) : std::nullopt;
+  return {read_finite(file, {info.weights_offset, info.parameters}, columns, "weights"),
+          read_finite(file, contents.buffers, std::nullopt, "buffers"),
           read_values<std::int64_t>(file, contents.counters),
           info.epoch,
           info.step,

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "checkpoints/column_ranges.h"
 #include "checkpoints/list_files.h"
 #include "layout/layout.h"
 
@@ -52,8 +54,10 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
 /// Throws std::invalid_argument when missing or not a snapshot, std::runtime_error when damaged.
 /// Both read every byte of the file once for the digest; info allocates a few kilobytes only.
 /// Weights and buffers of another program's file that are not finite count as damage, for
-/// read_snapshot; whoever reads the columns themselves must look, as pca::fit does.
-Snapshot read_snapshot(const std::filesystem::path& path);
+/// read_snapshot; whoever reads the columns themselves must look, as pca::fit does. `choose` says
+/// which of the weights read_snapshot keeps, once the file is verified; without it, all.
+using WeightChoice = std::function<ColumnRanges(const SnapshotInfo& info)>;
+Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose = nullptr);
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
 
 /// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.

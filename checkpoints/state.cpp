@@ -82,26 +82,30 @@ void check_state(const State& state) {
 }
 
 template <class T>
-std::vector<T> read_vector(const fs::path& path, const json& row) {
+std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRanges& columns) {
   if (!fs::exists(path)) damaged(path, "it is missing");
   const InputFile file(path);
   const auto elements = row.at("elements").get<std::int64_t>();
   const bool fits = elements >= 0 && file.size() % std::int64_t{sizeof(T)} == 0 &&
                     elements == file.size() / std::int64_t{sizeof(T)};
   if (!fits) damaged(path, concat("needs ", elements, " values, received ", file.size(), " bytes"));
-  std::vector<T> values(static_cast<std::size_t>(elements));
-  file.read(0, std::as_writable_bytes(std::span(values)));
-  if (digest(std::as_bytes(std::span(values))) != row.at("digest").get<std::string>()) {
+  auto values = read_columns<T>(file, 0, elements, columns);
+  const auto found = columns ? file_digest(path) : digest(std::as_bytes(std::span(values)));
+  if (found != row.at("digest").get<std::string>()) {
     damaged(path, "its bytes do not have the digest in state.json");
   }
   if constexpr (std::is_same_v<T, float>) {
     const auto bad = first_not_finite(values);
-    if (bad) damaged(path, concat("value ", *bad, " is not finite"));
+    if (bad) damaged(path, concat("value ", place_in_vector(columns, *bad), " is not finite"));
   }
   return values;
 }
 
-void read_file_of(const fs::path& folder, const std::string& name, const json& row, State& state) {
+void read_file_of(const fs::path& folder,
+                  const std::string& name,
+                  const json& row,
+                  const VectorChoice& choose,
+                  State& state) {
   require_environment(is_plain_name(name) && name.size() > 4,
                       "state",
                       "'",
@@ -111,9 +115,10 @@ void read_file_of(const fs::path& folder, const std::string& name, const json& r
                       "'");
   const std::string stem = name.substr(0, name.size() - 4);
   if (name.ends_with(kSuffix<float>)) {
-    state.vectors[stem] = read_vector<float>(folder / name, row);
+    const auto columns = choose ? choose(stem, state.scalars) : std::nullopt;
+    state.vectors[stem] = read_vector<float>(folder / name, row, columns);
   } else if (name.ends_with(kSuffix<std::int64_t>)) {
-    state.counters[stem] = read_vector<std::int64_t>(folder / name, row);
+    state.counters[stem] = read_vector<std::int64_t>(folder / name, row, std::nullopt);
   } else {
     damaged(folder / "state.json", concat("it names a file of unknown type, '", name, "'"));
   }
@@ -157,13 +162,13 @@ json read_state_header(const fs::path& folder) {
   return header;
 }
 
-State read_state(const fs::path& folder) {
+State read_state(const fs::path& folder, const VectorChoice& choose) {
   const json header = read_state_header(folder);
   State state;
   state.scalars = header.at("scalars");
   try {
     for (const auto& [name, row] : header.at("files").items()) {
-      read_file_of(folder, name, row, state);
+      read_file_of(folder, name, row, choose, state);
     }
   } catch (const json::exception& error) {
     damaged(folder / "state.json", error.what());

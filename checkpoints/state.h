@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "checkpoints/column_ranges.h"
 
 // Full resume state: a folder with one raw little-endian file per global vector (file order;
 // <name>.f32, <name>.i64) and a state.json with the scalars, every file's length and digest, and in
@@ -27,8 +30,11 @@ struct State {
 void write_state(const std::filesystem::path& folder, const State& state);
 
 /// Throws std::invalid_argument when missing, std::runtime_error when damaged, which a vector that
-/// is not finite is, too (names the file).
-State read_state(const std::filesystem::path& folder);
+/// is not finite is, too (names the file). `choose` says, by the state's scalars, what of a vector
+/// is kept; all bytes are read for the digest, 1 MB at a time. Without it, all.
+using VectorChoice =
+    std::function<ColumnRanges(const std::string& vector, const nlohmann::json& scalars)>;
+State read_state(const std::filesystem::path& folder, const VectorChoice& choose = nullptr);
 
 /// state.json alone, unverified vectors; for `inspect`: {"files": {file: {"elements", "digest"}},
 /// "scalars"}. Throws like read_state.
@@ -44,7 +50,8 @@ class StateStore {
   /// temporary folders that an earlier crash left.
   std::filesystem::path save(const State& state) const;
   /// Newest state that passes verification; `skipped` receives a line for each damaged one.
-  std::optional<State> newest_valid(std::vector<std::string>* skipped = nullptr) const;
+  std::optional<State> newest_valid(std::vector<std::string>* skipped = nullptr,
+                                    const VectorChoice& choose = nullptr) const;
   std::vector<std::filesystem::path> list() const;  // oldest first; empty when there is no folder
 
  private:

@@ -44,11 +44,12 @@ fs::path StateStore::save(const State& state) const {
   return path;
 }
 
-std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped) const {
+std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped,
+                                              const VectorChoice& choose) const {
   std::vector<fs::path> paths = list();
   for (; !paths.empty(); paths.pop_back()) {
     try {
-      return read_state(paths.back());
+      return read_state(paths.back(), choose);
     } catch (const std::invalid_argument& error) {  // state.json is missing
       if (skipped != nullptr) skipped->emplace_back(error.what());
     } catch (const std::runtime_error& error) {

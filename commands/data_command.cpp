@@ -24,6 +24,7 @@ constexpr std::array tools = {
          data_shuffle_split},
     Tool{"pack", "a data set into one file that is mapped into memory", data_pack},
     Tool{"preview", "a picture of samples as training sees them", data_preview},
+    Tool{"index", "of TFRecord files, so that they can be streamed at once", data_index},
     Tool{"inspect", "what a data set holds: kind, classes, sizes, problems", data_inspect},
 };
 

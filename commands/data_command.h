@@ -13,6 +13,7 @@ int data_convert(const std::vector<std::string>& arguments);
 int data_shuffle_split(const std::vector<std::string>& arguments);
 int data_pack(const std::vector<std::string>& arguments);
 int data_preview(const std::vector<std::string>& arguments);
+int data_index(const std::vector<std::string>& arguments);
 int data_inspect(const std::vector<std::string>& arguments);
 
 }  // namespace dimred::commands

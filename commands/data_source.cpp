@@ -53,6 +53,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
             &dataset.cache,
             "folder for indices and decompressed copies; default: .dimred beside the data, else "
             "~/.cache/dimred");
+  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add_choice("on_bad_sample",
                    &dataset.skip_bad,
                    "a sample that cannot be read or decoded ends the tool, or is left out and "
@@ -72,6 +73,10 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   std::vector<SourcePart> parts;
   // The test set's labels are the training set's, so that is opened whenever it is there.
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
+  require(options.stream_cache == 0 || train->stream_room(),
+          "data",
+          "stream_cache needs data at a URL, received ",
+          data::path_text(options.dataset.path));
   if (options.split != Split::test) parts.push_back({"train", train});
   if (options.split == Split::train) return parts;
   const auto& names = train->class_names();

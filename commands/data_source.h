@@ -17,6 +17,8 @@ enum class Split { both, train, test };
 /// The data set that a tool reads.
 struct SourceOptions {
   data::DatasetOptions dataset;
+  double stream_cache = 0;          // GB, see data::add_stream_options
+  std::int64_t stream_fetches = 4;  // at a time
   Split split = Split::both;
   std::int64_t threads = 0;  // 0: all cores
   bool quiet = false;

@@ -6,6 +6,8 @@
 
 #include "commands/remote_output.h"
 #include "commands/run.h"
+#include "commands/streams.h"
+#include "data/shard_source.h"
 #include "launch/place.h"
 #include "stores/mirror.h"
 #include "support/errors.h"
@@ -80,8 +82,12 @@ std::optional<fs::path> locate_row(const std::string& command,
             stores::shown(url));
     if (row.name == "output") return locate_output(command, url, table);
     if (command == "verify") refuse_for_verify(row, url, table);
+    const auto streaming = row.name == "data" ? streaming_of(table) : std::nullopt;
     stores::Transfer transfer;
-    auto path = stores::bring(url, store_options(), &transfer);
+    std::string told;
+    auto path = streaming ? open_streamed(url, *streaming, store_options(), transfer, told)
+                          : stores::bring(url, store_options(), &transfer);
+    if (!is_quiet(command, table)) print(told);
     if (transfer.files > 0 && !is_quiet(command, table))
       print(concat("downloaded ", stores::shown(url), ": ", moved_text(transfer), '\n'));
     return path;
@@ -109,7 +115,10 @@ int with_remote_places(const std::string& command, const std::function<int()>& w
   constexpr int interrupted = 130;
   constexpr int terminated = 143;
   struct Closing {
-    ~Closing() { stores::close_libraries(); }
+    ~Closing() {
+      data::forget_sources();
+      stores::close_libraries();
+    }
   } const closing;
   set_locate([command](const Option& row, const OptionTable& table) {
     return locate_row(command, row, table);

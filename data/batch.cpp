@@ -5,6 +5,13 @@
 
 namespace dimred::data {
 
+BatchPart part_of(
+    std::int64_t size, std::int64_t batch_size, std::int64_t step, int rank, int ranks) {
+  const std::int64_t first = step * batch_size;
+  const std::int64_t global = std::min(batch_size, size - first);
+  return {first + rank * global / ranks, first + (rank + 1) * global / ranks, global};
+}
+
 void remove_dropped(Batch& batch) {
   const auto image_size = static_cast<std::size_t>(batch.shape.size());
   std::size_t kept = 0;

@@ -25,6 +25,17 @@ struct Batch {
   std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
+/// Positions [begin, end) of an epoch's order: what a rank takes of a step's `global_count`
+/// samples.
+struct BatchPart {
+  std::int64_t begin = 0, end = 0, global_count = 0;
+};
+
+/// Of `size` samples in batches of `batch_size` over all ranks: rank takes positions
+/// [rank count / ranks, (rank + 1) count / ranks) of each, both ends rounded down.
+BatchPart part_of(
+    std::int64_t size, std::int64_t batch_size, std::int64_t step, int rank, int ranks);
+
 /// The label of a sample that is to be left out.
 constexpr std::int64_t dropped_label = -1;
 

@@ -59,6 +59,14 @@ class Subset : public Dataset {
   std::string digest() const override {
     return concat(digest_of_indices(), " of ", whole_->digest());
   }
+  void expect(const Upcoming& upcoming) const override {
+    auto in_whole = upcoming;
+    in_whole.index_at = [this, at = upcoming.index_at](std::int64_t position) {
+      return indices_[static_cast<std::size_t>(at(position))];
+    };
+    whole_->expect(in_whole);
+  }
+  std::optional<StreamRoom> stream_room() const override { return whole_->stream_room(); }
 
  private:
   std::string digest_of_indices() const {

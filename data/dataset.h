@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/stream_plan.h"
+
 namespace dimred::data {
 
 struct ImageShape {
@@ -25,6 +27,7 @@ struct Sample {
   ImageShape shape;                     // of planes; empty for jpeg and png, whose header says it
   std::span<const std::uint8_t> bytes;  // point into the dataset or into `scratch` of read()
   std::int64_t label = 0;
+  double seconds_fetching = 0;   // that the read has waited for a file that lies elsewhere
   std::string_view damage = {};  // of planes decoded ahead: what is wrong with the file they are of
 };
 
@@ -54,6 +57,10 @@ class Dataset {
   /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
   /// decoded; by default the description.
   virtual std::string digest() const { return description(); }
+  /// Tells data whose files are fetched as they are needed what comes next. Cost: 10 ms at most.
+  virtual void expect(const Upcoming& /*upcoming*/) const {}
+  /// Of such data; else nullopt: all files are here.
+  virtual std::optional<StreamRoom> stream_room() const { return std::nullopt; }
 };
 
 /// "0", "1", ..., for data sets whose labels have no names.

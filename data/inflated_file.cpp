@@ -36,6 +36,10 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
   out.commit();
 }
 
+bool is_gz(std::span<const std::uint8_t> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
+}
+
 std::string short_digest(std::string_view text) {
   return digest(std::as_bytes(std::span(text))).substr(0, 16);
 }
@@ -44,8 +48,7 @@ std::string short_digest(std::string_view text) {
 
 fs::path inflated(const fs::path& file, const fs::path& cache) {
   const MappedFile mapped(file);
-  const auto bytes = mapped.bytes();
-  if (bytes.size() < 2 || bytes[0] != 0x1F || bytes[1] != 0x8B) return file;
+  if (!is_gz(mapped.bytes())) return file;
   const auto folder = cache_folder(file.parent_path(), cache);
   require_environment(!folder.empty(),
                       place,
@@ -65,6 +68,16 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   }
   inflate_into(file, identity.size, copy);
   return copy;
+}
+
+void inflate_in_place(const fs::path& file, const std::string& name) {
+  const MappedFile mapped(file);
+  if (!is_gz(mapped.bytes())) return;
+  try {
+    inflate_into(file, mapped.bytes().size(), file);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(concat("[gz] ", name, ": ", error.what()));
+  }
 }
 
 std::vector<std::uint8_t> first_bytes(const fs::path& file, std::size_t count) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace dimred::data {
@@ -14,6 +15,10 @@ namespace dimred::data {
 /// or ends early, becomes larger than that, or there is no folder for the copy.
 std::filesystem::path inflated(const std::filesystem::path& file,
                                const std::filesystem::path& cache);
+
+/// The same of a file that may be changed: its decompressed content takes its place. `name` stands
+/// for it in messages.
+void inflate_in_place(const std::filesystem::path& file, const std::string& name);
 
 /// Up to `count` bytes that the file, plain or gz, begins with. Throws as above.
 std::vector<std::uint8_t> first_bytes(const std::filesystem::path& file, std::size_t count);

@@ -41,6 +41,8 @@ class LabelNoise : public Dataset {
   std::string digest() const override {
     return concat("noise ", replaced_, ' ', seed_, " on ", whole_->digest());
   }
+  void expect(const Upcoming& upcoming) const override { whole_->expect(upcoming); }
+  std::optional<StreamRoom> stream_room() const override { return whole_->stream_room(); }
 
  private:
   bool is_replaced(std::int64_t index) const {

@@ -5,6 +5,7 @@
 
 #include "data/loader_options.h"
 #include "data/parallel.h"
+#include "data/shard_source.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -13,6 +14,11 @@ namespace {
 
 constexpr auto place = "data::Loader";
 constexpr std::int64_t most_replacements = 100;
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> number = 0;
+  return ++number;
+}
 
 }  // namespace
 
@@ -43,6 +49,7 @@ Loader::Loader(const Dataset& dataset,
       options_(options),
       epoch_(epoch),
       steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)),
+      number_(next_number()),
       // Resident pixels take a microsecond a sample, files take hundreds.
       chunk_(dataset.shape() && preprocessing.crop.cut == Cut::none ? 64 : 1),
       next_step_(first_step) {
@@ -152,6 +159,7 @@ Loader::Filling* Loader::start_next() {
   auto& filling = *queue_.back();
   try {
     lay_out(filling.batch, next_step_);
+    announce();
   } catch (...) {  // no memory
     filling.batch.labels.clear();
     filling.failure = std::current_exception();
@@ -161,17 +169,23 @@ Loader::Filling* Loader::start_next() {
   return &filling;
 }
 
+/// Tells data that has to be fetched where this pass is.
+void Loader::announce() const {
+  const auto oldest = next_step_ + 1 - std::ssize(queue_);
+  // Ranks of this machine, for which the same files stay, may be up to two steps behind.
+  const auto done = std::max<std::int64_t>(0, oldest - 2) * options_.batch_size;
+  dataset_.expect(upcoming_of(order_, epoch_, done, options_.epochs, number_));
+}
+
 void Loader::lay_out(Batch& batch, std::int64_t step) const {
-  const std::int64_t first = step * options_.batch_size;
-  const std::int64_t global = std::min(options_.batch_size, dataset_.size() - first);
-  const std::int64_t begin = options_.rank * global / options_.ranks;
-  const std::int64_t end = (options_.rank + 1) * global / options_.ranks;
-  const auto count = static_cast<std::size_t>(end - begin);
+  const auto part =
+      part_of(dataset_.size(), options_.batch_size, step, options_.rank, options_.ranks);
+  const auto count = static_cast<std::size_t>(part.end - part.begin);
   batch.shape = shape_;
   batch.order = options_.order;
   batch.epoch = epoch_;
-  batch.position = first + begin;
-  batch.global_count = global;
+  batch.position = part.begin;
+  batch.global_count = part.global_count;
   batch.images.resize(count * static_cast<std::size_t>(shape_.size()));
   batch.labels.resize(count);
   batch.indices.resize(count);
@@ -188,6 +202,7 @@ void Loader::fail(Filling& filling, std::size_t place, std::exception_ptr failur
 
 void Loader::work() noexcept {
   Worker worker;
+  const StoppableReads stoppable(stopping_);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     auto* filling = claimable();
@@ -258,7 +273,8 @@ void Loader::prepare_sample(Batch& batch,
   auto& report = worker.report;
   if (timed) clock.emplace();
   const auto sample = dataset_.read(index, worker.encoded);
-  if (timed) report.read_seconds += clock->restart();
+  report.fetch_seconds += sample.seconds_fetching;
+  if (timed) report.read_seconds += clock->restart() - sample.seconds_fetching;
   worker.scratch.damage.clear();
   prepare(
       sample, shape_, preprocessing_, table_, options_.order, epoch_, index, worker.scratch, out);

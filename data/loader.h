@@ -40,6 +40,7 @@ struct LoaderOptions {
   PixelOrder order = PixelOrder::planes;
   BadSample bad_sample = BadSample::fail;
   std::shared_ptr<BatchPool> pool = {};  // of buffers; empty: the loader's own
+  std::int64_t epochs = 0;  // of the run: files of the next epoch are fetched ahead; 0: of this one
 };
 
 /// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
@@ -91,6 +92,7 @@ class Loader {
   Filling* claimable();
   Filling* start_next();
   void lay_out(Batch& batch, std::int64_t step) const;
+  void announce() const;
   void fill(Batch& batch, std::size_t place, Worker& worker) const;
   void prepare_sample(Batch& batch, std::size_t place, std::int64_t index, Worker& worker) const;
   static void fail(Filling& filling, std::size_t place, std::exception_ptr failure);
@@ -102,6 +104,7 @@ class Loader {
   PixelTable table_;
   LoaderOptions options_;
   std::int64_t epoch_, steps_;
+  std::uint64_t number_;  // among the process's loaders
   std::size_t chunk_;
   double seconds_waited_ = 0;
   std::int64_t ready_sum_ = 0, batches_ = 0;

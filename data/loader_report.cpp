@@ -22,6 +22,7 @@ void add(LoaderReport& whole, const LoaderReport& part) {
   whole.read_seconds += part.read_seconds;
   whole.decode_seconds += part.decode_seconds;
   whole.transform_seconds += part.transform_seconds;
+  whole.fetch_seconds += part.fetch_seconds;
   whole.bad_samples += part.bad_samples;
   whole.damaged_samples += part.damaged_samples;
   for (const auto& message : part.messages) take_note(whole, message);

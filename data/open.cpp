@@ -10,6 +10,7 @@
 #include "data/mock.h"
 #include "data/open_records.h"
 #include "data/paths.h"
+#include "data/shard_source.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -172,7 +173,12 @@ Opened open_part(const DatasetOptions& options,
     path = default_fashion_mnist_folder();
     if (kind == DatasetKind::automatic) kind = DatasetKind::idx;
   }
-  if (kind == DatasetKind::automatic) kind = kind_of(path);
+  const bool streamed = source_of(path) != nullptr;
+  if (kind == DatasetKind::automatic) kind = streamed ? DatasetKind::tfrecord : kind_of(path);
+  require(!streamed || kind == DatasetKind::tfrecord,
+          place,
+          "streams TFRecord files, received dataset = ",
+          to_text(kind));
   if (train) refuse_idle_options(options, kind);
   const bool named = !train && !options.test_path.empty();
   Opened opened{open_kind(kind, {path, train, named, class_names}, options), kind, path};
@@ -214,6 +220,19 @@ const std::vector<std::pair<std::string, DatasetKind>>& dataset_kinds() {
       {"packed", DatasetKind::packed},
       {"mock", DatasetKind::mock}};
   return kinds;
+}
+
+void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches) {
+  table.add("stream_cache",
+            &cache,
+            "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
+            "while they are used, 0: all are downloaded first; less than the data set needs "
+            "shuffle_buffer_size in training",
+            between(0, 1e9));
+  table.add("stream_fetches",
+            &fetches,
+            "of these files that each rank fetches at a time",
+            between(1, 256));
 }
 
 std::string to_text(DatasetKind kind) {

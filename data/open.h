@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "support/options.h"
 
 namespace dimred::data {
 
@@ -51,6 +52,9 @@ std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
 
 /// The kind that automatic takes at `path`. Throws std::invalid_argument when it holds none.
 DatasetKind kind_of(const std::filesystem::path& path);
+
+/// The rows stream_cache and stream_fetches, for a table with a row `data`.
+void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches);
 
 /// The kinds' names, for options.
 const std::vector<std::pair<std::string, DatasetKind>>& dataset_kinds();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "data/packed.h"
 #include "data/paths.h"
@@ -38,6 +39,14 @@ std::vector<fs::path> tfrecord_files(const fs::path& path, bool train, bool name
   if (!named && !fs::is_directory(path)) return {};
   auto files = shards_at(path, train);
   return files.empty() && named ? find_shards(path, /*train=*/true) : files;
+}
+
+/// Where they would lie if they were here; `path` is their folder, or a pattern in it.
+std::vector<fs::path> files_of(const ShardSource& source, const fs::path& path) {
+  const auto folder = fs::is_directory(path) ? path : path.parent_path();
+  std::vector<fs::path> files;
+  for (const auto& shard : source.shards()) files.push_back(folder / shard.name);
+  return files;
 }
 
 /// Looks at a few files only: a folder may hold a million images.
@@ -97,13 +106,16 @@ std::unique_ptr<Dataset> open_records(DatasetKind kind,
     return file.empty() ? nullptr : open_packed(file);
   }
   const bool tfrecord = kind == DatasetKind::tfrecord;
-  const RecordOptions records{
-      .files = tfrecord ? tfrecord_files(path, train, named) : base64_files(path, train, named),
-      .class_names = class_names,
-      .classes = options.num_classes,
-      .labels_offset = options.labels_offset,
-      .skip_bad = options.skip_bad,
-      .cache = options.cache};
+  auto source = train ? source_of(path) : nullptr;
+  const RecordOptions records{.files = source     ? files_of(*source, path)
+                                       : tfrecord ? tfrecord_files(path, train, named)
+                                                  : base64_files(path, train, named),
+                              .class_names = class_names,
+                              .classes = options.num_classes,
+                              .labels_offset = options.labels_offset,
+                              .skip_bad = options.skip_bad,
+                              .cache = options.cache,
+                              .source = std::move(source)};
   if (records.files.empty()) return nullptr;
   return tfrecord ? open_tfrecord(records) : open_base64(records);
 }

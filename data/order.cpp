@@ -1,5 +1,7 @@
 #include "data/order.h"
 
+#include <algorithm>
+
 #include "support/errors.h"
 #include "support/random.h"
 
@@ -28,6 +30,19 @@ std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
                                             seed,
                                             RandomPurpose::order,
                                             static_cast<std::uint64_t>(epoch)));
+}
+
+Upcoming upcoming_of(const Order& order,
+                     std::int64_t epoch,
+                     std::int64_t position,
+                     std::int64_t epochs,
+                     std::uint64_t sequence) {
+  return {
+      .begin = epoch * order.size + position,
+      .end = std::max(epoch + 1, epochs) * order.size,
+      .period = order.size,
+      .sequence = sequence,
+      .index_at = [order](std::int64_t at) { return order.at(at / order.size, at % order.size); }};
 }
 
 }  // namespace dimred::data

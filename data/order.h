@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "data/stream_plan.h"
+
 namespace dimred::data {
 
 /// Another shuffled order than one permutation of everything: a pure function of (seed, epoch,
@@ -26,5 +28,12 @@ struct Order {
   /// or when the arrangement is of another size.
   std::int64_t at(std::int64_t epoch, std::int64_t position) const;
 };
+
+/// What is read from a position of an epoch on, to the end of the last of `epochs` or of this one.
+Upcoming upcoming_of(const Order& order,
+                     std::int64_t epoch,
+                     std::int64_t position,
+                     std::int64_t epochs,
+                     std::uint64_t sequence);
 
 }  // namespace dimred::data

@@ -13,13 +13,6 @@ namespace {
 
 constexpr auto place = "data::Preprocessing";
 
-// Where an output image takes its pixels: input row = row + row_shift, outside is padding.
-struct Augmentation {
-  std::int64_t row_shift = 0, column_shift = 0;
-  bool flip = false;
-  bool is_none() const { return row_shift == 0 && column_shift == 0 && !flip; }
-};
-
 bool shifts_or_flips(const Preprocessing& preprocessing) {
   return preprocessing.pad > 0 || preprocessing.flip;
 }
@@ -32,6 +25,13 @@ Augmentation draw(const Preprocessing& preprocessing, RandomStream& stream) {
   drawn.column_shift = static_cast<std::int64_t>(stream.below(offsets)) - preprocessing.pad;
   drawn.flip = stream.below(2) == 1 && preprocessing.flip;
   return drawn;
+}
+
+RandomStream stream_of(const Preprocessing& preprocessing, std::int64_t epoch, std::int64_t index) {
+  return {preprocessing.seed,
+          RandomPurpose::augmentation,
+          static_cast<std::uint64_t>(epoch),
+          static_cast<std::uint64_t>(index)};
 }
 
 /// Bytes of an image of which value (channel, y, x) is at channel * of_channel + y * of_row + x *
@@ -228,6 +228,14 @@ PixelTable pixel_table(const Preprocessing& preprocessing) {
   return table;
 }
 
+Augmentation augmentation_of(const Preprocessing& preprocessing,
+                             std::int64_t epoch,
+                             std::int64_t index) {
+  if (!shifts_or_flips(preprocessing)) return {};
+  auto stream = stream_of(preprocessing, epoch, index);
+  return draw(preprocessing, stream);
+}
+
 void prepare(const Sample& sample,
              const ImageShape& shape,
              const Preprocessing& preprocessing,
@@ -242,22 +250,12 @@ void prepare(const Sample& sample,
         "prepare: sizes of table and output");
   scratch.decode_seconds = 0;
   const auto out_strides = strides_of(shape, order);
-  const auto stream_of_sample = [&] {
-    return RandomStream(preprocessing.seed,
-                        RandomPurpose::augmentation,
-                        static_cast<std::uint64_t>(epoch),
-                        static_cast<std::uint64_t>(index));
-  };
   const bool plain = sample.encoding == Encoding::planes && preprocessing.crop.cut == Cut::none &&
                      !preprocessing.jitter.any();
   if (plain) {
     check(sample.shape == shape && sample.bytes.size() == out.size(),
           "prepare: size of the sample");
-    Augmentation drawn;
-    if (shifts_or_flips(preprocessing)) {
-      auto stream = stream_of_sample();
-      drawn = draw(preprocessing, stream);
-    }
+    const auto drawn = augmentation_of(preprocessing, epoch, index);
     write_values(sample.bytes.data(),
                  strides_of(shape, PixelOrder::planes),
                  shape,
@@ -266,7 +264,7 @@ void prepare(const Sample& sample,
                  out_strides,
                  out.data());
   } else {
-    auto stream = stream_of_sample();
+    auto stream = stream_of(preprocessing, epoch, index);
     decode_and_crop(sample, shape, preprocessing.crop, stream, scratch);
     const auto drawn = draw(preprocessing, stream);
     jitter(preprocessing.jitter, scratch.pixels, shape.channels, stream);

@@ -48,6 +48,19 @@ PixelTable pixel_table(const Preprocessing& preprocessing);
 /// How an image's values lie: channels x height x width, or height x width x channels.
 enum class PixelOrder { planes, interleaved };
 
+/// Where an output image takes its pixels: from row y + row_shift and column x + column_shift,
+/// where x is counted from the right with `flip`; outside is padding.
+struct Augmentation {
+  std::int64_t row_shift = 0, column_shift = 0;
+  bool flip = false;
+  bool is_none() const { return row_shift == 0 && column_shift == 0 && !flip; }
+};
+
+/// What prepare() draws for a sample where nothing is cut and no colour changes.
+Augmentation augmentation_of(const Preprocessing& preprocessing,
+                             std::int64_t epoch,
+                             std::int64_t index);
+
 /// Buffers that a thread reuses, and what the last image cost and showed.
 struct PrepareScratch {
   Image image;

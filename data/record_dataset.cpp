@@ -6,6 +6,7 @@
 #include "data/cache_folder.h"
 #include "data/class_names.h"
 #include "data/paths.h"
+#include "data/shard_index.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -85,7 +86,9 @@ RecordDataset::RecordDataset(const RecordFormat& format,
                              RecordOptions options,
                              std::vector<MappedFile> files)
     : format_(format.name), options_(std::move(options)), files_(std::move(files)) {
-  check(!files_.empty() && files_.size() == options_.files.size(), "as many files as names");
+  check(options_.source ? files_.empty() : files_.size() == options_.files.size(),
+        "as many files as names");
+  check(!options_.files.empty(), "a data set of no files");
   require(options_.classes >= 0 && options_.classes <= most_unnamed_classes &&
               options_.labels_offset >= -most_unnamed_classes &&
               options_.labels_offset <= most_unnamed_classes,
@@ -96,8 +99,8 @@ RecordDataset::RecordDataset(const RecordFormat& format,
           options_.classes,
           " and ",
           options_.labels_offset);
-  const auto folder = options_.files.front().parent_path();
-  auto index = load_or_build_index(format, files_, cache_folder(folder, options_.cache));
+  auto index = find_index(format);
+  if (options_.source) streamed_ = std::make_unique<StreamedFiles>(options_.source, index.shards);
   skipped_ = index.problem_count;
   if (!options_.skip_bad) refuse_problems(index);
   for (const auto& problem : index.problems)
@@ -110,12 +113,32 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   keep_labels_in_range();
   require_environment(!entries_.empty(),
                       format_,
-                      path_text(options_.files.front()),
+                      name_of(0),
                       ": needs at least one good record, received ",
                       skipped_,
                       " bad ones in ",
-                      files_.size(),
+                      options_.files.size(),
                       " files");
+}
+
+RecordIndex RecordDataset::find_index(const RecordFormat& format) const {
+  const auto folder = options_.files.front().parent_path();
+  if (!options_.source)
+    return load_or_build_index(format, files_, cache_folder(folder, options_.cache));
+  auto& source = *options_.source;
+  return load_or_build_index(
+      format, source, folder / shards_index_name, index_cache(source, options_.cache));
+}
+
+void RecordDataset::expect(const Upcoming& upcoming) const {
+  if (streamed_)
+    streamed_->expect(upcoming,
+                      [this](std::int64_t index) -> std::size_t { return entry(index).shard; });
+}
+
+std::optional<StreamRoom> RecordDataset::stream_room() const {
+  if (!streamed_) return std::nullopt;
+  return streamed_->room();
 }
 
 void RecordDataset::refuse_problems(const RecordIndex& index) const {
@@ -194,7 +217,7 @@ const RecordEntry& RecordDataset::entry(std::int64_t index) const {
 }
 
 std::vector<std::int64_t> RecordDataset::shard_sizes() const {
-  std::vector<std::int64_t> sizes(files_.size(), 0);
+  std::vector<std::int64_t> sizes(options_.files.size(), 0);
   for (const auto& entry : entries_) ++sizes[entry.shard];
   return sizes;
 }
@@ -204,16 +227,22 @@ std::string RecordDataset::origin(std::int64_t index) const {
   return place_of(found.shard, found.offset);
 }
 
+std::string RecordDataset::name_of(std::uint32_t shard) const {
+  return options_.source ? options_.source->shards()[shard].place
+                         : path_text(options_.files[shard]);
+}
+
 std::string RecordDataset::place_of(std::uint32_t shard, std::uint64_t offset) const {
-  return concat(path_text(options_.files[shard]), ", offset ", offset);
+  return concat(name_of(shard), ", offset ", offset);
 }
 
 std::string RecordDataset::description() const {
   return concat(
       format_,
       ' ',
-      path_text(options_.files.front()),
-      files_.size() > 1 ? concat(" and ", files_.size() - 1, " more files") : std::string(),
+      name_of(0),
+      options_.files.size() > 1 ? concat(" and ", options_.files.size() - 1, " more files")
+                                : std::string(),
       remark_.empty() ? "" : ", ",
       remark_,
       ", ",

@@ -9,6 +9,8 @@
 #include "data/dataset.h"
 #include "data/mapped_file.h"
 #include "data/record_index.h"
+#include "data/shard_source.h"
+#include "data/streamed_files.h"
 
 namespace dimred::data {
 
@@ -20,16 +22,20 @@ struct RecordOptions {
                                    // class 0 out (FastNN's and TF-Slim's name)
   bool skip_bad = false;           // bad records are left out and counted, instead of an error
   std::filesystem::path cache;     // folder for the index; empty: see cache_folder
+  std::shared_ptr<ShardSource> source = nullptr;  // the files are fetched from it as they are
+                                                  // needed; `files` says where they would lie
 };
 
 /// What data sets of record files have in common: mapped files, their index, labels and names.
 /// A problem found by the pass is std::runtime_error("[format] file, offset N: rule, received ...;
 /// and K more") unless they are skipped; so is a data set without any good sample. Class names come
 /// from labels.txt beside the first file ("name" or "7:name" lines, in the order of the stored
-/// labels; a test set's must be the training set's), else they are numbers.
+/// labels; a test set's must be the training set's), else they are numbers. Files of a source give
+/// the same data set as files that are here.
 class RecordDataset : public Dataset {
  public:
-  /// `files` hold what options.files name (decompressed, of .gz files), in that order.
+  /// `files` hold what options.files name (decompressed, of .gz files), in that order; none with a
+  /// source.
   RecordDataset(const RecordFormat& format, RecordOptions options, std::vector<MappedFile> files);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
@@ -41,11 +47,15 @@ class RecordDataset : public Dataset {
                                                     // how many hold another format than they say
   std::string description() const override;
   std::string digest() const override { return digest_; }
+  void expect(const Upcoming& upcoming) const override;
+  std::optional<StreamRoom> stream_room() const override;
 
  protected:
   const RecordEntry& entry(std::int64_t index) const;  // throws std::invalid_argument
-  /// The file that holds it, whole.
+  /// The file that holds it, whole; not with a source.
   const MappedFile& file_of(const RecordEntry& entry) const { return files_[entry.shard]; }
+  /// nullptr without a source.
+  StreamedFiles* streamed() const { return streamed_.get(); }
   std::int64_t label_of(const RecordEntry& entry) const {
     return entry.label - options_.labels_offset;
   }
@@ -56,11 +66,14 @@ class RecordDataset : public Dataset {
   void note_misnamed(const std::vector<RecordShard>& shards);
   void note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text);
 
+  RecordIndex find_index(const RecordFormat& format) const;
+  std::string name_of(std::uint32_t shard) const;
   std::string place_of(std::uint32_t shard, std::uint64_t offset) const;
 
   std::string_view format_;
   RecordOptions options_;
   std::vector<MappedFile> files_;
+  std::unique_ptr<StreamedFiles> streamed_;
   std::vector<RecordEntry> entries_;
   std::vector<std::string> class_names_;
   std::int64_t skipped_ = 0;

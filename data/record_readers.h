@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,11 @@ bool is_tfrecord(const std::filesystem::path& file);
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
 /// The same; empty when there are none.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
+
+/// The shards among the files below a folder, given by name ("train/a" for one in a folder of it):
+/// the training set's as above, or, where the names are those of a `pattern`, all; in natural
+/// number order. May be empty.
+std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern);
 
 /// The files that a list names, one a line, relative to its folder. Throws std::runtime_error when
 /// it names none, or one that is no file.

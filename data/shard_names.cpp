@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "data/class_names.h"
 #include "data/mapped_file.h"
@@ -35,31 +37,32 @@ std::string lower(std::string text) {
 
 /// Names that begin with a dot, our caches, what is being written or downloaded, and texts are no
 /// shards.
-bool may_be_shard(const fs::directory_entry& item) {
-  const auto name = item.path().filename().string();
-  if (name.starts_with('.') || !item.is_regular_file()) return false;
-  const auto ends = {".tmp", ".part", ".of", ".txt", ".json", ".md"};
+bool may_be_shard(const fs::path& path) {
+  const auto name = path.filename().string();
+  if (name.starts_with('.')) return false;
+  const auto ends = {".tmp", ".part", ".of", ".txt", ".json", ".md", ".index"};
   return std::ranges::none_of(ends, [&](const char* end) { return name.ends_with(end); });
+}
+
+bool is_named_for_split(const fs::path& path, bool train) {
+  const auto parts =
+      train ? std::vector<std::string>{"train"} : std::vector<std::string>{"test", "val", "eval"};
+  const auto name = lower(path.filename().string());
+  return std::ranges::any_of(
+      parts, [&](const auto& part) { return name.find(part) != std::string::npos; });
 }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& item : fs::directory_iterator(folder))
-    if (may_be_shard(item)) files.push_back(item.path());
+    if (item.is_regular_file() && may_be_shard(item.path())) files.push_back(item.path());
   sort_naturally(files);
   return files;
 }
 
 std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
-  const auto names =
-      train ? std::vector<std::string>{"train"} : std::vector<std::string>{"test", "val", "eval"};
-  const auto is_named = [&](const fs::path& path) {
-    const auto name = lower(path.filename().string());
-    return std::ranges::any_of(
-        names, [&](const auto& part) { return name.find(part) != std::string::npos; });
-  };
   auto files = files_in(folder);
-  std::erase_if(files, [&](const auto& file) { return !is_named(file); });
+  std::erase_if(files, [&](const auto& file) { return !is_named_for_split(file, train); });
   if (!files.empty()) return files;
   const auto inner = split_folder(folder, train);
   return inner.empty() ? std::vector<fs::path>() : files_in(inner);
@@ -92,6 +95,27 @@ std::vector<fs::path> read_file_list(const fs::path& list) {
   return parse_file_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                          list,
                          [](const fs::path& path) { return fs::is_regular_file(path); });
+}
+
+std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern) {
+  std::erase_if(names, [](const std::string& name) { return !may_be_shard(name); });
+  std::vector<fs::path> files(names.begin(), names.end());
+  if (!pattern) {
+    const auto in_folder = [](const fs::path& file) { return file.has_parent_path(); };
+    auto chosen = files;
+    std::erase_if(chosen, [&](const auto& file) {
+      return in_folder(file) || !is_named_for_split(file, /*train=*/true);
+    });
+    if (chosen.empty())
+      std::ranges::copy_if(files, std::back_inserter(chosen), [](const auto& file) {
+        return file.parent_path() == split_names(/*train=*/true).front();
+      });
+    files = std::move(chosen);
+  }
+  sort_naturally(files);
+  names.clear();
+  for (const auto& file : files) names.push_back(file.string());
+  return names;
 }
 
 std::vector<fs::path> shards_at(const fs::path& where, bool train) {

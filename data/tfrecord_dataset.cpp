@@ -104,24 +104,36 @@ class TfRecordDataset : public RecordDataset {
       : RecordDataset(tfrecord_format, options, std::move(files)),
         verified_(static_cast<std::size_t>(size())) {}
 
-  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     const auto& found = entry(index);
-    const auto& file = file_of(found);
-    const auto record = file.bytes().subspan(found.offset, found.size);
     const auto at = static_cast<std::size_t>(index);
     try {
-      if (!verified_.has(at)) {
-        file.fetch(record);
+      const bool first = !verified_.has(at);
+      const auto [record, seconds_fetching] = record_of(found, first, scratch);
+      if (first) {
         verify(std::as_bytes(record));
         verified_.set(at);
       }
-      return sample_in(record, label_of(found));
+      auto sample = sample_in(record, label_of(found));
+      sample.seconds_fetching = seconds_fetching;
+      return sample;
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(concat("[tfrecord] ", origin(index), ": ", rule_of(error)));
     }
   }
 
  private:
+  StreamedFiles::Part record_of(const RecordEntry& found,
+                                bool first,
+                                std::vector<std::uint8_t>& scratch) const {
+    if (auto* const streamed = this->streamed())
+      return streamed->read(found.shard, found.offset, found.size, scratch);
+    const auto& file = file_of(found);
+    const auto record = file.bytes().subspan(found.offset, found.size);
+    if (first) file.fetch(record);
+    return {.bytes = record};
+  }
+
   static void verify(std::span<const std::byte> record) {
     const auto whole = first_tfrecord(record);
     require_environment(whole && whole->size == record.size(),
@@ -145,6 +157,7 @@ class TfRecordDataset : public RecordDataset {
 const RecordFormat tfrecord_format = {.name = "tfrecord", .scan = scan_tfrecord};
 
 std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
+  if (options.source) return std::make_unique<TfRecordDataset>(options, std::vector<MappedFile>());
   auto paths = options.files;
   for (auto& path : paths) path = inflated(path, options.cache);
   return std::make_unique<TfRecordDataset>(options, map_files("tfrecord", paths));

@@ -126,17 +126,17 @@ def write_images(folder: Path, seed: int, identity: int, count: int, size: int) 
 
 
 def pair_lines(people: list[list[Path]], root: Path, seed: int) -> list[str]:
-    """As many pairs of one person as of two, mixed, so that every fold has both."""
+    """As many pairs of one person as of two, one after the other, so that every fold has both."""
     random = np.random.default_rng([seed, 1 << 30])
-    lines = []
+    both = []
     for person, files in enumerate(people):
         for _ in range(PAIRS_OF_ONE):
             one, two = random.choice(len(files), 2, replace=False)
-            lines.append((files[one], files[two], 1))
             other = people[(person + random.integers(1, len(people))) % len(people)]
-            lines.append((files[random.integers(len(files))], other[random.integers(len(other))], 0))
-    order = random.permutation(len(lines))
-    return [f"{lines[i][0].relative_to(root)} {lines[i][1].relative_to(root)} {lines[i][2]}" for i in order]
+            different = files[random.integers(len(files))], other[random.integers(len(other))], 0
+            both.append([(files[one], files[two], 1), different])
+    lines = [line for i in random.permutation(len(both)) for line in both[i]]
+    return [f"{one.relative_to(root)} {two.relative_to(root)} {same}" for one, two, same in lines]
 
 
 def write_set(root: Path, options: argparse.Namespace) -> None:

@@ -30,9 +30,10 @@ from workbench.jobs import DIMRED, flags
 
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
-COMMANDS = ("stage1", "pca", "stage2")
+COMMANDS = ("stage1", "pca", "stage2", "verify")
 DATA_OPTIONS = ("data", "test_data")  # files known by size and time: they may be large
 FILE_OPTIONS = {"config", "fastnn", "boost"}  # other files of options, which --help has not in its table
+VERIFIED = "verification.json"
 
 
 class RecipeError(ValueError):
@@ -50,6 +51,8 @@ class Step:
 
     def is_done(self) -> bool:
         """Runs resume by themselves; a matrix is there when its sidecar, which is written last, is."""
+        if self.command == "verify":
+            return (self.output / VERIFIED).is_file()
         return is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
 
     def note(self) -> Path:
@@ -173,9 +176,9 @@ def changed(steps: list[Step], settings: list[str]) -> list[Step]:
 
 
 def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
-    """As one would type it."""
+    """As one would type it; verify runs alone."""
     launcher = []
-    if ranks > 1:
+    if ranks > 1 and step.command != "verify":
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
     options = {
         key: str(value).lower() if isinstance(value, bool)
@@ -197,9 +200,13 @@ def require_known_options(recipe: Recipe, options_of: Callable[[str], Collection
 
 
 def results(recipe: Recipe) -> list[str]:
-    """A line per training step: its last row."""
+    """A line per training step, its last row, and per verification."""
     lines = []
     for step in recipe.steps:
+        if step.command == "verify":
+            told = json.loads((step.output / VERIFIED).read_text())
+            accuracy, deviation = 100 * told["accuracy"], 100 * told["accuracy_deviation"]
+            lines.append(f"{step.name:12} {told['pairs']} pairs, accuracy {accuracy:.2f} % +- {deviation:.2f}")
         if not step.command.startswith("stage"):
             continue
         run = read_run(step.output)

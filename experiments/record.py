@@ -46,7 +46,7 @@ def failures(results: pd.DataFrame) -> str:
     """Every run that counts for nothing."""
     bad = results[results["outcome"] != "finished"]
     lines = [f"- {line.method} {line.variant}, seed {line.seed} ({line.phase}): {line.outcome}: {line.note}"
-             for line in bad.fillna("").itertuples()]  # fmt: skip
+             for line in bad.astype(object).fillna("").itertuples()]  # fmt: skip
     return "\n".join(lines) or "None."
 
 

@@ -39,6 +39,19 @@ std::int64_t Shard::memory_columns() const {
   return columns;
 }
 
+std::vector<ColumnRange> own_ranges(const Layout& layout) {
+  std::vector<ColumnRange> ranges;
+  for (const Entry& entry : layout.entries) {
+    const std::int64_t begin = entry.whole_offset + entry.skipped;
+    if (!ranges.empty() && ranges.back().end == begin) {
+      ranges.back().end += entry.size;
+    } else {
+      ranges.push_back({begin, begin + entry.size});
+    }
+  }
+  return ranges;
+}
+
 Shard shard_of(const Layout& layout, int rank, int ranks) {
   require(ranks >= 1 && rank >= 0 && rank < ranks,
           "layout::shard_of",

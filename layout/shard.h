@@ -15,6 +15,9 @@ struct ColumnRange {
   bool operator==(const ColumnRange&) const = default;
 };
 
+/// This rank's elements of a vector of files [M], in order, as few ranges as can be.
+std::vector<ColumnRange> own_ranges(const Layout& layout);
+
 /// One rank's share of the columns: memory ranges, sorted. Of the replicated ones ranges never
 /// overlap between ranks and together cover every element.
 struct Shard {

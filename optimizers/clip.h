@@ -9,14 +9,18 @@ namespace dimred::optimizers {
 /// whole parameters. Source: Yong et al. 2020; MindSpore's gradient centralisation.
 void centralize(torch::Tensor& gradient, const std::vector<Segment>& segments);
 
-/// g <- g min(1, most / |g|), in place, |g| over all columns [M] in float64; returns |g| [].
-/// Nothing waits for the device. Source: tf.clip_by_global_norm. The gradient must be summed over
-/// ranks.
-torch::Tensor clip_to_norm(torch::Tensor& gradient, double most);
+/// g <- g min(1, most / |g|), in place, |g| over all columns of all ranks [M] in float64; returns
+/// |g| []. Nothing waits for the device. Source: tf.clip_by_global_norm. The gradient must be
+/// summed over ranks; of sharded segments, which come last, `sum_over_ranks` adds the squares.
+torch::Tensor clip_to_norm(torch::Tensor& gradient,
+                           const std::vector<Segment>& segments,
+                           double most,
+                           const SumOverRanks& sum_over_ranks = nullptr);
 
 /// Both, as the options say.
 void prepare_gradient(torch::Tensor& gradient,
                       const std::vector<Segment>& segments,
-                      const GradientOptions& options);
+                      const GradientOptions& options,
+                      const SumOverRanks& sum_over_ranks = nullptr);
 
 }  // namespace dimred::optimizers

@@ -3,18 +3,21 @@
 namespace dimred::optimizers {
 namespace {
 
-/// u = trust (g + decay w), trust = coefficient |w| / (|g| + decay |w| + epsilon) by parameter, 1
-/// where decay does not apply or |w| or |g| is 0;  m <- momentum m + u;  w <- w - lr m.
+/// u = trust (g + decay w), trust = coefficient |w| / (|g| + decay |w| + epsilon) by parameter (of
+/// all ranks' rows), 1 where decay does not apply or |w| or |g| is 0;  m <- momentum m + u;
+/// w <- w - lr m.
 /// Source: You et al. 2017 in the form of MindSpore's nn.LARS around Momentum.
 class Lars : public Optimizer {
  public:
   Lars(const LarsOptions& options,
        const SgdOptions& momentum,
        std::vector<Segment> segments,
+       SumOverRanks sum_over_ranks,
        const torch::Tensor& like)
       : options_(options),
         sgd_(momentum),
         segments_(std::move(segments)),
+        sum_over_ranks_(std::move(sum_over_ranks)),
         momentum_(torch::zeros_like(like)) {}
 
   void step(torch::Tensor& weights,
@@ -27,7 +30,7 @@ class Lars : public Optimizer {
       };
       auto w = view(weights), m = view(momentum_);
       const auto g = view(gradient);
-      m.mul_(sgd_.momentum).add_(segment.decay ? scaled(w, g) : g);
+      m.mul_(sgd_.momentum).add_(segment.decay ? scaled(segment, w, g) : g);
       w.sub_(m.mul(control.learning_rate()));
     }
   }
@@ -35,8 +38,24 @@ class Lars : public Optimizer {
   std::map<std::string, torch::Tensor> vectors() override { return {{"momentum", momentum_}}; }
 
  private:
-  torch::Tensor scaled(const torch::Tensor& w, const torch::Tensor& g) const {
-    const auto norm_w = torch::linalg_vector_norm(w, 2), norm_g = torch::linalg_vector_norm(g, 2);
+  /// |w| and |g| [].
+  std::pair<torch::Tensor, torch::Tensor> norms(const Segment& segment,
+                                                const torch::Tensor& w,
+                                                const torch::Tensor& g) const {
+    if (!segment.sharded) return {torch::linalg_vector_norm(w, 2), torch::linalg_vector_norm(g, 2)};
+    const auto square = [](const torch::Tensor& x) {
+      return torch::linalg_vector_norm(x, 2, std::nullopt, false, torch::kFloat64).square();
+    };
+    auto squares = torch::stack({square(w), square(g)});
+    sum_over_ranks_(squares);
+    const auto roots = squares.sqrt_().to(w.scalar_type());
+    return {roots[0], roots[1]};
+  }
+
+  torch::Tensor scaled(const Segment& segment,
+                       const torch::Tensor& w,
+                       const torch::Tensor& g) const {
+    const auto [norm_w, norm_g] = norms(segment, w, g);
     const auto trust =
         options_.coefficient * norm_w / (norm_g + sgd_.weight_decay * norm_w + options_.epsilon);
     const auto usable = (norm_w > 0).logical_and_(norm_g > 0);
@@ -46,6 +65,7 @@ class Lars : public Optimizer {
   LarsOptions options_;
   SgdOptions sgd_;
   std::vector<Segment> segments_;
+  SumOverRanks sum_over_ranks_;
   torch::Tensor momentum_;
 };
 
@@ -54,8 +74,10 @@ class Lars : public Optimizer {
 std::unique_ptr<Optimizer> lars(const LarsOptions& options,
                                 const SgdOptions& momentum,
                                 std::vector<Segment> segments,
+                                SumOverRanks sum_over_ranks,
                                 const torch::Tensor& like) {
-  return std::make_unique<Lars>(options, momentum, std::move(segments), like);
+  return std::make_unique<Lars>(
+      options, momentum, std::move(segments), std::move(sum_over_ranks), like);
 }
 
 }  // namespace dimred::optimizers

@@ -88,7 +88,8 @@ void validate(const OptimizerOptions& options) {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<Segment> segments,
-                                          const torch::Tensor& like) {
+                                          const torch::Tensor& like,
+                                          SumOverRanks sum_over_ranks) {
   validate(options);
   const auto of = [&](Rule rule) {
     return by_rule(std::move(rule), options.sgd.weight_decay, segments, like);
@@ -111,7 +112,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
     case OptimizerKind::ftrl:
       return of(ftrl(options.ftrl));
     case OptimizerKind::lars:
-      return lars(options.lars, options.sgd, std::move(segments), like);
+      return lars(options.lars, options.sgd, std::move(segments), std::move(sum_over_ranks), like);
   }
   check(false, "unknown OptimizerKind");
   return nullptr;

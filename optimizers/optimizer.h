@@ -113,9 +113,10 @@ struct OptimizerOptions {
 void validate(const OptimizerOptions& options);
 
 /// The optimiser, its state fresh, for vectors like `like` [columns] whose parameters are
-/// `segments`. Throws as validate() does.
+/// `segments`; `sum_over_ranks` where some of them are sharded. Throws as validate() does.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<Segment> segments,
-                                          const torch::Tensor& like);
+                                          const torch::Tensor& like,
+                                          SumOverRanks sum_over_ranks = nullptr);
 
 }  // namespace dimred::optimizers

@@ -51,6 +51,7 @@ std::unique_ptr<Optimizer> sgd(const SgdOptions& options,
 std::unique_ptr<Optimizer> lars(const LarsOptions& options,
                                 const SgdOptions& momentum,
                                 std::vector<Segment> segments,
+                                SumOverRanks sum_over_ranks,
                                 const torch::Tensor& like);
 
 }  // namespace dimred::optimizers

@@ -15,7 +15,8 @@ Segment segment_of(const layout::Layout& layout, std::size_t i) {
   return {.columns = {entry.memory_offset, end_of(layout, i)},
           .decay = entry.decay,
           .rows = entry.shape.size() >= 2 ? entry.shape.front() : 1,
-          .size = entry.size};
+          .size = entry.size,
+          .sharded = entry.placement == layout::Placement::sharded};
 }
 
 }  // namespace
@@ -39,7 +40,8 @@ std::vector<Segment> segments_of(const layout::Layout& layout, const layout::Sha
       segments.push_back({.columns = {before + begin - range.begin, before + end - range.begin},
                           .decay = whole.decay,
                           .rows = all ? whole.rows : 1,
-                          .size = std::max<std::int64_t>(0, filled)});
+                          .size = std::max<std::int64_t>(0, filled),
+                          .sharded = whole.sharded});
     }
     before += range.size();
   }

@@ -7,6 +7,7 @@
 
 #include "stage1/step.h"
 #include "support/errors.h"
+#include "training/batches.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -94,20 +95,20 @@ std::vector<FinderPoint> sweep(training::Setup& setup,
   bool going_on = true;
   std::int64_t done = 0;
   for (std::int64_t epoch = 0; going_on && done < options.steps; ++epoch) {
-    data::Loader loader(*setup.train,
-                        training::training_order(setup),
-                        setup.preprocessing,
-                        training::loader_options(setup),
-                        epoch);
+    const auto batches = training::make_batches(setup,
+                                                *setup.train,
+                                                training::training_order(setup),
+                                                setup.preprocessing,
+                                                training::loader_options(setup),
+                                                epoch);
     for (std::int64_t step = 0; going_on && done < options.steps; ++step, ++done) {
-      auto batch = loader.next();
+      auto batch = batches->next();
       if (!batch) break;
       const double rate = rate_of(options, done);
-      const training::Step now{.batch = training::to_minibatch(setup, *batch),
-                               .global_count = batch->global_count,
-                               .key = {epoch, step}};
+      const training::Step now{
+          .batch = batch->tensors, .global_count = batch->global_count, .key = {epoch, step}};
       const auto result = descend(descent, now, rate, done + 1);
-      loader.recycle(std::move(*batch));
+      batches->recycle(std::move(*batch));
       going_on = sweep.add(rate, result.mean_loss());
       console.progress({.label = "learning rates", .done = done + 1, .total = options.steps});
     }

@@ -5,10 +5,18 @@
 #include <cmath>
 
 #include "optimizers/clip.h"
-#include "support/errors.h"
 #include "training/whole.h"
 
 namespace dimred::stage1 {
+namespace {
+
+optimizers::SumOverRanks sum_of(const training::Setup& network) {
+  return [communicator = network.communicator](torch::Tensor& values) {
+    communicator->all_reduce(values);
+  };
+}
+
+}  // namespace
 
 Descent::Descent(training::Setup& network,
                  const optimizers::OptimizerOptions& options,
@@ -16,17 +24,11 @@ Descent::Descent(training::Setup& network,
     : setup(network),
       gradient(options.gradient),
       segments(optimizers::segments_of(network.flat.layout)),
-      optimizer(optimizers::make_optimizer(
-          options, optimizers::segments_of(network.flat.layout), network.flat.weights)),
+      sum_over_ranks(sum_of(network)),
+      optimizer(
+          optimizers::make_optimizer(options, segments, network.flat.weights, sum_over_ranks)),
       control(network.device),
-      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {
-  if (!network.flat.layout.sharded()) return;
-  require(!options.gradient.max_gradient_norm && options.kind != optimizers::OptimizerKind::lars,
-          "stage1",
-          "max_gradient_norm and lars need norms of whole tensors, and of ",
-          models::head_weights,
-          " each rank has some rows only; leave them out, or use one rank");
-}
+      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {}
 
 training::BatchResult descend(Descent& descent,
                               const training::Step& step,
@@ -43,7 +45,8 @@ training::BatchResult descend(Descent& descent,
       !scale.active() || training::on_all_ranks(descent.setup, scale.unscale(flat.gradient));
   scale.update(!fits);
   if (!fits) return result;
-  optimizers::prepare_gradient(flat.gradient, descent.segments, descent.gradient);
+  optimizers::prepare_gradient(
+      flat.gradient, descent.segments, descent.gradient, descent.sum_over_ranks);
   descent.control.set(learning_rate, number);
   descent.optimizer->step(flat.weights, flat.gradient, descent.control);
   return result;

@@ -14,6 +14,7 @@ struct Descent {
   training::Setup& setup;
   optimizers::GradientOptions gradient;
   std::vector<optimizers::Segment> segments;
+  optimizers::SumOverRanks sum_over_ranks;  // of sharded segments' squares
   std::unique_ptr<optimizers::Optimizer> optimizer;
   optimizers::StepControl control;
   training::GradientBuckets buckets;

@@ -9,6 +9,22 @@
 #include "support/errors.h"
 
 namespace dimred::stores {
+namespace {
+
+/// Ends early with Stopped.
+void pause(const StoreOptions& options, double seconds) {
+  using std::chrono::duration;
+  const auto end = std::chrono::steady_clock::now() + duration<double>(seconds);
+  constexpr auto part = duration<double>(.1);
+  while (true) {
+    if (is_stopped(options)) throw Stopped("[stores] a wait between attempts was stopped");
+    const duration<double> left = end - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return;
+    std::this_thread::sleep_for(std::min(left, part));
+  }
+}
+
+}  // namespace
 
 double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter) {
   const auto doubled =
@@ -33,8 +49,7 @@ void with_attempts(const StoreOptions& options,
         throw StoreError(concat(error.what(), " (after ", total, " attempts)"), true);
     }
     const double jitter = std::uniform_real_distribution(.5, 1.)(generator);
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(wait_before_next(options, made, jitter)));
+    pause(options, wait_before_next(options, made, jitter));
   }
 }
 

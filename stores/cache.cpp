@@ -159,8 +159,8 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
   return {entry, entry / "content" / last_name(url)};
 }
 
-fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer) {
-  const auto entry = place_of(url, "inputs", options).entry;
+fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer, const Part& part) {
+  const auto entry = place_of(url, part.kind, options).entry;
   if (const auto got = got_of_entry().find(entry); got != got_of_entry().end())
     return got->second.path;
   const auto keep = [&](Held held) {
@@ -179,7 +179,7 @@ fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer) 
   }
   try {
     const auto store = open_store(url, options);
-    auto found = find(*store, url, options);
+    auto found = part.files ? *part.files : find(*store, url, options);
     auto side = beside(*store, url, found, options);
     const Remote remote{*store, url, options, std::move(found), std::move(side)};
     Transfer done;

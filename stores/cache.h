@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "stores/download.h"
 
@@ -13,6 +16,12 @@ struct CachePlace {
 };
 CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions& options);
 
+/// What is brought of a place, where that is not all of it, and under which kind it is kept.
+struct Part {
+  std::string kind = "inputs";
+  std::optional<std::vector<Found>> files = {};  // unset: what find() finds
+};
+
 /// Brings what lies at `url` into the cache, or up to date there, and returns its path. Of several
 /// processes of this machine one does it while the others wait, and take what it came to: the copy,
 /// or its failure. A copy that a process has got stays as it is until that process ends; who finds
@@ -20,6 +29,7 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
 /// A single .npy brings the .json beside it.
 std::filesystem::path bring(const Url& url,
                             const StoreOptions& options,
-                            Transfer* transfer = nullptr);
+                            Transfer* transfer = nullptr,
+                            const Part& part = {});
 
 }  // namespace dimred::stores

@@ -24,8 +24,14 @@ struct Found {
 };
 std::vector<Found> find(Store& store, const Url& url, const StoreOptions& options);
 
+/// The same of all files of a folder that can be listed.
+std::vector<Found> find_in_folder(Store& store, const Url& folder, const StoreOptions& options);
+
 /// Whether the URL's last part is a pattern.
 bool is_pattern(const Url& url);
+
+/// Whether it is that pattern's.
+bool matches_pattern(const Url& url, const std::string& name);
 
 /// A file that is found, and the local one that it shall be.
 struct Wanted {

@@ -57,11 +57,6 @@ std::vector<Found> look_in_folder(Store& store, const Url& url, const StoreOptio
   return found;
 }
 
-/// An upload that commits meanwhile makes the list and the listing differ.
-std::vector<Found> in_folder(Store& store, const Url& url, const StoreOptions& options) {
-  return looking_again([&] { return look_in_folder(store, url, options); });
-}
-
 /// Where nothing can be listed, a folder is what its listing says. A server may answer that address
 /// with a refusal, or a page of its own, though the file may be had.
 std::vector<Found> by_listing(Store& store, const Url& url, const StoreOptions& options) {
@@ -81,18 +76,24 @@ std::vector<Found> by_listing(Store& store, const Url& url, const StoreOptions& 
 
 }  // namespace
 
+/// An upload that commits meanwhile makes the list and the listing differ.
+std::vector<Found> find_in_folder(Store& store, const Url& folder, const StoreOptions& options) {
+  return looking_again([&] { return look_in_folder(store, folder, options); });
+}
+
 bool is_pattern(const Url& url) {
   return !url.scheme.starts_with("http") &&
          url.path.substr(url.path.rfind('/') + 1).find_first_of("*[") != std::string::npos;
 }
 
+bool matches_pattern(const Url& url, const std::string& name) {
+  return fnmatch(last_name(url).c_str(), name.c_str(), FNM_PATHNAME) == 0;
+}
+
 std::vector<Found> find(Store& store, const Url& url, const StoreOptions& options) {
   if (is_pattern(url)) {
-    const auto pattern = last_name(url);
-    auto found = in_folder(store, parent(url), options);
-    std::erase_if(found, [&](const Found& one) {
-      return fnmatch(pattern.c_str(), one.item.name.c_str(), FNM_PATHNAME) != 0;
-    });
+    auto found = find_in_folder(store, parent(url), options);
+    std::erase_if(found, [&](const Found& one) { return !matches_pattern(url, one.item.name); });
     return found;
   }
   // A server answers the address of a folder with a page about it, so the listing comes first. A
@@ -107,7 +108,7 @@ std::vector<Found> find(Store& store, const Url& url, const StoreOptions& option
     return {{*item, url, ""}};
   }
   if (!store.lists()) return {};
-  return in_folder(store, url, options);
+  return find_in_folder(store, url, options);
 }
 
 }  // namespace dimred::stores

@@ -1,6 +1,7 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cmath>
 #include <exception>
@@ -105,6 +106,11 @@ std::size_t take_body(char* bytes, std::size_t, std::size_t size, void* pointer)
   return size;
 }
 
+/// Called several times a second, also while nothing arrives; not 0 ends the transfer.
+int stops(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+}
+
 bool passing(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
@@ -131,7 +137,7 @@ bool passing(long status) {
 
 class HttpStore : public Store {
  public:
-  explicit HttpStore(const StoreOptions& options) : timeout_(options.timeout) {
+  explicit HttpStore(const StoreOptions& options) : timeout_(options.timeout), stop_(options.stop) {
     static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
     check(ready == CURLE_OK, "curl_global_init");
     curl_ = curl_easy_init();
@@ -202,6 +208,11 @@ class HttpStore : public Store {
     set(CURLOPT_HEADERDATA, static_cast<void*>(&response));
     set(CURLOPT_WRITEFUNCTION, take_body);
     set(CURLOPT_WRITEDATA, static_cast<void*>(&response));
+    if (stop_ != nullptr) {
+      set(CURLOPT_NOPROGRESS, 0L);
+      set(CURLOPT_XFERINFOFUNCTION, stops);
+      set(CURLOPT_XFERINFODATA, const_cast<void*>(static_cast<const void*>(stop_)));
+    }
     if (!url.user.empty()) {
       const auto colon = url.user.find(':');
       set(CURLOPT_USERNAME, percent_decoded(url.user.substr(0, colon)).c_str());
@@ -213,6 +224,8 @@ class HttpStore : public Store {
   }
 
   void require_success(const Url& url, CURLcode code, const Response& response) const {
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+      throw Stopped(concat("[stores] ", shown(url), " was stopped"));
     const auto status = response.status();
     const auto told = [&](const std::string& what, bool again) {
       throw StoreError(concat("[stores] cannot read ", shown(url), ": ", what), again);
@@ -230,6 +243,7 @@ class HttpStore : public Store {
 
   CURL* curl_ = nullptr;
   double timeout_;
+  const std::atomic<bool>* stop_;
   char error_[CURL_ERROR_SIZE] = {};
 };
 

@@ -199,6 +199,8 @@ std::int64_t fetch(Store& store,
         if (!continues) part.clear();
         auto at = part.size();
         store.read(found.url, expected, at, [&](std::span<const std::byte> bytes) {
+          if (is_stopped(options))
+            throw Stopped(concat("[stores] ", shown(found.url), " was stopped"));
           received += std::ssize(bytes);
           part.append(bytes);
           at += std::ssize(bytes);

@@ -136,7 +136,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open_retrying(folder, O_RDONLY | O_DIRECTORY);
+  const int descriptor = open_retrying(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
   fail_if(descriptor < 0, "open", folder);
   const int result = retrying([&] { return ::fsync(descriptor); });
   const int error = errno;

@@ -53,7 +53,8 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// fsync of a folder, so that a rename inside it survives a power loss.
+/// fsync of a folder, so that a rename inside it survives a power loss; of the working folder where
+/// the path is empty, as the parent of a plain name is.
 void sync_folder(const std::filesystem::path& folder);
 
 /// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.

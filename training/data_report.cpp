@@ -15,9 +15,12 @@ struct Stage {
   const char* help;
 };
 
-std::array<Stage, 3> stages_of(const data::LoaderReport& report) {
+std::array<Stage, 4> stages_of(const data::LoaderReport& report) {
   return {
-      {{"reading",
+      {{"fetching",
+        report.fetch_seconds,
+        "a larger stream_cache (files stay for the next epoch) or more stream_fetches"},
+       {"reading",
         report.read_seconds,
         "more num_preprocessing_threads, or one packed file instead of many (dimred data pack)"},
        {"decoding",
@@ -152,6 +155,7 @@ nlohmann::json to_json(const DataReport& all, bool with_validation) {
                          {"batches", report.batches},
                          {"samples", report.samples},
                          {"read_us_per_sample", each(report.read_seconds)},
+                         {"fetch_us_per_sample", each(report.fetch_seconds)},
                          {"decode_us_per_sample", each(report.decode_seconds)},
                          {"transform_us_per_sample", each(report.transform_seconds)},
                          {"bad_samples", report.bad_samples},

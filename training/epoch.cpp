@@ -8,6 +8,7 @@
 
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "training/batches.h"
 #include "training/data_report.h"
 #include "training/hooks.h"
 #include "training/signals.h"
@@ -56,33 +57,39 @@ void add(BatchResult& sums, const BatchResult& result) {
   sums.sample_count += result.sample_count;
 }
 
-/// A step that was made, and the buffers that its report's images are a view into.
+/// A step that was made, and the batch that its report's images are of.
 struct DoneStep {
-  data::Batch buffers;
+  DeviceBatch batch;
   StepReport report;
 };
 
+/// Once, why passes are launched kernel by kernel though they should be recorded.
+void tell_of_graphs(Setup& setup, Console& console) {
+  if (!setup.graphs || setup.graphs->told || setup.graphs->failure().empty()) return;
+  setup.graphs->told = true;
+  console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure());
+}
+
 /// The next batch and its step, timed.
-DoneStep one_step(Setup& setup,
-                  Position& position,
-                  data::Loader& loader,
+DoneStep one_step(Position& position,
+                  Batches& batches,
                   const std::function<BatchResult(const Step&)>& step) {
   RECORD_USER_SCOPE("step");
   const Stopwatch clock;
-  const double waited_before = loader.seconds_waited();
+  const double waited_before = batches.seconds_waited();
   auto batch = [&] {
     RECORD_USER_SCOPE("wait for data");
-    return loader.next();
+    return batches.next();
   }();
   check(batch.has_value(), "an epoch has fewer batches than steps");
-  const Step now{.batch = to_minibatch(setup, *batch),
+  const Step now{.batch = batch->tensors,
                  .global_count = batch->global_count,
                  .key = {position.epoch, position.step_in_epoch}};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
   require_finite(report.result, position);
   add(position.epoch_sums, report.result);
   report.seconds = clock.seconds();
-  report.data_wait_seconds = loader.seconds_waited() - waited_before;
+  report.data_wait_seconds = batches.seconds_waited() - waited_before;
   return {std::move(*batch), std::move(report)};
 }
 
@@ -157,12 +164,13 @@ EpochEnd run_epoch(const RunView& run,
                    Hooks& hooks) {
   auto& setup = run.setup;
   const auto order = training_order(setup);
-  data::Loader loader(*setup.train,
-                      order,
-                      setup.preprocessing,
-                      loader_options(setup),
-                      position.epoch,
-                      position.step_in_epoch);
+  const auto batches = make_batches(setup,
+                                    *setup.train,
+                                    order,
+                                    setup.preprocessing,
+                                    loader_options(setup),
+                                    position.epoch,
+                                    position.step_in_epoch);
   const Totals before = position.totals;
   const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
@@ -171,27 +179,28 @@ EpochEnd run_epoch(const RunView& run,
   bool enough = false;
   while (!stopping && !enough && position.step_in_epoch < steps) {
     hooks.before_step(run);
-    auto [buffers, report] = one_step(setup, position, loader, step);
+    auto [batch, report] = one_step(position, *batches, step);
     ++position.step_in_epoch;
     ++position.step;
     auto& totals = position.totals;
     totals.images += report.images;
     hooks.after_step(run, report);
-    loader.recycle(std::move(buffers));
+    batches->recycle(std::move(batch));
     enough = position.step_in_epoch < steps && hooks.want_end(run);
     totals.seconds = before.seconds + clock.seconds();
-    totals.data_wait_seconds = before.data_wait_seconds + loader.seconds_waited();
+    totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
     totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
     run.console.progress(progress_of(setup,
                                      position,
                                      label,
                                      clock.seconds(),
-                                     loader.seconds_waited(),
+                                     batches->seconds_waited(),
                                      totals.images - before.images));
     stopping = stop_agreed(*setup.communicator);
   }
   run.console.clear();
-  tell(setup, loader.report(), clock.seconds(), run.console);
+  tell_of_graphs(setup, run.console);
+  tell(setup, batches->report(), clock.seconds(), run.console);
   if (enough) return EpochEnd::enough;
   return stopping ? EpochEnd::stopped : EpochEnd::finished;
 }

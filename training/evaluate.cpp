@@ -5,6 +5,7 @@
 #include <span>
 
 #include "support/errors.h"
+#include "training/batches.h"
 #include "training/gradient.h"
 
 namespace dimred::training {
@@ -46,20 +47,19 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   auto options = loader_options(setup);
   options.batch_size = evaluation_batch(setup.image_shape) * setup.communicator->size();
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
-  data::Loader loader(dataset, order, plain, options, /*epoch=*/0);
+  const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  while (auto batch = loader.next()) {
+  while (auto batch = batches->next()) {
     // The last batch may have fewer samples than ranks.
-    if (batch->count() == 0 && !needs_all_ranks(setup)) continue;
-    const auto result =
-        setup.objective->evaluate(to_minibatch(setup, *batch), models::Mode::evaluate);
+    if (batch->count == 0 && !needs_all_ranks(setup)) continue;
+    const auto result = setup.objective->evaluate(batch->tensors, models::Mode::evaluate);
     sums[0] += result.loss_sum.item<double>();
     sums[1] += static_cast<double>(result.correct_count.item<std::int64_t>());
     sums[2] += static_cast<double>(result.sample_count);
-    loader.recycle(std::move(*batch));
+    batches->recycle(std::move(*batch));
   }
-  const auto report = loader.report();
+  const auto report = batches->report();
   sums[3] = static_cast<double>(report.bad_samples);
   setup.communicator->all_reduce(sums);
   Score score{.samples = static_cast<std::int64_t>(sums[2]),
@@ -85,23 +85,24 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.objective->reset_running_statistics();
   setup.objective->set_cumulative_batchnorm(true);
   const auto order = training_order(setup);
-  data::Loader loader(*setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
+  const auto batches = make_batches(
+      setup, *setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
-  std::array<double, 1> batches{};
+  std::array<double, 1> done{};
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
-    auto batch = loader.next();
+    auto batch = batches->next();
     if (!batch) break;
-    if (batch->count() == 0 && !synchronized) continue;
-    ++batches[0];
-    setup.objective->logits(to_minibatch(setup, *batch).images, models::Mode::train);
-    loader.recycle(std::move(*batch));
+    if (batch->count == 0 && !synchronized) continue;
+    ++done[0];
+    setup.objective->logits(batch->tensors.images, models::Mode::train);
+    batches->recycle(std::move(*batch));
   }
   setup.objective->set_cumulative_batchnorm(false);
   if (setup.communicator->size() == 1) return;
-  setup.flat.buffers.mul_(batches[0]);  // the mean over batches, a rank's may be fewer
+  setup.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
   setup.communicator->all_reduce(setup.flat.buffers);
-  setup.communicator->all_reduce(batches);
-  setup.flat.buffers.div_(batches[0]);
+  setup.communicator->all_reduce(done);
+  setup.flat.buffers.div_(done[0]);
   setup.objective->restore_constants();
 }
 

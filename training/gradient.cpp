@@ -47,11 +47,42 @@ struct Sums {
     values[1] += static_cast<double>(evaluation.correct_count.item<std::int64_t>());
     values[2] += static_cast<double>(evaluation.sample_count);
   }
+  /// [2] on the device, of so many samples: one wait for it.
+  void add(const torch::Tensor& loss_and_correct, std::int64_t count) {
+    const auto host = loss_and_correct.cpu();
+    values[0] += host[0].item<double>();
+    values[1] += host[1].item<double>();
+    values[2] += static_cast<double>(count);
+  }
   BatchResult reduced(Setup& setup) {
     setup.communicator->all_reduce(values);
     return {values[0], values[1], values[2]};
   }
 };
+
+torch::Tensor sums_of(const models::Evaluation& evaluation) {
+  return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
+}
+
+/// The gradient's pass as it is recorded: of one rank, in one part.
+torch::Tensor gradient_pass(Setup& setup,
+                            const models::Minibatch& batch,
+                            const torch::Tensor& scale) {
+  setup.flat.gradient.zero_();
+  const auto evaluation = setup.objective->evaluate(batch, models::Mode::train);
+  const auto mean = evaluation.loss_sum / static_cast<double>(batch.labels.size(0));
+  mean.backward(scale);
+  return sums_of(evaluation);
+}
+
+BatchResult recorded(Setup& setup,
+                     RecordedPass& pass,
+                     const models::Minibatch& batch,
+                     const Pass& work) {
+  Sums sums;
+  sums.add(pass.run(batch, setup.loss_scale.value(), work), batch.labels.size(0));
+  return sums.reduced(setup);
+}
 
 }  // namespace
 
@@ -83,6 +114,13 @@ BatchResult loss_and_gradient(Setup& setup,
                               std::int64_t global_count,
                               ForwardKey key,
                               GradientBuckets* buckets) {
+  if (setup.graphs) {
+    seed_forward(setup, key, /*pass=*/0);
+    return recorded(
+        setup, setup.graphs->gradient, batch, [&setup](const auto& now, const auto& scale) {
+          return gradient_pass(setup, now, scale);
+        });
+  }
   setup.flat.gradient.zero_();
   const auto parts = parts_of(setup, batch);
   Sums sums;
@@ -106,6 +144,13 @@ BatchResult loss_and_gradient(Setup& setup,
 
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
+  if (setup.graphs) {
+    seed_forward(setup, key, /*pass=*/0);
+    return recorded(
+        setup, setup.graphs->loss, batch, [&setup](const auto& now, const auto& /*scale*/) {
+          return sums_of(setup.objective->evaluate(now, models::Mode::train));
+        });
+  }
   const auto parts = parts_of(setup, batch);
   Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {

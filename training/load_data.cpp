@@ -9,6 +9,7 @@
 #include "data/statistics.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
+#include "support/human.h"
 
 namespace dimred::training {
 namespace {
@@ -45,7 +46,7 @@ std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> w
                                           std::int64_t threads,
                                           const data::CropOptions& crop,
                                           std::int64_t channels) {
-  if (!options.datasets_use_caching) return whole;
+  if (!options.datasets_use_caching || whole->stream_room()) return whole;
   // Of larger images a file may be decoded at a reduction, so keeping pixels would change them.
   const auto longest = crop.cut == data::Cut::none ? 0 : 2 * crop.size - 1;
   const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
@@ -92,14 +93,65 @@ data::LoaderOptions loading_of(const Setup& setup,
   const bool light = setup.train->shape() && setup.preprocessing.crop.cut == data::Cut::none &&
                      !setup.preprocessing.jitter.any();
   const auto chosen = run.num_preprocessing_threads;
-  return {
-      .prefetch = run.prefetch,
-      .threads = chosen > 0 ? chosen
-                 : light    ? 1
-                            : threads,
-      .parallel_batches = run.num_parallel_batches,
-      .memory = static_cast<std::int64_t>(run.prefetch_memory * 1e9),
-      .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail};
+  return {.prefetch = run.prefetch,
+          .threads = chosen > 0 ? chosen
+                     : light    ? 1
+                                : threads,
+          .parallel_batches = run.num_parallel_batches,
+          .memory = static_cast<std::int64_t>(run.prefetch_memory * 1e9),
+          .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail,
+          .epochs = run.epochs};
+}
+
+/// A rule for data that does not fit in its stream_cache: what reads all files, or jumps among
+/// them, would fetch them again and again.
+template <class... Rule>
+void require_of_stream(bool holds, const data::StreamRoom& files, const Rule&... rule) {
+  require(holds || files.room >= files.total(),
+          "training::data",
+          "a stream_cache of ",
+          bytes_text(files.room),
+          " for ",
+          bytes_text(files.total()),
+          " of data needs ",
+          rule...);
+}
+
+void require_streamable(const data::Dataset& train,
+                        const DataOptions& options,
+                        const data::Preprocessing& preprocessing) {
+  const auto files = train.stream_room();
+  require(files || options.stream_cache == 0,
+          "training::data",
+          "stream_cache needs data at a URL, received ",
+          train.description());
+  if (!files) return;
+  require_of_stream(options.shuffle_buffer_size > 0, *files, "shuffle_buffer_size > 0, received 0");
+  require_of_stream(options.validation_fraction == 0,
+                    *files,
+                    "validation_fraction = 0 (the samples held out lie in all files), received ",
+                    options.validation_fraction);
+  require_of_stream(!preprocessing.mean.empty(),
+                    *files,
+                    "a preprocessing_name with a mean of its own, received none (all files would "
+                    "be read for it first)");
+}
+
+/// Windows that need more files at a time than there is room for would fetch each one many times.
+void require_room_for_windows(const Setup& setup,
+                              const DataOptions& options,
+                              const RunOptions& run) {
+  const auto files = setup.train->stream_room();
+  if (!files) return;
+  // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
+  const auto span = 2 * options.shuffle_buffer_size + (run.prefetch + 3) * setup.global_batch_size;
+  const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), files->bytes, span);
+  require_of_stream(files->room >= least,
+                    *files,
+                    "at least ",
+                    bytes_text(least),
+                    " with shuffle_buffer_size = ",
+                    options.shuffle_buffer_size);
 }
 
 /// Files of record data sets: their order, or their share of ranks. The last step: file shares
@@ -151,6 +203,7 @@ void load_data(Setup& setup,
       data::open_dataset(opened, /*train=*/false, train->class_names());
   setup.data_record = record_of(*train, *test);
   setup.preprocessing = preprocessing_of(setup, options);
+  require_streamable(*train, options, setup.preprocessing);
   const auto of_recipe = static_cast<std::int64_t>(setup.preprocessing.mean.size());
   const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
   const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
@@ -176,6 +229,7 @@ void load_data(Setup& setup,
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
   normalise_by_data(setup, channels);
+  require_room_for_windows(setup, options, run);
   arrange(setup, options);
   setup.image_shape = data::prepared_shape(setup.preprocessing, *setup.train);
   validate(setup.preprocessing, setup.image_shape);

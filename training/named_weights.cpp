@@ -126,13 +126,11 @@ class Matcher {
     for (const auto& tensor : file.tensors) file_[tensor.name] = &tensor;
   }
 
-  /// Of a layout, into its vector in file order.
+  /// Of a layout, into its vector of all ranks in file order.
   void fill(const layout::Layout& layout, std::vector<float>& values) {
     for (const auto& entry : layout.entries) {
       const auto* tensor = wanted(entry.name, entry.whole_shape());
-      if (tensor != nullptr)
-        std::copy_n(
-            tensor->values.begin() + entry.skipped, entry.size, values.begin() + entry.file_offset);
+      if (tensor != nullptr) std::ranges::copy(tensor->values, values.begin() + entry.whole_offset);
     }
   }
 
@@ -249,11 +247,12 @@ WeightsFile named_weights(const Setup& setup, const fs::path& path) {
 
 Matching match(const Setup& setup,
                const WeightsFile& file,
-               const std::function<bool(const std::string&)>& selected) {
+               const std::function<bool(const std::string&)>& selected,
+               std::vector<float> weights) {
   const auto& flat = setup.flat;
   Matcher matcher(file, selected);
   auto& state = matcher.result.state;
-  state.vectors["weights"] = models::to_file(flat.layout, flat.weights);
+  state.vectors["weights"] = std::move(weights);
   state.vectors["buffers"] = models::to_vector(flat.buffers);
   state.vectors["frozen"] = models::to_file(flat.frozen_layout, flat.frozen);
   state.counters["counters"] = models::to_integers(flat.counters);

@@ -29,18 +29,19 @@ std::string frozen_digest(const layout::Layout& layout, const std::vector<float>
 
 /// What became of each of the network's tensors.
 struct Matching {
-  /// vectors weights, buffers and frozen, counters: the setup's own values where nothing else is.
+  /// vectors weights [M], buffers and frozen, counters: as they were where nothing was loaded.
   checkpoints::State state;
   std::vector<std::string> loaded, excluded;
   std::vector<std::string> unused;    // names of the file
   std::vector<std::string> problems;  // "fc.weight: expected [10,64], received [5,64]"
 };
 
-/// The network's tensors that `selected` takes, from the file. A count of batches that the file
-/// lacks is 0.
+/// The network's tensors that `selected` takes, from the file, into `weights` [M], of all ranks. A
+/// count of batches that the file lacks is 0.
 Matching match(const Setup& setup,
                const checkpoints::WeightsFile& file,
-               const std::function<bool(const std::string&)>& selected);
+               const std::function<bool(const std::string&)>& selected,
+               std::vector<float> weights);
 
 /// "3 tensors differ: ...; ...", the first five of them.
 std::string first_problems(const Matching& matching);

@@ -36,6 +36,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.data_cache,
             "folder for indices and decompressed copies of record files (default: beside the data, "
             "else ~/.cache/dimred)");
+  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add("labels_offset",
             &options.labels_offset,
             "of tfrecord and base64: label = stored label - labels_offset",
@@ -201,6 +202,16 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             "processor threads, 0: all this process may use",
             between(0, 4096));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
+  table.add_choice(
+      "data_on_device",
+      &options.data_on_device,
+      "keep decoded images of one size on the device and augment them there, to the same bits; "
+      "auto: on CUDA, sets of up to 2 GB",
+      {{"auto", DataOnDevice::automatic}, {"yes", DataOnDevice::yes}, {"no", DataOnDevice::no}});
+  table.add("cuda_graphs",
+            &options.cuda_graphs,
+            "on CUDA with one rank: record forward and backward passes and replay them, so that "
+            "small networks do not wait for launches");
   table.add(
       "deterministic",
       &options.deterministic,

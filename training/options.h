@@ -25,6 +25,8 @@ struct DataOptions {
   data::DatasetKind dataset = data::DatasetKind::automatic;
   std::filesystem::path test_data;   // empty: found at `data`
   std::filesystem::path data_cache;  // of indices and decompressed copies; empty: chosen
+  double stream_cache = 0;           // GB; 0: a URL's data is downloaded before the run
+  std::int64_t stream_fetches = 4;   // files fetched at a time
   std::int64_t labels_offset = 0;    // of tfrecord and base64: label = stored label - labels_offset
   std::int64_t shuffle_buffer_size =
       0;  // of data in several files: 0: global shuffle; else windows
@@ -67,6 +69,9 @@ struct ModelOptions {
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
 
+/// Where batches are made. automatic: on a CUDA device, of sets that can be kept there.
+enum class DataOnDevice { automatic, yes, no };
+
 /// TensorBoard's event files in the run folder.
 struct EventOptions {
   bool tensorboard = false;
@@ -80,8 +85,10 @@ struct RunOptions {
   std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
-  std::int64_t threads = 0;                    // 0: all cores this process may use
-  std::string device = "cpu";                  // cpu, cuda, cuda:1
+  std::int64_t threads = 0;    // 0: all cores this process may use
+  std::string device = "cpu";  // cpu, cuda, cuda:1
+  DataOnDevice data_on_device = DataOnDevice::automatic;
+  bool cuda_graphs = true;
   bool deterministic = false;                  // needs threads >= 1
   std::int64_t prefetch = 4;                   // batches prepared ahead
   double prefetch_memory = 2;                  // GB that they may take

@@ -16,6 +16,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/version.h"
+#include "training/curve.h"
 #include "training/data_report.h"
 #include "training/frozen.h"
 #include "training/transfer.h"
@@ -36,9 +37,13 @@ constexpr std::array free_options{"epochs",
                                   "prefetch_memory",
                                   "num_preprocessing_threads",
                                   "num_parallel_batches",
+                                  "data_on_device",
+                                  "cuda_graphs",
                                   "datasets_use_caching",
                                   "cache_memory",
                                   "data_cache",
+                                  "stream_cache",
+                                  "stream_fetches",
                                   "quiet",
                                   "stop_at_step",
                                   "log_loss_every_n_iters",
@@ -266,6 +271,9 @@ void RunFolder::write_manifest(const Setup& setup,
   nlohmann::ordered_json manifest;
   manifest["command"] = command;
   manifest["outcome"] = outcome;
+  // So that a curve that is cut afterwards, at the end of a line too, is known.
+  if (const auto curve = path_ / "curve.csv"; outcome == "finished" && fs::exists(curve))
+    manifest["curve"] = to_json(prefix_of(curve));
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};

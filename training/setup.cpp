@@ -13,6 +13,7 @@
 #include "support/errors.h"
 #include "support/random.h"
 #include "support/threads.h"
+#include "training/batches.h"
 #include "training/determinism.h"
 #include "training/frozen.h"
 #include "training/load_data.h"
@@ -142,8 +143,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   load_data(setup, options.data, options.run, share);
   setup.loading.pool =
       std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
+  keep_on_device(setup, options.run.data_on_device);
   setup.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.train->classes(), options.head);
+  record_passes(setup, options.run.cuda_graphs);
   distributed::require_agreement(*setup.communicator,
                                  {{"the training data", setup.train->description()},
                                   {"the test data", setup.test->description()},
@@ -151,6 +154,14 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
                                   {"the weights drawn", replicated_digest(setup)},
                                   {"the frozen weights drawn", setup.frozen_digest}});
   return setup;
+}
+
+void record_passes(Setup& setup, bool wanted) {
+  const bool can = setup.device.is_cuda() && setup.communicator->size() == 1 &&
+                   setup.gradient_accumulation == 1 && setup.objective->head() == nullptr;
+  if (!wanted || !can) return;
+  setup.graphs =
+      std::make_shared<PassGraphs>([device = setup.device] { return make_device_graph(device); });
 }
 
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {

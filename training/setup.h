@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "data/loader.h"
@@ -7,7 +8,9 @@
 #include "distributed/connect.h"
 #include "models/flat.h"
 #include "training/data_record.h"
+#include "training/device_data.h"
 #include "training/options.h"
+#include "training/pass_graphs.h"
 
 namespace dimred::training {
 
@@ -34,12 +37,14 @@ struct Setup {
   layout::MemoryFormat memory_format = layout::MemoryFormat::contiguous;
   models::Precision precision = models::Precision::float32;
   LossScale loss_scale;
+  std::shared_ptr<PassGraphs> graphs;  // null: passes are not recorded
   std::int64_t global_batch_size = 0;
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
   std::string sample_order = "global";                   // the same in words, for the manifest
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
+  std::map<const data::Dataset*, DeviceData> on_device;  // of the three sets, those kept there
   DataReport data_report;
   DataRecord data_record;  // of the data sets as opened; empty in tests without
   std::string logits;      // names of the network's last layers, as NetworkInfo has them
@@ -77,6 +82,11 @@ void attach_network(Setup& setup,
                     const models::LossOptions& loss,
                     std::int64_t classes,
                     const models::HeadOptions& head = {});
+
+/// From now on passes are recorded as CUDA graphs and replayed, where `wanted` and they can be: on
+/// a CUDA device, of one rank, in one part and without a margin softmax, whose losses the host
+/// sees.
+void record_passes(Setup& setup, bool wanted);
 
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
 /// view into `batch`, which must outlive them.

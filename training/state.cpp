@@ -169,7 +169,8 @@ std::optional<checkpoints::State> shared_state(
   if (header.is_null() || communicator.size() == 1) return state;
   if (!state) state = checkpoints::State{.scalars = header.at("scalars")};
   for (const auto& [name, size] : header.at("vectors").items()) {
-    if (layout.sharded() && size == layout.whole_size) {
+    const bool by_column = name != "buffers" && name != "frozen" && size == layout.whole_size;
+    if (layout.sharded() && by_column) {
       share_parts(setup, state->vectors[name]);
     } else {
       share(communicator, state->vectors[name], size);
@@ -197,14 +198,15 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
   });
 }
 
-checkpoints::State read_run_state(const std::filesystem::path& path) {
-  if (checkpoints::is_state(path)) return checkpoints::read_state(path);
+checkpoints::State read_run_state(const std::filesystem::path& path,
+                                  const checkpoints::VectorChoice& choose) {
+  if (checkpoints::is_state(path)) return checkpoints::read_state(path, choose);
   require(std::filesystem::is_directory(path / "checkpoints"),
           "training::state",
           path.string(),
           " is neither a run folder nor a state");
   std::vector<std::string> skipped;
-  auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped);
+  auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
   require(state.has_value() || !skipped.empty(), "training::state", path.string(), " has no state");
   require_environment(skipped.empty(),
                       "training::state",

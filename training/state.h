@@ -41,7 +41,8 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
 
 /// State of a run folder (its newest valid one) or a state folder. Throws std::invalid_argument
 /// when there is none, std::runtime_error when the newest is damaged.
-checkpoints::State read_run_state(const std::filesystem::path& path);
+checkpoints::State read_run_state(const std::filesystem::path& path,
+                                  const checkpoints::VectorChoice& choose = nullptr);
 
 /// `read` on rank 0, its state on every rank; an error of it likewise. Of vectors of the layout's
 /// whole size each rank keeps its own part. Cost: a broadcast of the state's vectors.

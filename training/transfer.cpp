@@ -10,6 +10,7 @@
 #include "training/frozen.h"
 #include "training/named_weights.h"
 #include "training/state.h"
+#include "training/whole.h"
 
 namespace dimred::training {
 namespace {
@@ -42,14 +43,16 @@ std::vector<std::string> frozen_as_drawn(const Setup& setup, const Matching& mat
   return names;
 }
 
-/// The setup's vectors as they are to be; what happened, in its scalars.
-checkpoints::State initial_state(const Setup& setup, const TransferOptions& options) {
+/// The vectors as they are to be, of weights [M] as drawn; what happened, in its scalars.
+checkpoints::State initial_state(const Setup& setup,
+                                 const TransferOptions& options,
+                                 std::vector<float> drawn) {
   const auto file = named_weights(setup, options.initialize_from);
   const auto selected = selection_of(setup, options);
   const auto names = names_of(setup, file);
   selected.include.require_matches(names);
   selected.exclude.require_matches(names);
-  auto matching = match(setup, file, selected);
+  auto matching = match(setup, file, selected, std::move(drawn));
   require(matching.problems.empty(),
           "training::transfer",
           options.initialize_from.string(),
@@ -126,13 +129,9 @@ void initialize(Setup& setup,
                 const TransferOptions& options,
                 const fs::path& folder,
                 Console& console) {
-  require(!setup.flat.layout.sharded(),
-          "training::transfer",
-          "initialize_from does not know rows of ",
-          models::head_weights,
-          " on several ranks yet; begin on one, and let resume_from go on with its state on many");
-  const auto state =
-      shared_state(setup, [&] { return std::optional(initial_state(setup, options)); });
+  auto drawn = whole_vector(setup, setup.flat.weights);
+  const auto state = shared_state(
+      setup, [&] { return std::optional(initial_state(setup, options, std::move(drawn))); });
   put(setup, *state);
   report(state->scalars, console);
   if (setup.communicator->rank() == 0 && !folder.empty())

@@ -44,8 +44,18 @@ void compare_data(const Setup& setup, Weights& weights) {
   if (!different.empty()) weights.note = "not the data of the weights' run: " + different;
 }
 
-Weights from_snapshot(const fs::path& path) {
-  auto snapshot = checkpoints::read_snapshot(path);
+/// This rank's part of the weights of a file with this table; all of another model's, which is
+/// refused later.
+checkpoints::ColumnRanges own_columns(const Setup& setup, const std::string& layout_json) {
+  const auto& layout = setup.flat.layout;
+  if (!layout.sharded() || !layout::first_difference(layout, layout_json).empty()) return {};
+  return layout::own_ranges(layout);
+}
+
+Weights from_snapshot(const Setup& setup, const fs::path& path) {
+  auto snapshot = checkpoints::read_snapshot(path, [&](const checkpoints::SnapshotInfo& info) {
+    return own_columns(setup, info.layout_json);
+  });
   return {.values = std::move(snapshot.weights),
           .buffers = std::move(snapshot.buffers),
           .counters = std::move(snapshot.counters),
@@ -56,7 +66,13 @@ Weights from_snapshot(const fs::path& path) {
           .source = "snapshot " + path.string()};
 }
 
-Weights from_state(checkpoints::State state, const std::string& source) {
+Weights from_state(const Setup& setup, const fs::path& path) {
+  // Of the optimiser's vectors nothing is kept.
+  auto state = read_run_state(path, [&](const std::string& vector, const nlohmann::json& scalars) {
+    if (vector == "buffers") return checkpoints::ColumnRanges();
+    if (vector != "weights") return checkpoints::ColumnRanges(std::in_place);
+    return own_columns(setup, scalars.at("layout").dump());
+  });
   const auto position = position_from_json(state.scalars.at("position"));
   return {.values = std::move(state.vectors.at("weights")),
           .buffers = std::move(state.vectors.at("buffers")),
@@ -65,13 +81,15 @@ Weights from_state(checkpoints::State state, const std::string& source) {
           .step = position.step,
           .layout_json = state.scalars.at("layout").dump(),
           .data_json = state.scalars.value("data", nlohmann::json()).dump(),
-          .source = source};
+          .source = "state of " + path.string()};
 }
 
 /// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
 Weights from_weights_file(const Setup& setup, const fs::path& path) {
   const auto file = foreign_weights(setup, path);
-  auto matching = match(setup, file, [](const std::string&) { return true; });
+  std::vector<float> nothing(static_cast<std::size_t>(setup.flat.layout.whole_size));
+  auto matching = match(
+      setup, file, [](const std::string&) { return true; }, std::move(nothing));
   require(matching.problems.empty(),
           "training::weights",
           path.string(),
@@ -85,26 +103,20 @@ Weights from_weights_file(const Setup& setup, const fs::path& path) {
           " tensors more than the network, the first one is ",
           matching.unused.empty() ? "" : matching.unused.front());
   auto& state = matching.state;
-  return {.values = std::move(state.vectors.at("weights")),
+  return {.values = layout::own_part(setup.flat.layout, std::move(state.vectors.at("weights"))),
           .buffers = std::move(state.vectors.at("buffers")),
           .counters = std::move(state.counters.at("counters")),
           .layout_json = carried_layout(setup),
           .source = file.format + " " + path.string()};
 }
 
-/// Of this model, and of it this rank's part.
-Weights own_part(const Setup& setup, Weights weights) {
-  require_layout(setup, weights);
-  weights.values = layout::own_part(setup.flat.layout, std::move(weights.values));
-  return weights;
-}
-
 Weights read_any(const Setup& setup, const fs::path& path) {
   require(fs::exists(path), "training::weights", "no such file or folder: ", path.string());
-  if (fs::is_directory(path))
-    return own_part(setup, from_state(read_run_state(path), "state of " + path.string()));
-  return checkpoints::is_snapshot(path) ? own_part(setup, from_snapshot(path))
-                                        : from_weights_file(setup, path);
+  const bool state = fs::is_directory(path);
+  if (!state && !checkpoints::is_snapshot(path)) return from_weights_file(setup, path);
+  auto weights = state ? from_state(setup, path) : from_snapshot(setup, path);
+  require_layout(setup, weights);
+  return weights;
 }
 
 }  // namespace

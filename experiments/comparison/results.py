@@ -82,9 +82,18 @@ def foreign(run: Reading, entry: Entry) -> str:
         if key in OURS or value in ("auto", "preset"):
             continue
         same = math.isclose(has, value) if is_number(has) and is_number(value) else as_text(has) == as_text(value)
+        same = same or is_place(has, value)
         if not same:
             return f"{entry.job.target} is a run with {key} = {as_text(has)} instead of {as_text(value)}"
     return ""
+
+
+def is_place(has: object, value: object) -> bool:
+    """Whether a path of config.toml, which is absolute, is the relative one that was asked for."""
+    if not (isinstance(has, str) and isinstance(value, str) and has.startswith("/")) or value in ("", "."):
+        return False
+    asked = Path(value).parts
+    return not Path(value).is_absolute() and Path(has).parts[-len(asked):] == asked
 
 
 def is_number(value: object) -> bool:

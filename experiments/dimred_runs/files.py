@@ -112,12 +112,18 @@ def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
     return table
 
 
-def check_prefix(folder: Path, file: Path) -> None:
-    """Compares a CSV with what the newest resume state says of it. Raises Damaged."""
+def check_prefix(folder: Path, file: Path, manifest: dict[str, Any]) -> None:
+    """Compares a CSV with what the newest resume state, and the manifest of a run that has ended, say of it. Raises Damaged."""
     states = sorted(folder.glob("checkpoints/state_????????/state.json"))
-    counted = read_json(states[-1]).get("scalars", {}).get(file.stem) if states else None
+    if states:
+        require_prefix(file, read_json(states[-1]).get("scalars", {}).get(file.stem), states[-1].parent)
+    require_prefix(file, manifest.get(file.stem), folder / "manifest.json")
+
+
+def require_prefix(file: Path, counted: object, witness: Path) -> None:
+    """Raises Damaged unless the file begins as was counted; nothing where that is not known."""
     if not isinstance(counted, dict) or not counted.get("digest"):
         return
     begin = file.read_bytes()[: counted["length"]]
     if len(begin) < counted["length"] or xxhash.xxh3_128_hexdigest(begin) != counted["digest"]:
-        raise Damaged(f"[dimred_runs] {file} is damaged: it does not begin as {states[-1].parent} saw it")
+        raise Damaged(f"[dimred_runs] {file} is damaged: it does not begin as {witness} saw it")

@@ -126,7 +126,7 @@ def read_run(folder: Path | str, finished: bool = False) -> Run:
     curve = read_csv(folder / "curve.csv", NEEDED, whole=ended)
     if not len(curve):
         raise Unfinished(f"[dimred_runs] {folder}/curve.csv has no evaluation yet")
-    check_prefix(folder, folder / "curve.csv")
+    check_prefix(folder, folder / "curve.csv", manifest)
     config = read_options(folder / "config.toml")
     steps = folder / "steps.csv"
     return Run(

@@ -6,7 +6,6 @@
 
 from torch import nn
 
-from . import from_torchvision
 from .convnet import ConvNet
 from .inception_resnet_v2 import InceptionResNetV2
 from .lenet import LeNet
@@ -14,9 +13,12 @@ from .resnet_cifar import ResNetCifar
 from .resnet_v2 import ResNetV2
 from .wide_resnet import WideResNet
 
+# torchvision is loaded where one of its networks is asked for: the others need torch alone.
+OF_TORCHVISION = ("alexnet", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet18", "resnet34",
+                  "resnet50", "resnet101", "resnet152", "mobilenet_v2", "inception_v3")  # fmt: skip
 RESNET_DEPTHS = {"resnet20": 20, "resnet32": 32, "resnet56": 56, "resnet110": 110}
 NAMES = ("convnet", "lenet", *RESNET_DEPTHS, "preresnet164", "wrn28_10", "resnet_v2_50", "inception_resnet_v2",
-         *from_torchvision.NAMES)  # fmt: skip
+         *OF_TORCHVISION)  # fmt: skip
 
 
 def build(name: str, channels: int, height: int, width: int, classes: int) -> nn.Module:
@@ -38,6 +40,8 @@ def build(name: str, channels: int, height: int, width: int, classes: int) -> nn
         return WideResNet(channels, classes, 28, 10)
     if name == "inception_resnet_v2":
         return InceptionResNetV2(channels, classes)
-    if name in from_torchvision.NAMES:
+    if name in OF_TORCHVISION:
+        from . import from_torchvision
+
         return from_torchvision.build(name, channels, classes)
     raise ValueError(f"[build] knows {', '.join(NAMES)}, received {name!r}")

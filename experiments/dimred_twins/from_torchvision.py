@@ -4,9 +4,6 @@ import torch
 from torch import nn
 from torchvision import models
 
-NAMES = ("alexnet", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet18", "resnet34", "resnet50",
-         "resnet101", "resnet152", "mobilenet_v2", "inception_v3")  # fmt: skip
-
 
 class MainLogits(models.Inception3):
     """Inception v3 whose forward pass gives the main logits in train mode, too, and keeps the auxiliary ones."""

@@ -57,6 +57,32 @@ void expect_equal(const Snapshot& received, const Snapshot& expected) {
   EXPECT_EQ(received.layout_hash, expected.layout_hash);
 }
 
+TEST(Snapshot, GivesTheColumnsAskedFor) {
+  const TemporaryFolder folder;
+  const auto path = folder / "snapshot.h5";
+  write_snapshot(path, example());
+  const auto read = [&](const ColumnRanges& columns) {
+    return read_snapshot(path, [&](const SnapshotInfo& info) {
+      EXPECT_EQ(info.layout_hash, example().layout_hash);
+      return columns;
+    });
+  };
+  const auto whole = example().weights;
+  std::vector<float> expected(whole.begin() + 3, whole.begin() + 10);
+  expected.insert(expected.end(), whole.end() - 5, whole.end());
+  auto part = example();
+  part.weights = expected;
+  expect_equal(read(std::vector<layout::ColumnRange>{{3, 10}, {20, 20}, {275, 280}}), part);
+  expect_equal(read(std::nullopt), example());
+  for (const layout::ColumnRange range : {layout::ColumnRange{-1, 4}, {270, 281}, {5, 4}})
+    EXPECT_THROW(read(std::vector{range}), std::invalid_argument);
+  auto bytes = text_of_file(path);  // what is not asked for counts, too
+  const auto place = read_snapshot_info(path).weights_offset + 4 * 100;
+  bytes[static_cast<std::size_t>(place)] ^= 1;
+  put_file(path, bytes);
+  EXPECT_THROW(read(std::vector<layout::ColumnRange>{{0, 10}}), std::runtime_error);
+}
+
 TEST(Snapshot, ComesBackBitForBit) {
   const TemporaryFolder folder;
   write_snapshot(folder / "s.h5", example());

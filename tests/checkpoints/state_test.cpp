@@ -55,6 +55,23 @@ TEST(State, ComesBackBitForBit) {
   EXPECT_FALSE(is_state(folder.path()));
 }
 
+TEST(State, GivesTheColumnsAskedFor) {
+  const TemporaryFolder folder;
+  write_state(folder / "state", example());
+  const auto choose = [](const std::string& vector, const nlohmann::json& scalars) {
+    EXPECT_EQ(scalars, example().scalars);
+    if (vector == "empty") return ColumnRanges();
+    return ColumnRanges(std::vector<layout::ColumnRange>{{2, 5}, {98, 100}});
+  };
+  const auto whole = example().vectors.at("weights");
+  State part = example();
+  part.vectors["weights"] = {whole[2], whole[3], whole[4], whole[98], whole[99]};
+  expect_equal(read_state(folder / "state", choose), part);
+  put_file(folder / "state" / "weights.f32",
+           text_of_file(folder / "state" / "weights.f32").replace(200, 1, "x"));
+  EXPECT_THROW(read_state(folder / "state", choose), std::runtime_error);
+}
+
 TEST(State, ReplacesAnOlderStateOfThatName) {
   const TemporaryFolder folder;
   State old = example();

@@ -52,11 +52,22 @@ TEST(ShardedLayout, TheRanksPartsAreTheWholeAgain) {
   for (const auto& [first, count] : {std::pair{0, 4}, {4, 4}, {8, 3}, {11, 0}}) {
     const auto own = own_part(make_layout(parameters(first, count)), whole);
     EXPECT_TRUE(std::equal(own.begin(), own.begin() + 260, whole.begin()));
+    std::vector<float> by_ranges;
+    for (const auto& [begin, end] : own_ranges(make_layout(parameters(first, count))))
+      by_ranges.insert(by_ranges.end(), whole.begin() + begin, whole.begin() + end);
+    EXPECT_EQ(by_ranges, own);
     rows.insert(rows.end(), own.begin() + 260, own.end());
   }
   EXPECT_EQ(rows, std::vector<float>(whole.begin() + 260, whole.end()));
   EXPECT_THROW(own_part(make_layout(parameters(0, 4)), std::vector<float>(288)),
                std::invalid_argument);
+}
+
+TEST(ShardedLayout, ARanksPartIsAsFewRangesAsCanBe) {
+  EXPECT_EQ(own_ranges(kWhole), (std::vector<ColumnRange>{{0, 337}}));
+  EXPECT_EQ(own_ranges(make_layout(parameters(0, 4))), (std::vector<ColumnRange>{{0, 288}}));
+  EXPECT_EQ(own_ranges(make_layout(parameters(4, 4))),
+            (std::vector<ColumnRange>{{0, 260}, {288, 316}}));
 }
 
 TEST(ShardedLayout, EveryElementOfFilesIsOneRanks) {

@@ -133,7 +133,7 @@ TEST(Gradient, IsCutToItsGreatestNormAsTorchCutsIt) {
   parameter.mutable_grad() = gradient.clone();
   torch::nn::utils::clip_grad_norm_(parameter, 3.0);
   const auto norm = gradient.to(torch::kFloat64).norm().item<double>();
-  EXPECT_NEAR(clip_to_norm(gradient, 3.0).item<double>(), norm, 1e-10 * norm);
+  EXPECT_NEAR(clip_to_norm(gradient, {}, 3.0).item<double>(), norm, 1e-10 * norm);
   EXPECT_TRUE(torch::allclose(gradient, parameter.grad(), 1e-6, 0));
   EXPECT_NEAR(gradient.norm().item<double>(), 3, 1e-5);
 }
@@ -141,11 +141,72 @@ TEST(Gradient, IsCutToItsGreatestNormAsTorchCutsIt) {
 TEST(Gradient, ThatIsShortStaysBitForBit) {
   auto gradient = torch::randn({5000});
   const auto before = gradient.clone();
-  clip_to_norm(gradient, 1e3);
+  clip_to_norm(gradient, {}, 1e3);
   EXPECT_TRUE(torch::equal(gradient, before));
   auto zero = torch::zeros({10});
-  clip_to_norm(zero, 1);
+  clip_to_norm(zero, {}, 1);
   EXPECT_TRUE(torch::equal(zero, torch::zeros({10})));
+}
+
+/// Columns [0, 64) of every rank, and of 90 columns behind them those that this rank has.
+struct ShardedVectors {
+  torch::Tensor weights = torch::randn({154}), gradient = torch::randn({154});
+  std::vector<Segment> whole = {{.columns = {0, 64}, .decay = true, .size = 64},
+                                {.columns = {64, 154}, .decay = true, .size = 90}};
+
+  static torch::Tensor own(const torch::Tensor& vector, std::int64_t begin, std::int64_t end) {
+    return torch::cat({vector.slice(0, 0, 64), vector.slice(0, 64 + begin, 64 + end)});
+  }
+  static std::vector<Segment> segments(std::int64_t size) {
+    return {{.columns = {0, 64}, .decay = true, .size = 64},
+            {.columns = {64, 64 + size}, .decay = true, .size = size, .sharded = true}};
+  }
+  /// The other ranks' squares of these vectors, added by the sum.
+  static SumOverRanks sum(std::vector<torch::Tensor> vectors,
+                          std::int64_t begin,
+                          std::int64_t end) {
+    return [vectors = std::move(vectors), begin, end](torch::Tensor& squares) {
+      for (std::size_t i = 0; i < vectors.size(); ++i) {
+        const auto rows = vectors[i].slice(0, 64).to(torch::kFloat64).square();
+        const auto others = rows.sum() - rows.slice(0, begin, end).sum();
+        squares.view({-1})[static_cast<std::int64_t>(i)] += others;
+      }
+    };
+  }
+};
+
+TEST(Gradient, OfShardedColumnsIsCutByTheNormOfAllRanks) {
+  torch::manual_seed(1);
+  const ShardedVectors vectors;
+  auto whole = vectors.gradient.clone();
+  const auto norm = clip_to_norm(whole, vectors.whole, 2.0).item<double>();
+  for (const auto& [begin, end] : {std::pair{0, 40}, {40, 90}, {90, 90}}) {
+    auto own = ShardedVectors::own(vectors.gradient, begin, end);
+    const auto sum = ShardedVectors::sum({vectors.gradient}, begin, end);
+    const auto found = clip_to_norm(own, ShardedVectors::segments(end - begin), 2.0, sum);
+    EXPECT_NEAR(found.item<double>(), norm, 1e-12 * norm);
+    EXPECT_TRUE(torch::allclose(own, ShardedVectors::own(whole, begin, end), 1e-6, 0));
+  }
+}
+
+TEST(Lars, TrustsShardedColumnsByTheNormsOfAllRanks) {
+  torch::manual_seed(2);
+  const ShardedVectors vectors;
+  OptimizerOptions options{.kind = OptimizerKind::lars};
+  options.sgd.weight_decay = 0.01;
+  StepControl control(torch::kCPU);
+  control.set(10, 1);
+  auto whole = vectors.weights.clone();
+  make_optimizer(options, vectors.whole, whole)->step(whole, vectors.gradient, control);
+  EXPECT_GT((whole - vectors.weights).abs().max().item<float>(), 1e-3);
+  for (const auto& [begin, end] : {std::pair{0, 40}, {40, 90}, {90, 90}}) {
+    auto own = ShardedVectors::own(vectors.weights, begin, end);
+    const auto gradient = ShardedVectors::own(vectors.gradient, begin, end);
+    const auto sum = ShardedVectors::sum({vectors.weights, vectors.gradient}, begin, end);
+    make_optimizer(options, ShardedVectors::segments(end - begin), own, sum)
+        ->step(own, gradient, control);
+    EXPECT_TRUE(torch::allclose(own, ShardedVectors::own(whole, begin, end), 1e-6, 1e-7));
+  }
 }
 
 TEST(Gradient, IsCenteredByOutputChannel) {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.server
 import os
+import random
 import re
 import socket
+import subprocess
 import threading
 import time
 import urllib.parse
@@ -16,6 +18,22 @@ import pytest
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden-secret", "AWS_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
+QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=1"]
+BYTES = random.Random(1).randbytes(3_000_000)
+
+
+def store(dimred: Path, *arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `dimred store` with few attempts and short waits."""
+    command = [str(dimred), "store", *map(str, arguments), *QUICK]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
+    """The one line of a command that failed, which never holds a secret."""
+    assert done.returncode == code, done.stderr + done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "secret" not in done.stderr + done.stdout
+    return done.stderr
 
 
 class HttpFiles(http.server.ThreadingHTTPServer):
@@ -208,3 +226,12 @@ def web(tmp_path: Path) -> Iterator[HttpFiles]:
 def files_of(folder: Path) -> dict[str, bytes]:
     """A folder's files by name below it."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def some_files(run: Path) -> Path:
+    """A folder of them, with names that need coding."""
+    (run / "sub").mkdir(parents=True)
+    (run / "big.bin").write_bytes(BYTES)
+    (run / "sub" / "a b%20+ü.txt").write_text("text\n")
+    (run / "empty").write_bytes(b"")
+    return run

@@ -14,6 +14,7 @@ import pytest
 import record
 import report
 from comparison.jobs import Entry, Job
+from comparison.results import is_place
 from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
 from fake_comparison import arguments, results
@@ -173,3 +174,13 @@ def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> No
         patch.setenv("FAKE_FOLDER", str(tmp_path / "moved"))
         assert compare.main(arguments(tmp_path / "moved")) == 0
     pd.testing.assert_series_equal(results(tmp_path / "moved")["matrix_seconds"], before["matrix_seconds"])
+
+
+@pytest.mark.parametrize(
+    ("has", "asked", "same"),
+    [("/home/me/runs/cifar10", "runs/cifar10", True), ("/home/me/runs/cifar10", "cifar10", True), ("/runs/cifar10", "/runs/cifar", False),
+     ("/home/me/other/cifar10", "runs/cifar10", False), ("/home/me/cifar100", "cifar10", False), ("runs/cifar10", "cifar10", False),
+     ("/home/me", "", False), (3, "runs", False)],
+)  # fmt: skip
+def test_a_relative_path_is_the_absolute_one_that_became_of_it(has: object, asked: str, same: bool) -> None:
+    assert is_place(has, asked) is same

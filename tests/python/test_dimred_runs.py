@@ -91,6 +91,7 @@ def damages(folder: Path) -> dict[str, BadRun]:
         "a bit of the curve": (lambda: flip(curve, 250), Damaged),
         "the curve's end": (lambda: curve.write_bytes(curve.read_bytes()[:-20]), Damaged),
         "a row too few": (lambda: curve.write_text("\n".join(curve.read_text().splitlines()[:2]) + "\n"), Damaged),
+        "the last row": (lambda: cut_last_row(folder / "stage2"), Damaged),
         "no curve": (curve.unlink, NotARun),
         "a column": (lambda: curve.write_text(curve.read_text().replace("weights", "w")), Damaged),
         "not text": (lambda: curve.write_bytes(b"\xff\xfe\n"), Damaged),
@@ -99,6 +100,13 @@ def damages(folder: Path) -> dict[str, BadRun]:
         "another version": (lambda: change(folder, "versions", {"dimred": "9.1"}), OtherVersion),
         "interrupted": (lambda: change(folder, "outcome", "interrupted"), Unfinished),
     }  # fmt: skip
+
+
+def cut_last_row(run: Path) -> None:
+    """At the end of a line, and no state is left that saw it."""
+    shutil.rmtree(run / "checkpoints")
+    curve = run / "curve.csv"
+    curve.write_text("".join(curve.read_text().splitlines(keepends=True)[:-1]))
 
 
 def change(folder: Path, key: str, value: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import time
@@ -116,7 +117,12 @@ def test_faces_run_through_both_stages(binaries: Path, tmp_path: Path, capsys) -
     assert recipe_twin.main(words) == 1
     assert "the twin has no margin_loss, received arcface" in capsys.readouterr().err
     assert recipe.main(words) == 0, capsys.readouterr().err
-    assert "stage2" in capsys.readouterr().out.splitlines()[-2]
+    *_, trained, first, second, _ = capsys.readouterr().out.splitlines()
+    assert "stage2" in trained and "verify1" in first and "verify2      60 pairs, accuracy" in second
+    told = [json.loads((tmp_path / "runs" / name / "verification.json").read_text()) for name in ("verify1", "verify2")]
+    assert [Path(verified["weights"]).name for verified in told] == ["stage1", "stage2"]
+    assert recipe.main(words) == 0
+    assert capsys.readouterr().out.count("# done: ") == 5
     assert read_options(tmp_path / "runs/stage2/config.toml")["margin_loss"] == "arcface"
 
 
@@ -131,7 +137,7 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
 
     good = 'title = "t"\n[stage1]\nepochs = 1\n'
     assert "needs a title" in error("[stage1]\n")
-    assert "needs a command of stage1, pca, stage2, received train" in error('title = "t"\n[train]\n')
+    assert "needs a command of stage1, pca, stage2, verify, received train" in error('title = "t"\n[train]\n')
     assert "needs one of here, stage1 in braces ({{ is a brace), received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
     assert "needs --data: photographs" in error('data = "photographs"\n' + good)
     assert "has no use for --data" in error(good, "--data", "x")

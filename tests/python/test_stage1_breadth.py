@@ -39,6 +39,18 @@ def test_it_learns_and_resumes_bitwise(name: str, tmp_path: Path, execute) -> No
     assert [row["epoch"] for row in rows(parts)] == ["1", "1.4", "2"]
 
 
+def test_batches_made_on_the_device_are_the_loaders(tmp_path: Path, execute, fails) -> None:
+    """On the CPU the device's form of a batch is the same code; a run may go on with the other one."""
+    options = [*BASE, "--epochs=2", "--pad=2", "--flip", "--validation_fraction=0.1", "--label_noise=0.2"]
+    execute("dimred", "stage1", *options, "--data_on_device=no", "--output", tmp_path / "no")
+    execute("dimred", "stage1", *options, "--data_on_device=yes", "--stop_at_step=12", "--output", tmp_path / "yes")
+    execute("dimred", "stage1", *options, "--data_on_device=no", "--output", tmp_path / "yes")
+    execute("dimred", "stage1", *options, "--data_on_device=yes", "--output", tmp_path / "all")
+    assert newest_state(tmp_path / "yes") == newest_state(tmp_path / "all") == newest_state(tmp_path / "no")
+    error = fails(2, "stage1", *options, "--data_on_device=yes", "--colour_jitter=.1,.1,.1", "--output", tmp_path / "x")
+    assert "needs images that can be kept there, but their colours are changed" in error
+
+
 def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails) -> None:
     run = tmp_path / "run"
     execute("dimred", "stage1", *BASE, "--epochs=1", "--output", run)

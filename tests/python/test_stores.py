@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import base64
 import os
-import random
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from store_servers import KEYS, S3, HttpFiles, files_of, s3_error
-
-QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=1"]
-BYTES = random.Random(1).randbytes(3_000_000)
-
-
-def store(dimred: Path, *arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs `dimred store` with few attempts and short waits."""
-    command = [str(dimred), "store", *map(str, arguments), *QUICK]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
-
-
-def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
-    """The one line of a command that failed, which never holds a secret."""
-    assert done.returncode == code, done.stderr + done.stdout
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert "secret" not in done.stderr + done.stdout
-    return done.stderr
+from store_servers import BYTES, KEYS, QUICK, S3, HttpFiles, files_of, refusal, s3_error, some_files, store
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Some files, with names that need coding."""
-    run = tmp_path / "run"
-    (run / "sub").mkdir(parents=True)
-    (run / "big.bin").write_bytes(BYTES)
-    (run / "sub" / "a b%20+ü.txt").write_text("text\n")
-    (run / "empty").write_bytes(b"")
-    return run
+    """To be uploaded."""
+    return some_files(tmp_path / "run")
 
 
 # ---- HTTP
@@ -52,6 +29,9 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
         assert store(dimred, "get", f"{web.url}/{name}", tmp_path / name).returncode == 0
         assert (tmp_path / name).read_bytes() == (web.folder / name).read_bytes()
     assert "  3000000  x.bin" in store(dimred, "ls", f"{web.url}/x.bin").stdout
+    command = [dimred, "store", "get", f"{web.url}/x.bin", "here.bin"]  # into the working folder
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "here.bin").read_bytes() == BYTES
     assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
     assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 

@@ -30,6 +30,12 @@ TEST(DataReport, AdvisesOnTheSlowestStage) {
   EXPECT_NE(advice(report, 10, 3).find("reading costs most, 2000 us"), std::string::npos);
   report.transform_seconds = 3;
   EXPECT_NE(advice(report, 10, 3).find("transforming costs most"), std::string::npos);
+  report.fetch_seconds = 4;
+  EXPECT_NE(advice(report, 10, 3)
+                .find("fetching costs most, 4000 us an image on 3 threads: a "
+                      "larger stream_cache"),
+            std::string::npos);
+  report.fetch_seconds = 0;
   report.read_seconds = report.decode_seconds = report.transform_seconds = 0;  // not measured
   EXPECT_NE(advice(report, 10, 3).find("50 % of the time; a larger prefetch"), std::string::npos);
   EXPECT_EQ(advice({}, 10, 3), "");

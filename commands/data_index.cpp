@@ -1,0 +1,78 @@
+#include <filesystem>
+
+#include "commands/data_command.h"
+#include "commands/data_source.h"
+#include "commands/remote.h"
+#include "commands/run.h"
+#include "data/shard_index.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+struct Options {
+  std::filesystem::path data, cache, output;
+  double stream_cache = 0;
+  std::int64_t stream_fetches = 4;
+  bool quiet = false;
+};
+
+OptionTable table_of(Options& options) {
+  OptionTable table("dimred data index",
+                    "writes where the records of a training set's TFRecord files lie, as a file "
+                    "that belongs beside them: a run that streams them then begins with the first "
+                    "few of them, in place of one pass over all");
+  table.group("Data");
+  table.add("data", &options.data, "folder, file, list of files or pattern to read");
+  table.positional("data");
+  table.add("data_cache",
+            &options.cache,
+            "folder for indices and decompressed copies; default: .dimred beside the data, else "
+            "~/.cache/dimred");
+  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
+  table.group("Output");
+  table.add("output", &options.output, concat("a new file, named ", data::shards_index_name));
+  table.add("quiet", &options.quiet, "print errors only");
+  add_store_options(table);
+  return table;
+}
+
+}  // namespace
+
+int data_index(const std::vector<std::string>& arguments) {
+  Options options;
+  auto table = table_of(options);
+  if (const auto help = table.parse(arguments)) {
+    print(*help);
+    return exit_success;
+  }
+  require(!options.data.empty(), "data", "needs --data PATH");
+  require(options.output.filename() == data::shards_index_name,
+          "data",
+          "needs an --output named ",
+          data::shards_index_name,
+          ", received ",
+          options.output.string());
+  require(!std::filesystem::exists(options.output),
+          "data",
+          "needs a new --output, received ",
+          options.output.string(),
+          ", which is there");
+  const auto indices = data::index_shards(options.data, options.cache);
+  std::int64_t samples = 0;
+  for (const auto& [name, shard] : indices) samples += std::ssize(shard.index.entries);
+  create_folders(options.output.parent_path());
+  write_file_atomically(options.output, data::to_bytes(indices));
+  if (!options.quiet)
+    print(concat(count_text(std::ssize(indices)),
+                 " files, ",
+                 count_text(samples),
+                 " records, in ",
+                 options.output.string(),
+                 '\n'));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

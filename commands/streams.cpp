@@ -1,0 +1,123 @@
+#include "commands/streams.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "data/record_readers.h"
+#include "data/shard_index.h"
+#include "data/shard_source.h"
+#include "stores/shard_cache.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+stores::ShardCache::Need to_need(const data::ShardNeed& need) { return {need.shard, need.bytes}; }
+
+/// Shards of room `data` by the cache of room `stores`.
+class StoredShards : public data::ShardSource {
+ public:
+  StoredShards(stores::StreamedPlace place,
+               stores::ShardCache::OpenStore open,
+               const stores::ShardCacheOptions& options)
+      : folder_(std::move(place.entry)), cache_(std::move(place.shards), std::move(open), options) {
+    for (const auto& [item, url, digest] : cache_.shards())
+      shards_.push_back({item.name, stores::shown(url), item.size, item.etag});
+  }
+
+  const std::vector<data::RemoteShard>& shards() const override { return shards_; }
+  fs::path folder() const override { return folder_; }
+  std::int64_t room() const override { return cache_.room(); }
+  void on_arrival(Arrival arrival) override { cache_.on_arrival(std::move(arrival)); }
+
+  void want(std::vector<data::ShardNeed> needs) override {
+    std::vector<stores::ShardCache::Need> wanted;
+    wanted.reserve(needs.size());
+    for (const auto& need : needs) wanted.push_back(to_need(need));
+    cache_.want(std::move(wanted));
+  }
+
+  fs::path get(const data::ShardNeed& need, const std::function<bool()>& stopped) override {
+    try {
+      return cache_.get(to_need(need), stopped);
+    } catch (const stores::Stopped&) {
+      throw data::ReadingStopped();
+    } catch (const stores::Changed& error) {
+      throw data::FetchFailed(
+          concat(error.what(), "; files that are streamed have to stay as they are"));
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      const auto& place = shards_[need.shard].place;
+      const bool named = text.find(place) != std::string::npos;
+      throw data::FetchFailed(named ? text : concat("[stream] cannot fetch ", place, ": ", text));
+    }
+  }
+
+ private:
+  fs::path folder_;
+  stores::ShardCache cache_;
+  std::vector<data::RemoteShard> shards_;
+};
+
+const Option* row_of(const OptionTable& table, const char* name) {
+  const auto row = std::ranges::find(table.rows(), name, &Option::name);
+  return row == table.rows().end() ? nullptr : &*row;
+}
+
+}  // namespace
+
+std::optional<StreamingOptions> streaming_of(const OptionTable& table) {
+  const auto* const cache = row_of(table, "stream_cache");
+  const auto* const fetches = row_of(table, "stream_fetches");
+  if (cache == nullptr || fetches == nullptr) return std::nullopt;
+  const StreamingOptions options{std::stod(cache->show()), std::stoll(fetches->show())};
+  if (options.cache == 0) return std::nullopt;
+  return options;
+}
+
+fs::path open_streamed(const stores::Url& url,
+                       const StreamingOptions& streaming,
+                       const stores::StoreOptions& options,
+                       stores::Transfer& transfer,
+                       std::string& told) {
+  constexpr double giga = 1e9;
+  auto place = stores::open_stream(
+      url, data::training_shards, {"labels.txt", data::shards_index_name}, options, &transfer);
+  const auto room = static_cast<std::int64_t>(streaming.cache * giga);
+  std::int64_t bytes = 0;
+  for (const auto& shard : place.shards) {
+    bytes += shard.item.size;
+    require(shard.item.size <= room,
+            "stream",
+            "needs a stream_cache of at least the largest file, ",
+            stores::shown(shard.url),
+            " of ",
+            bytes_text(shard.item.size),
+            ", received ",
+            streaming.cache,
+            " GB");
+  }
+  told = concat("streams ",
+                stores::shown(url),
+                ": ",
+                place.shards.size(),
+                " files, ",
+                bytes_text(bytes),
+                ", through ",
+                bytes_text(room),
+                '\n');
+  const auto path = place.content;
+  const stores::ShardCacheOptions cache{.store = options,
+                                        .folder = place.entry / "shards",
+                                        .room = room,
+                                        .fetches = streaming.fetches};
+  const auto open = [url](const stores::StoreOptions& own) { return stores::open_store(url, own); };
+  data::stream_from(path, std::make_shared<StoredShards>(std::move(place), open, cache));
+  return path;
+}
+
+}  // namespace dimred::commands

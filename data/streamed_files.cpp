@@ -1,0 +1,149 @@
+#include "data/streamed_files.h"
+
+#include <utility>
+
+#include "data/inflated_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/stopwatch.h"
+
+namespace dimred::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Positions that one call looks at: 10 ms.
+constexpr std::int64_t most_positions = 1 << 15;
+
+}  // namespace
+
+void make_ready(const fs::path& file, const std::string& place, const std::string& digest) {
+  inflate_in_place(file, place);
+  if (digest.empty()) return;
+  const MappedFile mapped(file);
+  mapped.read_sequentially(true);
+  require_environment(dimred::digest(std::as_bytes(mapped.bytes())) == digest,
+                      "stream",
+                      place,
+                      " is not the file that its index describes: it has changed since then");
+}
+
+StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
+                             const std::vector<RecordShard>& shards)
+    : source_(std::move(source)), open_(shards.size()) {
+  check(shards.size() == source_->shards().size(), "an index of other files");
+  room_.room = source_->room();
+  std::vector<std::string> digests;
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    room_.bytes.push_back(static_cast<std::int64_t>(shards[i].identity.size));
+    digests.push_back(shards[i].digest);
+    places.push_back(place(i));
+    require(need_of(i).bytes <= room_.room,
+            "stream",
+            "needs a stream_cache of at least the largest file, ",
+            place(i),
+            " of ",
+            need_of(i).bytes,
+            " bytes, received ",
+            room_.room);
+  }
+  // It holds what it needs: a fetch may end after this object.
+  source_->on_arrival([digests, places](std::size_t shard, const fs::path& file) {
+    make_ready(file, places[shard], digests[shard]);
+  });
+}
+
+ShardNeed StreamedFiles::need_of(std::size_t shard) const {
+  const auto here = room_.bytes[shard], there = source_->shards()[shard].bytes;
+  return {shard, here == there ? here : here + there};
+}
+
+StreamedFiles::~StreamedFiles() { source_->want({}); }
+
+StreamedFiles::Part StreamedFiles::read(std::size_t shard,
+                                        std::uint64_t offset,
+                                        std::size_t size,
+                                        std::vector<std::uint8_t>& scratch) {
+  std::shared_ptr<const MappedFile> file;
+  {
+    const std::lock_guard lock(mutex_);
+    file = open_[shard];
+  }
+  Part part;
+  if (!file) {
+    const ScopedSeconds fetching(part.seconds_fetching);
+    file = open(shard);
+  }
+  const auto whole = file->bytes();
+  require_environment(offset <= whole.size() && size <= whole.size() - offset,
+                      "stream",
+                      place(shard),
+                      ", offset ",
+                      offset,
+                      ": its copy here was cut short");
+  const auto wanted = whole.subspan(offset, size);
+  file->fetch(wanted);
+  scratch.assign(wanted.begin(), wanted.end());
+  part.bytes = scratch;
+  return part;
+}
+
+std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!plan_) want_from(shard);
+  }
+  while (true) {
+    const auto path = source_->get(need_of(shard), reads_are_stopped);
+    try {
+      auto file = std::make_shared<const MappedFile>(path);
+      const std::lock_guard lock(mutex_);
+      open_[shard] = file;
+      return file;
+    } catch (const std::invalid_argument&) {
+      // Gone since then, for what another process needs.
+    }
+  }
+}
+
+/// Whoever calls this and the next two has the mutex.
+void StreamedFiles::want(const std::vector<std::size_t>& shards) {
+  std::vector<ShardNeed> needs;
+  std::vector<bool> stays(open_.size(), false);
+  for (const auto shard : shards) {
+    needs.push_back(need_of(shard));
+    stays[shard] = true;
+  }
+  for (std::size_t i = 0; i < open_.size(); ++i)
+    if (!stays[i]) open_[i].reset();  // so that its bytes are free when it gives way
+  source_->want(std::move(needs));
+}
+
+void StreamedFiles::want_from(std::size_t shard) {
+  std::vector<std::size_t> shards;
+  std::int64_t used = 0;
+  for (auto i = shard; i < open_.size() && used + room_.bytes[i] <= room_.room; ++i) {
+    used += room_.bytes[i];
+    shards.push_back(i);
+  }
+  want(shards);
+}
+
+void StreamedFiles::expect(const Upcoming& upcoming,
+                           const std::function<std::size_t(std::int64_t)>& shard_of) {
+  const std::lock_guard lock(mutex_);
+  const bool other = !plan_ || sequence_ != upcoming.sequence;
+  if (other) {
+    plan_.emplace(room_);
+    sequence_ = upcoming.sequence;
+  }
+  // Further than an epoch nothing is known that would not come by itself.
+  const auto end = std::min(upcoming.end, upcoming.begin + upcoming.period);
+  const auto shard_at = [&](std::int64_t position) {
+    return shard_of(upcoming.index_at(position));
+  };
+  if (plan_->advance(upcoming.begin, end, shard_at, most_positions) || other) want(plan_->shards());
+}
+
+}  // namespace dimred::data

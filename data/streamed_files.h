@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/mapped_file.h"
+#include "data/record_index.h"
+#include "data/shard_source.h"
+#include "data/stream_plan.h"
+
+namespace dimred::data {
+
+/// Parts of files that are fetched when they are needed, and ahead of it. Safe from several
+/// threads.
+class StreamedFiles {
+ public:
+  /// `shards` are what the index says about the source's files, in their order: their bytes, and
+  /// the digest that each has to have when it has come.
+  StreamedFiles(std::shared_ptr<ShardSource> source, const std::vector<RecordShard>& shards);
+  ~StreamedFiles();
+  StreamedFiles(const StreamedFiles&) = delete;
+  StreamedFiles& operator=(const StreamedFiles&) = delete;
+
+  struct Part {
+    std::span<const std::uint8_t> bytes;  // in `scratch`
+    double seconds_fetching = 0;          // that it waited for the file
+  };
+  /// Waits for the file where it is not here. Throws FetchFailed, ReadingStopped, and
+  /// std::runtime_error when the local file cannot be read.
+  Part read(std::size_t shard,
+            std::uint64_t offset,
+            std::size_t size,
+            std::vector<std::uint8_t>& scratch);
+
+  /// What will be read, and the file of each index. Files that this needs first are fetched as far
+  /// as there is room. Until it is called, files are taken to be read from first to last.
+  void expect(const Upcoming& upcoming,
+              const std::function<std::size_t(std::int64_t index)>& shard_of);
+
+  const StreamRoom& room() const { return room_; }
+  const std::string& place(std::size_t shard) const { return source_->shards()[shard].place; }
+
+ private:
+  std::shared_ptr<const MappedFile> open(std::size_t shard);
+  ShardNeed need_of(std::size_t shard) const;
+  void want(const std::vector<std::size_t>& shards);
+  void want_from(std::size_t shard);
+
+  std::shared_ptr<ShardSource> source_;
+  StreamRoom room_;
+  std::mutex mutex_;                                     // guards what follows
+  std::vector<std::shared_ptr<const MappedFile>> open_;  // by file; null: not read just now
+  std::optional<StreamPlan> plan_;
+  std::uint64_t sequence_ = 0;
+};
+
+/// Makes a file that has come what the index describes: decompressed where it is gz. Throws
+/// std::runtime_error naming `place` unless it has the digest, where one is known.
+void make_ready(const std::filesystem::path& file,
+                const std::string& place,
+                const std::string& digest);
+
+}  // namespace dimred::data

@@ -1,0 +1,155 @@
+"""What the runs of a finished comparison are worth to verification: pairs of faces of whom none was trained on.
+
+    python experiments/verified.py runs/faces_comparison --pairs runs/faces/pairs.txt
+
+Runs `dimred verify` on the end of every run and on stage 1's snapshots, one an epoch; what is done is not
+repeated. Prints stage 1's accuracy by epoch, then a line per method and budget with its paired difference to the
+baseline that the comparison set it against (the best by validation of those that took no more passes), Holm-corrected. Writes
+verification.csv, a line per run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from comparison.results import save_table
+from dimred_runs import BadRun, holm, mean_interval, paired_difference, read_run
+from workbench.jobs import DIMRED
+from workbench.text_table import text_table
+
+AT_EQUAL_PASSES = "no more passes"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Weights, and the folder of their verification.json."""
+
+    weights: Path
+    folder: Path
+
+    def accuracy(self, pairs: Path) -> float | None:
+        """None when it is not there, is of other pairs, or is older than the weights."""
+        file = self.folder / "verification.json"
+        try:
+            written = file.stat().st_mtime_ns
+            told = json.loads(file.read_text())
+            fits = told["pairs_file"] == str(pairs) and all(path.stat().st_mtime_ns <= written for path in (pairs, self.weights))
+            return told["accuracy"] if fits else None
+        except (OSError, ValueError, KeyError):
+            pass
+        return None
+
+
+def verify(dimred: Path, pairs: Path, weights: Verified) -> float:
+    """The accuracy; nothing is computed twice. Raises BadRun."""
+    found = weights.accuracy(pairs)
+    if found is not None:
+        return found
+    words = ["verify", weights.weights, "--pairs", pairs, "--output", weights.folder, "--threads=1"]
+    done = subprocess.run([dimred, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BadRun(f"{weights.weights}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads((weights.folder / "verification.json").read_text())["accuracy"]
+
+
+def epoch_ends(folder: Path) -> dict[int, Verified]:
+    """Of a run of stage 1: its snapshots at the ends of epochs."""
+    run = read_run(folder)
+    ends = {}
+    for file in sorted((folder / "snapshots").glob("snapshot_*.h5")):
+        epoch = int(file.stem.removeprefix("snapshot_")) / run.steps_per_epoch
+        if epoch == int(epoch):
+            ends[int(epoch)] = Verified(file, folder / "verification" / file.stem)
+    return ends
+
+
+def by_epoch(dimred: Path, pairs: Path, folders: Sequence[Path], jobs: int) -> str:
+    """Stage 1's accuracy as it trains, over the seeds."""
+    ends = {(folder, epoch): weights for folder in folders for epoch, weights in epoch_ends(folder).items()}
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(lambda weights: verify(dimred, pairs, weights), ends.values()))
+    table = pd.Series(found, index=pd.MultiIndex.from_tuples(ends, names=["folder", "epoch"]))
+    lines = []
+    for epoch, values in table.groupby("epoch"):
+        mean = mean_interval(list(values))
+        lines.append([str(epoch), str(mean.n), f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"])
+    return text_table(["epoch of stage 1", "n", "verified %", "sd"], lines)
+
+
+def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> list[list[str]]:
+    """A line per method and condition; `runs` with their accuracy of verification."""
+    lines, p_values = [], []
+    for row in summary.itertuples(index=False):
+        told = row._asdict() | dict(zip(summary.columns, row, strict=True))
+        group = runs[(runs["name"] == f"{told['method']} {told['variant']}".strip())]
+        rival = runs[runs["name"] == told["against"]]
+        for axis in axes:
+            group = group[group[axis].isna() | (group[axis] == told[axis])]
+            rival = rival[rival[axis].isna() | (rival[axis] == told[axis])]
+        mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
+        mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
+        line = [told["role"], told["method"], told["variant"], *(f"{told[axis]:g}" for axis in axes), str(mean.n),
+                f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"]  # fmt: skip
+        if told["baseline"]:
+            line += ["the best", "", ""]
+            p_values.append(float("nan"))
+        else:
+            d = paired_difference(list(mine[both]), list(theirs[both]))
+            line += [f"{100 * d.mean:+.2f}", f"{100 * d.low:+.2f} to {100 * d.high:+.2f}", f"{d.p:.3g}"]
+            p_values.append(d.p)
+        lines.append(line)
+    corrected = holm(p_values)
+    return [[*line, "" if p != p else f"{p:.3g}"] for line, p in zip(lines, corrected, strict=True)]
+
+
+def text_of(options: argparse.Namespace) -> str:
+    """Verifies all; the two tables."""
+    runs = pd.read_csv(options.comparison / "results.csv", dtype={"variant": str})
+    summary = pd.read_csv(options.comparison / "summary.csv", dtype={"variant": str, "against": str})
+    runs = runs[(runs["outcome"] == "finished") & (runs["phase"] == options.phase)].copy()
+    if runs.empty:
+        raise BadRun(f"{options.comparison}: no finished run of its {options.phase}")
+    text = by_epoch(options.dimred, options.pairs, [options.comparison / f for f in runs["folder"][runs["role"] == "start"]], options.jobs)
+    runs = runs[runs["role"] != "start"].copy()
+    folders = [options.comparison / folder for folder in runs["folder"]]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        ends = (Verified(folder / "final.h5", folder) for folder in folders)
+        runs["verified"] = list(pool.map(lambda weights: verify(options.dimred, options.pairs, weights), ends))
+    save_table(runs, options.comparison / "verification")
+    runs["name"] = (runs["method"] + " " + runs["variant"].fillna("")).str.strip()
+    axes = [name for name in runs.columns if name.startswith(("stage1.", "matrices.", "methods."))]
+    wanted = (summary["phase"] == options.phase) & (summary["compared_at"] == AT_EQUAL_PASSES)
+    summary = summary[wanted & summary["chosen"]].fillna({"variant": "", "against": ""})
+    header = ["role", "method", "variant", *axes, "n", "verified %", "sd", "difference", "95 %", "p", "Holm"]
+    return f"{text}\n\n{text_table(header, differences(runs, summary, axes))}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("comparison", type=Path, help="folder of a comparison that is finished")
+    parser.add_argument("--pairs", type=Path, required=True, help="list or .bin of pairs, as dimred verify takes it")
+    parser.add_argument("--phase", choices=("selection", "confirmation"), default="selection")
+    parser.add_argument("--jobs", type=int, default=2, help="verifications at a time (default: %(default)s)")
+    parser.add_argument("--dimred", type=Path, default=DIMRED)
+    options = parser.parse_args(arguments)
+    try:
+        text = text_of(options)
+    except (BadRun, OSError, KeyError) as error:
+        print(f"verified: {error}", file=sys.stderr)
+        return 1
+    (options.comparison / "verification.txt").write_text(text + "\n")
+    print(f"{text}\n\nwritten: {options.comparison}/verification.csv, verification.parquet, verification.txt")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""One .tar.xz whose parts are compressed as suits each: programs by their jumps, images by their bytes."""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+DICTIONARY = 64 << 20  # holds all programs: what they have in common is stored once
+PRESET = {"preset": 9 | lzma.PRESET_EXTREME, "dict_size": DICTIONARY}
+PROGRAMS: list[dict[str, Any]] = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2} | PRESET]
+IMAGES: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "lc": 4, "lp": 0, "pb": 0} | PRESET]
+
+
+class Streams:
+    """A file of several xz streams, which readers take for one."""
+
+    def __init__(self, file: BinaryIO, filters: list[dict[str, Any]]) -> None:
+        self.file, self.written = file, 0
+        self.compressor = lzma.LZMACompressor(filters=filters)
+
+    def write(self, data: bytes) -> int:
+        """As a file's."""
+        self.file.write(self.compressor.compress(data))
+        self.written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes before compression."""
+        return self.written
+
+    def begin(self, filters: list[dict[str, Any]]) -> None:
+        """What follows is a stream of its own."""
+        self.end()
+        self.compressor = lzma.LZMACompressor(filters=filters)
+
+    def end(self) -> None:
+        """Of this stream."""
+        self.file.write(self.compressor.flush())
+
+
+def nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without this machine's users and times."""
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def write_archive(path: Path, folder: Path, images: Sequence[str]) -> int:
+    """`folder` as path; its folders `images` go by themselves. Returns the archive's bytes."""
+    entries = sorted(folder.iterdir(), key=lambda entry: (entry.name in images, entry.name))
+    with path.open("wb") as file:
+        streams = Streams(file, PROGRAMS)
+        with tarfile.open(fileobj=streams, mode="w", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
+            tar.add(folder, folder.name, recursive=False, filter=nobodys)
+            for entry in entries:
+                if entry.name in images:
+                    streams.begin(IMAGES)
+                tar.add(entry, f"{folder.name}/{entry.name}", filter=nobodys)
+        streams.end()
+    return path.stat().st_size

@@ -1,0 +1,190 @@
+"""Makes the bundle of scripts/bundle.sh, which says what its options mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+
+from archive import write_archive  # noqa: E402
+from device_check.part_tests import FILTER, ROOMS  # noqa: E402
+from device_check.place import FASHION  # noqa: E402
+from device_check.torch_libraries import Unfit, library_folders, torch_folder, torch_version  # noqa: E402
+from shared_libraries import OF_THE_COMPILER, Unusable, needed, newest, output_of, private, runpaths  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = ("dimred", "dimred-train", "stage2_algebra", "device_algebra")
+REQUIRED = ("dimred", "dimred-train")
+# What runs there of our Python, below python/ as it lies here.
+PYTHON = ("benchmarks/gpu_check.py", "benchmarks/device_check/*.py", "benchmarks/pca_peer_solvers.py",
+          "experiments/dimred_twins/*.py", "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
+          "experiments/recipes/fashion_demo.toml", "experiments/recipes/fashion_stage2.toml")  # fmt: skip
+MOST = 60_000_000  # bytes of the archive
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="bundle.sh", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=REPOSITORY / "runs" / "bundle")
+    parser.add_argument("--fashion", type=Path, default=FASHION)
+    parser.add_argument("--cifar10", type=Path)
+    parser.add_argument("--no-data", action="store_true")
+    parser.add_argument("--no-archive", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def build_folder() -> Path:
+    """Raises Unusable where no build is."""
+    build = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")).resolve()
+    missing = [name for name in REQUIRED if not (build / "bin" / name).is_file()]
+    if missing:
+        raise Unusable(f"needs a finished build, {build / 'bin' / missing[0]} is not there")
+    return build
+
+
+def programs_of(build: Path) -> list[Path]:
+    """The programs, and the tests of rooms that have some for a device."""
+    found = [build / "bin" / name for name in PROGRAMS if (build / "bin" / name).is_file()]
+    for room in ROOMS:
+        program = build / "bin" / f"{room}_test"
+        if program.is_file() and "  " in output_of(program, "--gtest_list_tests", f"--gtest_filter={FILTER}"):
+            found.append(program)
+    return found
+
+
+def begin(folder: Path) -> None:
+    """An empty folder. Raises Unusable where something else than a bundle lies there."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "bundle.json").is_file():
+        raise Unusable(f"needs a new or empty folder or an earlier bundle, {folder} is something else")
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("bin", "lib", "data", "python"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bundle.json").write_text("{}\n")  # so that a bundle that was not finished can be replaced
+
+
+def take(file: Path, folder: Path, name: str = "") -> Path:
+    """A copy without debugging symbols, whose libraries lie in ../lib."""
+    copy = folder / (name or file.name)
+    shutil.copy(file, copy, follow_symlinks=True)
+    copy.chmod(0o755)
+    output_of("strip", "--strip-unneeded", copy)
+    if runpaths(copy):
+        output_of("cmake", f"-DFILE={copy}", "-P", HERE / "set_runpath.cmake")
+    strange = [path for path in runpaths(copy) if not path.startswith("$ORIGIN")]
+    if strange:
+        raise Unusable(f"{copy} still looks for libraries in {strange[0]}")
+    return copy
+
+
+def add_programs(build: Path, folder: Path, torch_folders: Iterable[Path]) -> None:
+    """bin/, and in lib/ what they need; the compiler's own libraries in lib/libstdc++/."""
+    programs = programs_of(build)
+    libraries = needed(programs)
+    for program in programs:
+        take(program, folder / "bin")
+    for name, path in private(libraries, torch_folders).items():
+        take(path, folder / "lib", name)
+    (folder / "lib" / "libstdc++").mkdir()
+    for name in OF_THE_COMPILER:
+        if name in libraries:
+            take(libraries[name], folder / "lib" / "libstdc++", name)
+
+
+def sources_of(options: argparse.Namespace) -> dict[str, Path]:
+    """Data sets that are asked for. Raises Unusable where one is not there."""
+    asked = {} if options.no_data else {"fashion": options.fashion, "cifar10": options.cifar10}
+    found = {name: source.resolve() for name, source in asked.items() if source}
+    for name, source in found.items():
+        if not source.exists():
+            raise Unusable(f"--{name} needs a folder, {source} is not there")
+    return found
+
+
+def add_data(build: Path, folder: Path, sources: dict[str, Path]) -> list[str]:
+    """Packed files; what is left out."""
+    for name, source in sources.items():
+        output_of(build / "bin" / "dimred", "data", "pack", source, f"--output={folder / 'data' / name}", "--quiet")
+        (folder / "data" / name / "dimred-data.txt").unlink(missing_ok=True)  # names folders of this machine
+    return [f"no {name}" for name in ("fashion", "cifar10") if name not in sources]
+
+
+def add_texts(folder: Path) -> None:
+    """python/, and what is started."""
+    for pattern in PYTHON:
+        for file in sorted(REPOSITORY.glob(pattern)):
+            copy = folder / "python" / file.relative_to(REPOSITORY)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+    for file in (HERE / "run", HERE / "README.txt", REPOSITORY / "scripts" / "gpu_check.sh"):
+        shutil.copy(file, folder)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """All of them."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of its files."""
+    return sum(path.stat().st_size for path in files_of(folder))
+
+
+def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, str]) -> dict[str, object]:
+    """bundle.json: what it needs, and what it holds."""
+    programs = sorted((folder / "bin").iterdir())
+    binaries = [*programs, *(path for path in (folder / "lib").iterdir() if path.is_file())]
+    told = {"torch": torch[0], "cuda": torch[1], "glibc": newest(binaries, "GLIBC"),
+            "glibcxx": newest(binaries, "GLIBCXX"), "glibc_of_its_libstdc++": newest(files_of(folder / "lib" / "libstdc++"), "GLIBC"),
+            "dimred": output_of(build / "bin" / "dimred", "--version").strip(), "programs": [path.name for path in programs],
+            "left_out": [*left_out, "no libdimred_arrow.so: s3:// and gs:// need pyarrow"],
+            "bytes": {name: size_of(folder / name) for name in ("bin", "lib", "data", "python")}}  # fmt: skip
+    (folder / "bundle.json").write_text(json.dumps(told, indent=1) + "\n")
+    return told
+
+
+def archive(folder: Path) -> int:
+    """FOLDER.tar.xz, which Python's tarfile reads; its size. Raises Unusable where it is too large."""
+    path = folder.with_name(folder.name + ".tar.xz")
+    size = write_archive(path, folder, ["data"])
+    if size > MOST:
+        raise Unusable(f"{path} needs at most {MOST / 1e6:.0f} MB, received {size / 1e6:.1f} MB; --cifar10 can be left out")
+    return size
+
+
+def make(options: argparse.Namespace) -> None:
+    """All of it, and a summary."""
+    folder = options.folder.resolve()
+    build, torch, sources = build_folder(), torch_folder(), sources_of(options)
+    begin(folder)
+    add_programs(build, folder, library_folders(torch))
+    left_out = add_data(build, folder, sources)
+    add_texts(folder)
+    told = describe(build, folder, left_out, torch_version(torch))
+    sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in told["bytes"].items())
+    print(f"{folder}: {size_of(folder) / 1e6:.1f} MB ({sizes})")
+    print(f"needs glibc {told['glibc']} or later, torch {told['torch']} for CUDA {told['cuda']}; a libstdc++ with GLIBCXX_"
+          f"{told['glibcxx']}, else its own is used, which needs glibc {told['glibc_of_its_libstdc++']}")  # fmt: skip
+    print("\n".join(told["left_out"]))
+    if not options.no_archive:
+        print(f"{folder}.tar.xz: {archive(folder) / 1e6:.1f} MB; unpack: python3 -m tarfile -e {folder.name}.tar.xz")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0; 1 with one line on standard error."""
+    try:
+        make(parse(arguments))
+    except (Unusable, Unfit, OSError) as error:
+        print(f"bundle: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

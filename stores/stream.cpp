@@ -1,0 +1,83 @@
+#include "stores/stream.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "stores/cache.h"
+#include "stores/listing.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+
+namespace dimred::stores {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kind = "streams";
+
+std::vector<Found> look(const Url& url, const StoreOptions& options) {
+  const auto store = open_store(url, options);
+  return is_pattern(url) ? find_in_folder(*store, parent(url), options)
+                         : find(*store, url, options);
+}
+
+/// Takes those of these names out of `found`, in the names' order.
+std::vector<Found> taken(std::vector<Found>& found, const std::vector<std::string>& names) {
+  std::map<std::string, Found> by_name;
+  for (auto& one : found) by_name.emplace(one.item.name, std::move(one));
+  std::vector<Found> chosen;
+  chosen.reserve(names.size());
+  for (const auto& name : names) {
+    const auto at = by_name.find(name);
+    check(at != by_name.end(), "a name that was not among those found");
+    chosen.push_back(std::move(at->second));
+    by_name.erase(at);
+  }
+  found.clear();
+  for (auto& [name, one] : by_name) found.push_back(std::move(one));
+  return chosen;
+}
+
+/// The folder of the others where there are none.
+fs::path empty_content(const Url& url, const StoreOptions& options) {
+  auto content = place_of(url, kind, options).content;
+  create_folders(is_pattern(url) ? content.parent_path() : content);
+  return content;
+}
+
+}  // namespace
+
+StreamedPlace open_stream(const Url& url,
+                          const PickStreamed& pick,
+                          const std::vector<std::string>& beside,
+                          const StoreOptions& options,
+                          Transfer* transfer) {
+  auto found = look(url, options);
+  const bool pattern = is_pattern(url);
+  const bool single = found.size() == 1 && found.front().item.name.empty();
+  require(
+      !single, "stores", "needs a folder or a pattern of files to stream, received ", shown(url));
+  std::vector<std::string> names;
+  for (const auto& one : found)
+    if (!pattern || matches_pattern(url, one.item.name)) names.push_back(one.item.name);
+  StreamedPlace place{.shards = taken(found, pick(std::move(names), pattern)),
+                      .content = {},
+                      .entry = place_of(url, kind, options).entry};
+  require(!place.shards.empty(), "stores", "nothing to stream at ", shown(url));
+  for (const auto& shard : place.shards)
+    require(!shard.item.etag.empty(),
+            "stores",
+            "needs a store that tells one version of a file from another, to stream ",
+            shown(shard.url),
+            " (no etag and no time, or HDFS and written in this minute)");
+  if (pattern)
+    std::erase_if(found, [&](const Found& one) {
+      return std::ranges::find(beside, one.item.name) == beside.end();
+    });
+  place.content = found.empty() ? empty_content(url, options)
+                                : bring(url, options, transfer, {.kind = kind, .files = found});
+  return place;
+}
+
+}  // namespace dimred::stores

@@ -1,0 +1,108 @@
+"""A bundle, moved to another place, runs there by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "benchmarks")]
+import shared_libraries  # noqa: E402
+
+BUNDLE = REPOSITORY / "scripts" / "bundle.sh"
+TOOLS = ("strip", "readelf", "objdump", "ldd", "cmake")
+pytestmark = pytest.mark.skipif(any(not shutil.which(tool) for tool in TOOLS), reason=f"needs {', '.join(TOOLS)}")
+
+
+def made(binaries: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """bundle.sh, of the build under test."""
+    given = os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_PYTHON": sys.executable}
+    return subprocess.run([BUNDLE, folder, "--no-archive", *options], env=given, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory, binaries: Path) -> Path:
+    """Without data, moved after it was made."""
+    folder = tmp_path_factory.mktemp("bundle")
+    done = made(binaries, folder / "made", "--no-data")
+    assert done.returncode == 0, done.stderr
+    return (folder / "made").rename(folder / "moved there")
+
+
+def run(bundle: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Its launcher, in an environment that knows nothing."""
+    given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable} | more
+    return subprocess.run([bundle / "run", *words], env=given, capture_output=True, text=True, check=False)
+
+
+def test_programs_of_a_moved_bundle_start(bundle: Path) -> None:
+    assert run(bundle, "dimred", "--version").stdout.startswith("dimred ")
+    done = run(bundle, "dimred", "inspect", "--model", "resnet20")  # which dimred-train does
+    assert done.returncode == 0 and "conv1" in done.stdout, done.stderr
+
+
+def test_libraries_come_from_the_bundle_from_torch_and_from_the_c_library(bundle: Path, monkeypatch) -> None:
+    script = bundle / "python" / "benchmarks" / "device_check" / "torch_libraries.py"
+    path = subprocess.run([sys.executable, script, bundle], capture_output=True, text=True, check=True).stdout.strip()
+    torch = next(folder for folder in path.split(":") if folder.endswith("torch/lib"))
+    nvidia = str(Path(torch).parents[1] / "nvidia")
+    monkeypatch.setenv("LD_LIBRARY_PATH", path)
+    found = shared_libraries.needed(sorted((bundle / "bin").iterdir()))
+    own = [name for name, place in found.items() if place.is_relative_to(bundle)]
+    assert "libdimred_pca.so" in own and any(name.startswith("libhdf5") for name in own)
+    for name, place in found.items():
+        if place.is_relative_to(bundle) or str(place).startswith((torch, nvidia)):
+            continue
+        assert shared_libraries.OF_THE_SYSTEM.fullmatch(name) or name in shared_libraries.OF_THE_COMPILER, (name, place)
+    for file in [*(bundle / "bin").iterdir(), *(bundle / "lib").glob("*.so*")]:
+        assert all(folder.startswith("$ORIGIN") for folder in shared_libraries.runpaths(file)), file
+
+
+def test_what_it_needs_is_written_down_and_refused_elsewhere(bundle: Path, tmp_path: Path) -> None:
+    told = json.loads((bundle / "bundle.json").read_text())
+    assert told["torch"].startswith("2.") and float(told["glibc"]) >= 2.17
+    assert {"dimred", "dimred-train", "stage2_test"} <= set(told["programs"])
+    other = tmp_path / "other"
+    shutil.copytree(bundle, other)
+    (other / "bundle.json").write_text(json.dumps(told | {"torch": "1.0"}))
+    done = run(other, "dimred", "--version")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "needs torch 1.0" in done.stderr
+
+
+def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, tmp_path: Path) -> None:
+    done = run(bundle, "dimredd")
+    assert done.returncode == 2 and "received dimredd; there are: dimred " in done.stderr
+    (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')  # no site-packages
+    (tmp_path / "python3").chmod(0o755)
+    done = run(bundle, "dimred", "--version", DIMRED_PYTHON=str(tmp_path / "python3"))
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "needs a Python with torch" in done.stderr
+
+
+def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
+    given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "tests", "algebra", "demo", "--output",
+                           tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    parts = json.loads((tmp_path / "out" / "gpu_check.json").read_text())["parts"]
+    assert [(part["name"], part["outcome"]) for part in parts] == [("tests", "done"), ("algebra", "done"), ("demo", "skipped")]
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, binaries: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    done = made(binaries, tmp_path, "--no-data")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and str(tmp_path) in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_build_and_data_that_are_not_there_are_named(tmp_path: Path, binaries: Path) -> None:
+    done = made(tmp_path / "bin", tmp_path / "out")
+    assert done.returncode == 1 and done.stderr.startswith("bundle: needs a finished build, ")
+    done = made(binaries, tmp_path / "out", "--fashion", str(tmp_path / "nowhere"))
+    assert done.returncode == 1 and "--fashion needs a folder, " in done.stderr
+    assert not (tmp_path / "out").exists()

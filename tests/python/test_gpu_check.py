@@ -1,0 +1,325 @@
+"""The check for GPU machines: its arithmetic, its limits of time, and the whole of it, tiny, on a processor."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from conftest import REPOSITORY
+from fashion import few
+from torchvision import models
+
+sys.path[:0] = [str(REPOSITORY / "benchmarks"), str(REPOSITORY / "benchmarks" / "device_check")]
+from device_check import part_agreement, part_algebra, report, torch_libraries  # noqa: E402
+from device_check.check import Check, in_turns  # noqa: E402
+from device_check.figures import Figure, at_least, at_most, ratios  # noqa: E402
+from device_check.packed_images import read_packed  # noqa: E402
+from device_check.peers import Peers  # noqa: E402
+from device_check.place import Place  # noqa: E402
+from device_check.processes import Failed, Stopped, call  # noqa: E402
+from device_check.resnet50 import ResNet50  # noqa: E402
+from device_check.runner import Part, run_part  # noqa: E402
+from device_check.sizes import TINY  # noqa: E402
+from peer_loops import cropped_and_flipped  # noqa: E402
+from snapshot_file import create, read, write_snapshots  # noqa: E402
+
+PROGRAM = [sys.executable, str(REPOSITORY / "benchmarks" / "gpu_check.py")]
+
+
+def environment(binaries: Path) -> dict[str, str]:
+    """Of the build under test, on few images and one core."""
+    return os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, binaries: Path) -> SimpleNamespace:
+    """All parts, tiny, on a processor."""
+    folder = tmp_path_factory.mktemp("gpu_check")
+    command = [*PROGRAM, "--device=cpu", "--quick", f"--output={folder}"]
+    done = subprocess.run(command, env=environment(binaries), capture_output=True, text=True, timeout=550, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return SimpleNamespace(folder=folder, output=done.stdout, told=json.loads((folder / "gpu_check.json").read_text()))
+
+
+def test_all_parts_run_on_a_processor_and_nothing_is_judged_there(whole) -> None:
+    parts = {part["name"]: part for part in whole.told["parts"]}
+    assert list(parts) == ["tests", "algebra", "agreement", "convnet", "resnet20", "stage1", "stage2", "demo", "pca", "accuracy"]
+    assert {part["outcome"] for part in parts.values()} == {"done"}
+    assert all(part["figures"] for name, part in parts.items() if name != "tests")
+    figures = [figure for part in parts.values() for figure in part["figures"]]
+    assert {figure["reached"] for figure in figures} == {None}
+    assert all(math.isfinite(value) for figure in figures for value in figure["values"])
+    assert whole.told["device"]["device"] == "cpu" and not whole.told["judged"]
+    assert whole.told["reached"] == whole.told["not_reached"] == 0 < whole.told["not_judged"]
+
+
+def test_the_table_has_a_line_for_each_figure_and_for_what_is_missing(whole) -> None:
+    lines = whole.output.splitlines()
+    for part in whole.told["parts"]:
+        for figure in part["figures"]:
+            assert any(line.startswith(part["name"]) and figure["name"] in line for line in lines), figure["name"]
+        for one in part["left_out"]:
+            assert f"  {part['name']}: without {one['what']}: {one['why']}" in lines
+
+
+def test_both_sides_of_the_agreement_start_alike_and_differ_by_rounding_alone(whole) -> None:
+    (agreement,) = (part for part in whole.told["parts"] if part["name"] == "agreement")
+    assert [figure["name"].split(":")[0] for figure in agreement["figures"]] == ["convnet, stage 1", "convnet, stage 2"]
+    for figure in agreement["figures"]:
+        assert len(figure["rounds"]) == TINY.steps
+        assert figure["median"] < 1e-5  # sums in other orders: a few units of float32's 6e-8
+
+
+def test_what_was_written_besides_the_result_is_removed(whole) -> None:
+    assert [path.name for path in whole.folder.iterdir()] == ["gpu_check.json"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_without_a_device_it_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None:
+    command = [*PROGRAM, f"--output={tmp_path}"]
+    done = subprocess.run(command, env=environment(binaries), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gpu_check: needs the device cuda, received none: ")
+
+
+def test_a_build_that_is_not_there_is_named(tmp_path: Path) -> None:
+    command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}"]
+    given = os.environ | {"DIMRED_BUILD": str(tmp_path)}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (1, "gpu_check: this build has no dimred\n")
+
+
+@pytest.mark.parametrize("option", ["--device=gpu", "--minutes=0", "--minutes=nan", "--parts=none"])
+def test_bad_options_are_refused(tmp_path: Path, option: str) -> None:
+    done = subprocess.run([*PROGRAM, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and option.split("=")[0] in done.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_bar_is_held_against_the_median() -> None:
+    figure = Figure("f", [0.8, 0.9, 5.0], "x", at_least(0.85))
+    assert figure.reached(True) and figure.reached(False) is None
+    assert not Figure("f", [0.8, 0.84, 5.0], bar=at_least(0.85)).reached(True)
+    assert Figure("f", [1.45], bar=at_most(1.45)).reached(True)
+    assert not Figure("f", [math.nan], bar=at_most(1)).reached(True)
+    assert Figure("f", [1.0]).reached(True) is None
+    assert figure.text() == "0.9 x (0.8 to 5)"
+
+
+def test_ratios_are_within_a_round() -> None:
+    rounds = [{"a": 2.0, "b": 1.0}, {"a": 9.0, "b": 3.0}, {"a": 1.0}]
+    assert ratios(rounds, "a", "b") == [2.0, 3.0]
+
+
+def test_turns_rotate() -> None:
+    assert [in_turns("abc", turn) for turn in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
+
+
+def test_json_has_null_for_what_is_not_a_number() -> None:
+    assert json.dumps(report.finite({"a": [1.0, math.nan], "b": {"c": math.inf}})) == '{"a": [1.0, null], "b": {"c": null}}'
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Of a build without programs."""
+    place = Place(tmp_path, False, tmp_path / "bin", tmp_path, environment=dict(os.environ))
+    return Check(place, TINY, "cpu", tmp_path, Peers("cpu"))
+
+
+def test_a_part_that_fails_leaves_its_figures_and_does_not_stop_the_others(check: Check) -> None:
+    def fails(check: Check) -> None:
+        check.add(Figure("first", [1.0]))
+        check.leave_out("second", "of a reason")
+        raise ValueError("what nobody thought of")
+
+    result = run_part(Part("one", fails, 10), check, time.monotonic() + 10)
+    assert (result.outcome, result.why) == ("failed", "ValueError: what nobody thought of")
+    assert [figure.name for figure in result.figures] == ["first"] and len(result.left_out) == 1
+    after = run_part(Part("two", lambda check: check.add(Figure("other", [1.0])), 10), check, time.monotonic() + 10)
+    assert after.outcome == "done" and [figure.name for figure in after.figures] == ["other"] and not after.left_out
+    assert [figure.name for figure in result.figures] == ["first"]
+
+
+def test_a_part_without_its_program_is_skipped_and_one_without_time_is_not_begun(check: Check) -> None:
+    result = run_part(Part("one", lambda check: check.run("device_algebra") and None, 10), check, time.monotonic() + 10)
+    assert (result.outcome, result.why) == ("skipped", "this build has no device_algebra")
+
+    def never(check: Check) -> None:
+        raise AssertionError
+
+    assert run_part(Part("two", never, 100, least=20), check, time.monotonic() + 10).why == "no time was left"
+
+
+def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    script = f"(sleep 2; touch {mark}) & sleep 60"
+    start = time.monotonic()
+    with pytest.raises(Stopped, match="^sh -c was not done after 0 s$"):
+        call(["sh", "-c", script], os.environ, 0.3)
+    assert time.monotonic() - start < 2
+    time.sleep(2.2)
+    assert not mark.exists()
+
+
+def test_a_program_that_fails_is_named_with_its_last_line() -> None:
+    with pytest.raises(Failed, match="^sh -c ended with 3: second$"):
+        call(["sh", "-c", "echo first >&2; echo second >&2; exit 3"], os.environ, 10)
+    with pytest.raises(Failed, match="^cannot start /nowhere/at/all: No such file"):
+        call(["/nowhere/at/all"], os.environ, 10)
+
+
+def test_rounds_end_where_the_next_would_not_fit(check: Check) -> None:
+    check.deadline = time.monotonic() + 0.5
+    check.sizes = SimpleNamespace(rounds=3)  # type: ignore[assignment]
+
+    def slow(turn: int) -> dict[str, float]:
+        time.sleep(0.3)
+        return {"turn": turn}
+
+    assert check.rounds(slow) == [{"turn": 0}]
+    assert check.left_out == [{"what": "rounds 2 to 3", "why": "no time was left"}]
+
+
+SERVER = """
+import json, sys, time
+for line in sys.stdin:
+    what = json.loads(line)["what"]
+    if what == "die":
+        print("its last words", file=sys.stderr, flush=True)
+        sys.exit(1)
+    if what == "sleep":
+        time.sleep(60)
+    print(json.dumps({"error": "of a kind"} if what == "err" else {"seconds": 1.5}), flush=True)
+"""
+
+
+def test_a_peer_that_dies_or_hangs_is_named_and_replaced(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    with Peers("cpu", tmp_path / "server.py") as peers:
+        with pytest.raises(Failed, match="^PyTorch's process ended in die: its last words$"):
+            peers.ask("die", 20)
+        assert peers.seconds_of("count", 20) == 1.5
+        first = peers.process
+        with pytest.raises(Failed, match="^PyTorch's err: of a kind$"):
+            peers.ask("err", 20)
+        assert peers.process is first
+        with pytest.raises(Stopped, match="^PyTorch's sleep was not done after 0 s$"):
+            peers.ask("sleep", 0.2)
+        assert first and first.poll() is not None
+        assert peers.seconds_of("count", 20) == 1.5
+
+
+def test_a_kernels_part_of_the_bandwidth_is_by_the_bytes_that_both_move(check: Check) -> None:
+    turns = {"dtype": "Float", "project": [0.5, 1.0], "project_bytes": 90, "advance": [1.0, 1.0], "advance_bytes": 120,
+             "copy": [1.0, 1.0], "copy_bytes": 200}  # fmt: skip
+    part_algebra.of_stage2(check, turns)
+    project, advance, step = check.figures
+    assert project.values == [0.9, 0.45] and project.bar and advance.values == [0.6, 0.6]
+    assert step.values == [1500.0, 2000.0] and check.shared["algebra"] == [1.5, 2.0]
+    passes = {"gram_streamed": [2.0], "gram_kept": [0.5], "components_kept": [1.0], "gram_bytes": 100, "host_copy": [1.0],
+              "host_copy_bytes": 100, "copy": [1.0], "copy_bytes": 200}  # fmt: skip
+    part_algebra.of_pca(check, passes)
+    assert [figure.values for figure in check.figures[3:]] == [[0.5], [1.0], [0.5]]
+
+
+def test_noise_is_three_standard_errors_of_the_seeds_or_of_the_test_set() -> None:
+    close = [{"processor": 90.0, "device": 90.0}] * 2
+    drawn = 100 * math.sqrt(2 * 0.9 * 0.1 / 10_000)
+    assert part_agreement.noise(close, 10_000) == pytest.approx(3 * drawn / math.sqrt(2))
+    wide = [{"processor": 90.0, "device": 90.0 + d} for d in (-2.0, 2.0)]
+    assert part_agreement.noise(wide, 10_000) == pytest.approx(3 * math.sqrt(8) / math.sqrt(2))
+
+
+def test_differences_are_relative() -> None:
+    assert part_agreement.differences([2.0, 4.0], [2.0, 4.002]) == [0.0, pytest.approx(5e-4)]
+
+
+def test_resnet50_is_torchvisions() -> None:
+    torch.manual_seed(3)
+    theirs = models.get_model("resnet50", weights=None, num_classes=7)
+    ours = ResNet50(3, 7)
+    assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
+    ours.load_state_dict(theirs.state_dict())
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(ours.eval()(images), theirs.eval()(images))
+
+
+def test_packed_images_are_read_as_they_were(tmp_path: Path, execute) -> None:
+    from PIL import Image
+
+    generator = np.random.default_rng(5)
+    images = generator.integers(0, 256, (4, 6, 5, 3), np.uint8)
+    for i, image in enumerate(images):
+        place = tmp_path / "data" / "train" / "ab"[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{i}.png")
+    (tmp_path / "data" / "test").symlink_to("train")
+    execute("dimred", "data", "pack", tmp_path / "data", "--encoding=planes", "--output", tmp_path / "packed")
+    found, labels = read_packed(tmp_path / "packed" / "train.packed")
+    assert labels.tolist() == [0, 0, 1, 1]
+    np.testing.assert_array_equal(found.numpy(), images[[0, 2, 1, 3]].transpose(0, 3, 1, 2))
+    execute("dimred", "data", "pack", tmp_path / "data", "--output", tmp_path / "kept")
+    with pytest.raises(ValueError, match="needs decoded images of one shape"):
+        read_packed(tmp_path / "kept" / "train.packed")
+
+
+def test_matrices_are_numpys(tmp_path: Path) -> None:
+    matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
+    create(tmp_path / "ours.npy", 3, 4).copy_(torch.tensor(matrix))
+    np.testing.assert_array_equal(np.load(tmp_path / "ours.npy"), matrix)
+    np.save(tmp_path / "theirs.npy", matrix)
+    assert torch.equal(read(tmp_path / "theirs.npy"), torch.tensor(matrix))
+    np.save(tmp_path / "wide.npy", matrix.astype(np.float64))
+    with pytest.raises(ValueError, match="needs to be a float32 matrix in C order"):
+        read(tmp_path / "wide.npy")
+
+
+def test_the_svd_of_torch_gives_the_components(tmp_path: Path) -> None:
+    write_snapshots(tmp_path / "w.npy", 9, 200, torch.device("cpu"))
+    script = REPOSITORY / "benchmarks" / "device_check" / "torch_svd.py"
+    done = subprocess.run([sys.executable, script, tmp_path / "w.npy", "4", tmp_path / "p.npy"], check=True,
+                          capture_output=True, text=True)  # fmt: skip
+    assert json.loads(done.stdout)["seconds"] > 0
+    matrix = np.load(tmp_path / "w.npy").astype(np.float64)
+    exact = np.linalg.svd(matrix - matrix.mean(0), full_matrices=False)[2][:4]
+    basis = np.load(tmp_path / "p.npy")
+    np.testing.assert_allclose(np.abs(np.sum(basis * exact, 1)), 1, atol=1e-5)  # float32, gaps of 15 %
+
+
+def test_crops_hold_what_the_padded_image_holds() -> None:
+    torch.manual_seed(0)
+    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).view(2, 3, 8, 8) + 1
+    wide = torch.nn.functional.pad(images, (4, 4, 4, 4))
+    for image, cut in zip(wide, cropped_and_flipped(images), strict=True):
+        places = [image[:, y : y + 8, x : x + 8] for y in range(9) for x in range(9)]
+        assert sum(torch.equal(cut, one) or torch.equal(cut, one.flip(2)) for one in places) >= 1
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    ({"torch": "2.99.0"}, "needs torch 2.99.0 for CUDA 13.0, "),
+    ({"cuda": "99.0"}, "for CUDA 99.0, "),
+    ({"glibc": "99.1"}, "needs glibc 99.1 or later, this system has "),
+])  # fmt: skip
+def test_another_torch_or_system_is_refused(change: dict[str, str], says: str) -> None:
+    folder = torch_libraries.torch_folder()
+    version, cuda = torch_libraries.torch_version(folder)
+    fits = {"torch": version, "cuda": cuda, "glibc": "2.17", "glibcxx": "3.4.9"}
+    torch_libraries.require_fit(fits, folder)
+    with pytest.raises(torch_libraries.Unfit, match=says):
+        torch_libraries.require_fit(fits | change, folder)
+
+
+def test_versions_compare_by_their_numbers() -> None:
+    assert torch_libraries.version_of("3.4.30") > torch_libraries.version_of("3.4.9")
+    assert torch_libraries.version_of(torch_libraries.newest_glibcxx()) > (3, 4)

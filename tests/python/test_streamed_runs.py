@@ -1,0 +1,196 @@
+"""Training on TFRecord files at a URL, through less disk than they have bytes: as on files that are here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ranks import ended, started
+from record_samples import write_tfrecords
+from store_servers import HttpFiles, Proxy
+from stored_runs import QUICK, curve, weights
+from test_image_training import put_images
+
+FILES = 8
+STAGE1 = ["--model=convnet", "--preprocessing_name=imagenet", "--image_size=20", "--learning_rate=0.01", "--shuffle_buffer_size=6", "--prefetch=1",
+          "--threads=1", "--snapshots_per_epoch=2", "--quiet"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """96 photographs in eight files of twelve, and a test set."""
+    root = tmp_path_factory.mktemp("streamed")
+    put_images(root / "photos", 34, sizes=True)
+    samples = [(file.read_bytes(), label) for label, name in enumerate(("bird", "cat", "dog"))
+               for file in sorted((root / "photos" / name).iterdir())]  # fmt: skip
+    samples = samples[::3] + samples[1::3] + samples[2::3]
+    (root / "tf").mkdir()
+    for shard in range(FILES):
+        write_tfrecords(root / "tf" / f"train-{shard:05}-of-{FILES:05}", samples[12 * shard : 12 * shard + 12])
+    write_tfrecords(root / "tf" / "validation-00000-of-00001", samples[96:])
+    (root / "tf" / "labels.txt").write_text("bird\ncat\ndog\n")
+    return root / "tf"
+
+
+def gigabytes(shards: Path, part: float) -> str:
+    """So much of the training files' bytes."""
+    return f"--stream_cache={part * sum(file.stat().st_size for file in shards.glob('train-*')) / 1e9:.12f}"
+
+
+@pytest.fixture
+def call(dimred: Path, tmp_path: Path) -> Callable:
+    """Runs stage 1 on data; gives its error text when it fails."""
+
+    def run(data: object, output: str, *words: str, code: int = 0) -> str:
+        command = [dimred, "stage1", f"--data={data}", *STAGE1, *QUICK, *words, f"--output={tmp_path / output}",
+                   f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr
+
+    return run
+
+
+@pytest.fixture
+def served(web: HttpFiles, dimred: Path, shards: Path) -> str:
+    """The files over HTTP, with a listing."""
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    return f"{web.url}/tf"
+
+
+def test_a_streamed_run_has_the_bits_of_one_on_files(call: Callable, served: str, shards: Path, tmp_path: Path) -> None:
+    """A folder over HTTP and a pattern of file://, uninterrupted, and stopped in the midst of an epoch."""
+    epochs = ["--batch_size=4", "--epochs=2", "--total_epochs=2"]
+    test_set = f"--test_data={shards}/validation-*"
+    call(shards, "local", *epochs)
+    call(served, "http", *epochs, gigabytes(shards, 0.9))
+    call(f"file://{shards}/train-*", "file", *epochs, test_set, gigabytes(shards, 0.9))
+    for words in (["--stop_at_step=31"], []):  # 24 steps an epoch
+        call(served, "resumed", *epochs, *words, gigabytes(shards, 0.9))
+        shutil.rmtree(tmp_path / "cache")  # on another machine
+    for run in ("http", "file", "resumed"):
+        assert weights(tmp_path / run) == weights(tmp_path / "local"), run
+        # The stop has a row of its own.
+        assert [row for row in curve(tmp_path / run) if "." not in row[0]] == curve(tmp_path / "local"), run
+    local, http = (json.loads((tmp_path / run / "manifest.json").read_text()) for run in ("local", "http"))
+    assert http["sample_order"] == local["sample_order"] == "windows of 6 samples"
+    assert http["class_names"] == local["class_names"] == ["bird", "cat", "dog"]
+    assert http["data_pipeline"]["fetch_us_per_sample"] > 0
+    assert local["data_pipeline"]["fetch_us_per_sample"] == 0
+    assert served in http["train_data"]
+
+
+def test_two_ranks_fetch_each_file_once(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+    common = [*STAGE1, "--global_batch_size=8", "--epochs=2", *QUICK]
+    for name, data in (("local", [f"--data={shards}"]), ("http", [f"--data={served}", gigabytes(shards, 2)])):
+        words = ["stage1", *data, *common, f"--store_cache={tmp_path / 'cache'}", f"--output={tmp_path / name}"]
+        with started(dimred, words, 2) as processes:
+            done = ended(processes)
+        assert done.codes == [0, 0], done.errors
+    assert weights(tmp_path / "http") == weights(tmp_path / "local")
+    fetched = [path for path, wanted in web.requests if "/train-" in path and wanted != "bytes=0-0"]
+    assert len(fetched) == len(set(fetched)) == FILES
+
+
+def started_run(dimred: Path, data: str, tmp_path: Path, *words: str) -> subprocess.Popen:
+    """A long run that has finished an epoch."""
+    command = [dimred, "stage1", f"--data={data}", *STAGE1, "--batch_size=4", "--epochs=2000", "--checkpoint_every=1", *words,
+               "--store_attempts=1", "--store_timeout=2", f"--output={tmp_path / 'run'}",
+               f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    run = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and run.poll() is None and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
+        time.sleep(0.02)
+    return run
+
+
+def error_of(run: subprocess.Popen, code: int = 1) -> str:
+    """The one line with which it ends."""
+    text = run.communicate(timeout=60)[1]
+    lines = [line for line in text.splitlines() if "warning:" not in line]
+    assert run.returncode == code, text
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_a_server_that_dies_in_the_midst(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+    """One line that names a file; the same command goes on when the server is back."""
+    proxy = Proxy(web.server_port)
+    data = served.replace(str(web.server_port), str(proxy.port))
+    with started_run(dimred, data, tmp_path, gigabytes(shards, 0.9)) as run:
+        proxy.target = 9
+        line = error_of(run)
+    assert f"{data}/train-" in line
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["outcome"] == "failed"
+    proxy.target = web.server_port
+    done = len(curve(tmp_path / "run"))
+    with started_run(dimred, data, tmp_path, gigabytes(shards, 0.9)) as run:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and run.poll() is None and len(curve(tmp_path / "run")) <= done:
+            time.sleep(0.02)
+        run.terminate()
+        assert run.wait(60) == 143
+    assert len(curve(tmp_path / "run")) > done
+
+
+@pytest.mark.parametrize("fault", ["changed", "gone"])
+def test_a_file_that_changes_or_vanishes_in_the_midst(dimred: Path, shards: Path, tmp_path: Path, fault: str) -> None:
+    copies = tmp_path / "copies"
+    shutil.copytree(shards, copies)
+    data = f"file://{copies}/train-*"
+    with started_run(dimred, data, tmp_path, f"--test_data={shards}/validation-*", gigabytes(shards, 0.9)) as run:
+        file = copies / "train-00004-of-00008"
+        if fault == "changed":
+            other = tmp_path / "other"
+            other.write_bytes(file.read_bytes()[::-1])
+            other.rename(file)
+        else:
+            file.unlink()
+        line = error_of(run, 1)
+    assert "train-00004-of-00008" in line
+    assert ("has changed since it was looked at" in line) == (fault == "changed")
+    if fault == "changed":  # and is no TFRecord file any more
+        done = subprocess.run([dimred, "stage1", f"--data={data}", *STAGE1, f"--test_data={shards}/validation-*",
+                               gigabytes(shards, 0.9), f"--output={tmp_path / 'new'}", f"--store_cache={tmp_path / 'cache'}"],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert "[tfrecord] file://" in done.stderr
+        assert "train-00004-of-00008, offset 0" in done.stderr
+
+
+def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+    words = ["stage1", f"--data={served}", *STAGE1, "--global_batch_size=8", "--epochs=2000", gigabytes(shards, 0.9),
+             "--store_attempts=1", "--store_timeout=2", "--heartbeat_timeout=2", f"--store_cache={tmp_path / 'cache'}",
+             f"--output={tmp_path / 'run'}"]  # fmt: skip
+    with started(dimred, words, 2) as processes:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
+            time.sleep(0.02)
+        (web.folder / "tf" / "train-00002-of-00008").unlink()
+        done = ended(processes)
+    assert all(code != 0 for code in done.codes)
+    said = [line for line in "".join(done.errors).splitlines() if "warning:" not in line]
+    assert len(said) == 1, said
+    assert f"{served}/train-00002-of-00008" in said[0]
+
+
+def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, served: str, shards: Path) -> None:
+    half = gigabytes(shards, 0.5)
+    assert "of data needs at least" in call(served, "x", half, "--batch_size=64", code=2)
+    assert "needs validation_fraction = 0" in call(served, "x", half, "--validation_fraction=0.1", code=2)
+    assert "stream_cache needs data at a URL" in call(shards, "x", half, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
+     (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own")],
+)  # fmt: skip
+def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, words: list[str], said: str) -> None:
+    line = fails(2, "stage1", f"--data={served}", gigabytes(shards, 0.5), "--image_size=32", *words, f"--output={tmp_path / 'x'}",
+                 f"--store_cache={tmp_path / 'cache'}", *QUICK)  # fmt: skip
+    assert said in line

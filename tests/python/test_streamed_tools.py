@@ -1,0 +1,181 @@
+"""TFRecord files at a URL that the tools of `dimred data` read through less disk than they have bytes."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from record_samples import picture, read_base64, write_tfrecords
+from store_servers import S3, HttpFiles
+from stored_runs import QUICK
+
+SAMPLES = [(picture(number % 23), number % 3) for number in range(64)]
+
+
+def put_shards(folder: Path, packed: bool = False) -> Path:
+    """SAMPLES in eight files, and labels.txt."""
+    folder.mkdir(parents=True)
+    for shard in range(8):
+        file = folder / f"train-{shard:05}-of-00008"
+        write_tfrecords(file, SAMPLES[8 * shard : 8 * shard + 8])
+        if packed:
+            file.write_bytes(gzip.compress(file.read_bytes()))
+    (folder / "labels.txt").write_text("0:daisy\n1:rose\n2:tulip\n")
+    return folder
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("train-*"))
+
+
+@pytest.fixture
+def convert(dimred: Path, tmp_path: Path) -> Callable:
+    """Converts what is at a URL to Base64, through so many bytes; gives the samples."""
+
+    def run(url: str, cache: float, *words: object, env: dict[str, str] | None = None) -> list[tuple[bytes, int]]:
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", out, "--quiet",
+                   f"--stream_cache={cache / 1e9:.12f}", f"--store_cache={tmp_path / 'cache'}", *QUICK, *map(str, words)]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=env)
+        assert done.returncode == 0, done.stderr
+        return read_base64(sorted((out / "train").glob("part-*")))
+
+    return run
+
+
+@pytest.fixture
+def most_bytes(tmp_path: Path) -> Iterator[Callable[[], int]]:
+    """The most bytes of shards that the cache has had while the test ran."""
+    most, ended = [0], threading.Event()
+
+    def bytes_now() -> int:
+        held = 0
+        for folder in (tmp_path / "cache").glob("streams/*/shards/*/"):
+            for name in ("shard", "new", "new.tmp", "new.part"):
+                try:
+                    held += (folder / name).stat().st_size
+                except OSError:
+                    continue
+        return held
+
+    def watch() -> None:
+        while not ended.is_set():
+            most[0] = max(most[0], bytes_now())
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    yield lambda: most[0]
+    ended.set()
+    watcher.join()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_pattern_of_files(
+    convert: Callable, execute: Callable, tmp_path: Path, most_bytes: Callable, packed: bool
+) -> None:
+    plain = put_shards(tmp_path / "plain")
+    shards = put_shards(tmp_path / "there", packed) if packed else plain
+    room = size_of(plain) / 2
+    if packed:  # how large they become is known once they are indexed
+        execute("dimred", "data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}")
+    assert convert(f"file://{shards}/train-*", room) == SAMPLES
+    # Two looks at a directory are no instant: one file may have left and another come between them.
+    assert 0 < most_bytes() <= room + 2 * size_of(plain) / 8
+
+
+def test_a_folder_over_http_by_its_listing(convert: Callable, dimred: Path, web: HttpFiles, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    for ranges in (True, False):
+        web.ranges = ranges
+        assert convert(f"{web.url}/tf", size_of(shards) / 3) == SAMPLES
+        shutil.rmtree(tmp_path / "cache")
+
+
+def test_objects_of_s3(convert: Callable, s3: S3, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    for file in shards.iterdir():
+        s3.client.upload_file(str(file), "bucket", f"streamed/{file.name}")
+    assert convert("s3://bucket/streamed/train-*", size_of(shards) / 3, env=s3.environment()) == SAMPLES
+
+
+def test_the_index_is_made_once_or_comes_with_the_files(
+    convert: Callable, execute: Callable, web: HttpFiles, dimred: Path, tmp_path: Path
+) -> None:
+    shards = put_shards(tmp_path / "shards")
+    room = 2 * size_of(shards)  # so that each file comes once
+
+    def put() -> None:
+        shutil.rmtree(web.folder / "tf", ignore_errors=True)
+        subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+
+    def fetches() -> list[str]:
+        return [path for path, wanted in web.requests if "/train-" in path and wanted != "bytes=0-0"]
+
+    put()
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    assert len(fetches()) == 8
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    assert len(fetches()) == 8  # nothing new
+    cached = next((tmp_path / "cache").glob("streams/*/shards"))
+    shutil.rmtree(cached)
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    assert len(fetches()) == 16  # no pass before it
+    told = execute("dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}")
+    assert "8 files, 64 records" in told
+    shutil.copy(tmp_path / "shards.index", shards)
+    put()
+    shutil.rmtree(tmp_path / "cache")
+    web.requests.clear()
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    assert len(fetches()) == 8
+    streamed = execute("dimred", "data", "index", f"{web.url}/tf", "--stream_cache=1", "--output", tmp_path / "b" / "shards.index",
+                       f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
+    assert "8 files, 64 records" in streamed
+
+
+def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
+    """The one line of a conversion that fails."""
+    command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
+               f"--store_cache={tmp_path / 'cache'}", *QUICK, *words]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode in (1, 2), done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "there")
+    url = f"file://{shards}"
+    assert "needs a stream_cache of at least the largest file, file://" in failure(
+        dimred, tmp_path, url, "--stream_cache=0.000000001")  # fmt: skip
+    assert "stream_cache needs data at a URL" in failure(dimred, tmp_path, str(shards), "--stream_cache=1")
+    assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
+    assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
+    assert "streams TFRecord files, received dataset = folder" in failure(
+        dimred, tmp_path, url, "--stream_cache=1", "--dataset=folder")  # fmt: skip
+    (shards / "train-00003-of-00008").write_bytes(b"no record")
+    line = failure(dimred, tmp_path, url, "--stream_cache=1")
+    assert f"[tfrecord] {url}/train-00003-of-00008, offset 0: needs a whole record" in line
+
+
+def test_a_file_that_is_truncated_on_the_way_is_fetched_again_or_named(convert: Callable, dimred: Path, web: HttpFiles, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    web.cut_after = 5000  # of each answer: it goes on from there
+    assert convert(f"{web.url}/tf", size_of(shards) / 3) == SAMPLES
+    web.cut_after = None
+    shutil.rmtree(tmp_path / "cache")
+    file = web.folder / "tf" / "train-00005-of-00008"
+    file.write_bytes(file.read_bytes()[:-100])  # for good
+    shutil.rmtree(tmp_path / "out")
+    line = failure(dimred, tmp_path, f"{web.url}/tf", "--stream_cache=0.001")
+    assert f"{web.url}/tf/train-00005-of-00008" in line

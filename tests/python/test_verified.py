@@ -1,0 +1,105 @@
+"""experiments/verified.py: what it takes from a comparison, and what it makes of the verifications."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import verified
+from dimred_runs import holm, paired_difference
+from run_folders import row, write_run
+
+# Verifies weights whose text is the accuracy, and counts its calls.
+DIMRED = """#!{python}
+import json, sys
+from pathlib import Path
+command, weights, _, pairs, _, output, _ = sys.argv[1:]
+if Path(weights).read_text() == "damaged":
+    sys.exit(sys.stderr.write("dimred verify: error: damaged\\n") and 1)
+with Path({calls!r}).open("a") as stream:
+    stream.write(weights + "\\n")
+Path(output).mkdir(parents=True, exist_ok=True)
+(Path(output) / "verification.json").write_text(json.dumps({{"accuracy": float(Path(weights).read_text()), "pairs_file": pairs}}))
+"""
+ACCURACY = {"last": [0.80, 0.82, 0.81], "annealed": [0.90, 0.91, 0.93], "robust": [0.91, 0.90, 0.95]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A comparison of three seeds at one budget; of stage 1 three snapshots, ten steps an epoch."""
+    lines = []
+    for seed in (1, 2, 3):
+        start = write_run(tmp_path / f"set/seed_{seed}/stage1", [row(2, 0.5, step=20)], steps_per_epoch=10)
+        (start / "snapshots").mkdir()
+        for step, accuracy in ((5, 0.5), (10, 0.6), (20, 0.7)):
+            (start / "snapshots" / f"snapshot_{step:08}.h5").write_text(str(accuracy + seed / 100))
+        lines.append({"role": "start", "method": "stage 1", "seed": seed, "folder": f"seed_{seed}/stage1"})
+        for method, accuracies in ACCURACY.items():
+            run = tmp_path / f"set/seed_{seed}/{method}"
+            run.mkdir()
+            (run / "final.h5").write_text(str(accuracies[seed - 1]))
+            budget = None if method == "last" else 0.1
+            lines.append({"role": "baseline", "method": method, "seed": seed, "folder": f"seed_{seed}/{method}",
+                          "methods.budget": budget})  # fmt: skip
+    results = pd.DataFrame(lines).assign(phase="selection", outcome="finished", variant="")
+    broken = {"role": "method", "method": "robust", "seed": 4, "folder": "nowhere", "phase": "selection", "outcome": "failed"}
+    pd.concat([results, pd.DataFrame([broken])]).to_csv(tmp_path / "set/results.csv", index=False)
+    summary = [{"method": method, "baseline": method == "annealed", "against": "annealed"} for method in ACCURACY]
+    summary = pd.DataFrame(summary).assign(role="any", variant="", chosen=True, phase="selection",
+                                           compared_at="no more passes").assign(**{"methods.budget": 0.1})  # fmt: skip
+    summary.to_csv(tmp_path / "set/summary.csv", index=False)
+    (tmp_path / "pairs.txt").write_text("pairs")
+    dimred = tmp_path / "dimred"
+    dimred.write_text(DIMRED.format(python=sys.executable, calls=str(tmp_path / "calls")))
+    dimred.chmod(0o755)
+    return tmp_path / "set"
+
+
+def words(folder: Path) -> list[str]:
+    """Of the command line."""
+    return [str(folder), "--pairs", str(folder.parent / "pairs.txt"), "--dimred", str(folder.parent / "dimred")]
+
+
+def test_tables_are_of_the_verified_runs(folder: Path, capsys) -> None:
+    assert verified.main(words(folder)) == 0
+    text = capsys.readouterr().out
+    epochs = [line.split() for line in text.splitlines()[2:4]]
+    assert epochs == [["1", "3", "62.00", "1.00"], ["2", "3", "72.00", "1.00"]]  # not of half an epoch
+    against = [paired_difference(ACCURACY[name], ACCURACY["annealed"]) for name in ("last", "robust")]
+    corrected = holm([against[0].p, against[1].p])
+    rows = {line.split()[1]: line for line in text.splitlines()[7:10]}
+    for name, difference, p in zip(("last", "robust"), against, corrected, strict=True):
+        mean = np.mean(ACCURACY[name])
+        for part in (f"{100 * mean:.2f}", f"{100 * difference.mean:+.2f}", f"{difference.p:.3g}", f"{p:.3g}"):
+            assert part in rows[name]
+    assert "the best" in rows["annealed"]
+    table = pd.read_csv(folder / "verification.csv")
+    assert list(table["verified"]) == [ACCURACY[method][seed - 1] for method, seed in zip(table["method"], table["seed"], strict=True)]
+    assert len(table) == 9
+
+
+def test_nothing_is_verified_twice_but_what_has_changed(folder: Path) -> None:
+    calls = folder.parent / "calls"
+    assert verified.main(words(folder)) == 0
+    first = calls.read_text().splitlines()
+    assert len(first) == len(set(first)) == 9 + 2 * 3
+    assert verified.main(words(folder)) == 0
+    assert calls.read_text().splitlines() == first
+    changed = folder / "seed_2/robust/final.h5"
+    changed.write_text("0.5")
+    assert verified.main(words(folder)) == 0
+    assert calls.read_text().splitlines()[len(first) :] == [str(changed)]
+    (folder.parent / "pairs.txt").write_text("others")
+    assert verified.main(words(folder)) == 0
+    assert len(calls.read_text().splitlines()) == 2 * len(first) + 1
+
+
+def test_what_cannot_be_verified_is_named(folder: Path, capsys) -> None:
+    (folder / "seed_1/last/final.h5").write_text("damaged")
+    assert verified.main(words(folder)) == 1
+    assert capsys.readouterr().err == f"verified: {folder}/seed_1/last/final.h5: dimred verify: error: damaged\n"
+    assert verified.main([*words(folder), "--phase=confirmation"]) == 1
+    assert "no finished run of its confirmation" in capsys.readouterr().err

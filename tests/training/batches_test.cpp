@@ -1,0 +1,133 @@
+#include "training/batches.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/tools/toy_setup.h"
+
+namespace dimred::training {
+namespace {
+
+/// Random pixels in any shape.
+class Noise final : public data::PlanesDataset {
+ public:
+  Noise(std::int64_t size, data::ImageShape shape) : PlanesDataset(shape, 7), size_(size) {
+    RandomStream stream(4, RandomPurpose::initialization, 0, 0);
+    for (std::int64_t i = 0; i < size * shape.size(); ++i)
+      pixels_.push_back(static_cast<std::uint8_t>(stream.below(256)));
+  }
+  std::int64_t size() const override { return size_; }
+  data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    const auto length = static_cast<std::size_t>(image_shape.size());
+    return sample(std::span(pixels_).subspan(static_cast<std::size_t>(index) * length, length),
+                  index % 7);
+  }
+  std::string description() const override { return "noise"; }
+
+ private:
+  std::int64_t size_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+Setup setup_of(data::ImageShape shape, layout::MemoryFormat format) {
+  Setup setup;
+  setup.communicator = distributed::single_rank();
+  setup.train = std::make_shared<Noise>(45, shape);
+  setup.test = std::make_shared<Noise>(11, shape);
+  setup.image_shape = shape;
+  setup.preprocessing.seed = 5;
+  for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+    setup.preprocessing.mean.push_back(0.3 + 0.1 * static_cast<double>(channel));
+    setup.preprocessing.deviation.push_back(0.2);
+  }
+  setup.memory_format = format;
+  setup.global_batch_size = 10;
+  setup.seed = 1;
+  return setup;
+}
+
+struct Case {
+  data::ImageShape shape;
+  layout::MemoryFormat format;
+  std::int64_t pad;
+  bool flip;
+};
+
+class OnDevice : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    OnDevice,
+    testing::Values(Case{{1, 7, 5}, layout::MemoryFormat::contiguous, 0, false},
+                    Case{{1, 7, 5}, layout::MemoryFormat::channels_last, 2, true},
+                    Case{{3, 6, 6}, layout::MemoryFormat::contiguous, 3, false},
+                    Case{{3, 6, 9}, layout::MemoryFormat::channels_last, 0, true},
+                    Case{{3, 5, 8}, layout::MemoryFormat::channels_last, 4, true},
+                    Case{{3, 5, 8}, layout::MemoryFormat::channels_last, 0, false}));
+
+/// Everything that make_batches() gives from now on.
+std::vector<DeviceBatch> all_of(const Setup& setup,
+                                const data::LoaderOptions& options,
+                                std::int64_t epoch,
+                                std::int64_t first_step) {
+  std::vector<DeviceBatch> all;
+  const auto order = training_order(setup);
+  const auto batches =
+      make_batches(setup, *setup.train, order, setup.preprocessing, options, epoch, first_step);
+  while (auto batch = batches->next()) all.push_back(std::move(*batch));
+  EXPECT_EQ(batches->report().batches, std::ssize(all));
+  return all;
+}
+
+TEST_P(OnDevice, BatchesAreThoseOfTheLoaderBitForBit) {
+  const auto& [shape, format, pad, flip] = GetParam();
+  auto loaded = setup_of(shape, format);
+  loaded.preprocessing.pad = pad;
+  loaded.preprocessing.flip = flip;
+  auto kept = setup_of(shape, format);
+  kept.preprocessing = loaded.preprocessing;
+  keep_on_device(kept, DataOnDevice::yes);
+  for (const std::int64_t epoch : {0, 3}) {
+    for (const auto& [rank, ranks, first] :
+         {std::tuple{0, 1, 0}, {1, 3, 0}, {2, 3, 2}, {5, 7, 1}}) {
+      auto options = loader_options(loaded);
+      options.rank = rank;
+      options.ranks = ranks;
+      const auto expected = all_of(loaded, options, epoch, first);
+      const auto found = all_of(kept, options, epoch, first);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].count, expected[i].count);
+        EXPECT_EQ(found[i].global_count, expected[i].global_count);
+        EXPECT_TRUE(torch::equal(found[i].tensors.images, expected[i].tensors.images));
+        EXPECT_TRUE(torch::equal(found[i].tensors.labels, expected[i].tensors.labels));
+        EXPECT_EQ(found[i].tensors.images.strides(), expected[i].tensors.images.strides());
+      }
+    }
+  }
+}
+
+TEST(DataOnDevice, IsLeftToTheLoaderWhereItCannotBe) {
+  auto setup = setup_of({1, 8, 8}, layout::MemoryFormat::contiguous);
+  keep_on_device(setup, DataOnDevice::automatic);  // no CUDA device
+  EXPECT_TRUE(setup.on_device.empty());
+  const auto reason = [&] { return why_not_on_device(*setup.train, setup.preprocessing, 45 * 64); };
+  EXPECT_EQ(reason(), "");
+  EXPECT_EQ(why_not_on_device(*setup.train, setup.preprocessing, 45 * 64 - 1),
+            "its 2880 bytes are more than 2879");
+  setup.preprocessing.jitter.brightness = 0.1;
+  EXPECT_EQ(reason(), "their colours are changed");
+  setup.preprocessing.crop = {.cut = data::Cut::centre, .size = 4};
+  EXPECT_EQ(reason(), "its images are cut");
+  EXPECT_THROW(keep_on_device(setup, DataOnDevice::yes), std::invalid_argument);
+}
+
+TEST(DataOnDevice, TheTestSetIsKeptOnceWhereItIsTheTrainingSet) {
+  auto setup = setup_of({1, 8, 8}, layout::MemoryFormat::contiguous);
+  setup.validation = setup.test;
+  setup.test = setup.train;
+  keep_on_device(setup, DataOnDevice::yes);
+  EXPECT_EQ(setup.on_device.size(), 2U);
+  EXPECT_EQ(setup.on_device.at(setup.train.get()).labels.size(0), 45);
+}
+
+}  // namespace
+}  // namespace dimred::training

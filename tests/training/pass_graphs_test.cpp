@@ -1,0 +1,119 @@
+#include "training/pass_graphs.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/tools/toy_setup.h"
+
+namespace dimred::training {
+namespace {
+
+/// Does at replay what it was given to record; or fails to record.
+class HostGraph final : public DeviceGraph {
+ public:
+  HostGraph(int& replays, bool fails) : replays_(replays), fails_(fails) {}
+  void record(const std::function<void()>& work) override {
+    if (fails_) throw std::runtime_error("an operator waits for the device");
+    work_ = work;
+  }
+  void replay() override {
+    ++replays_;
+    work_();
+  }
+
+ private:
+  int& replays_;
+  bool fails_;
+  std::function<void()> work_;
+};
+
+std::shared_ptr<PassGraphs> host_graphs(int& replays, bool fails = false) {
+  return std::make_shared<PassGraphs>(
+      [&replays, fails] { return std::make_unique<HostGraph>(replays, fails); });
+}
+
+/// Six batches of 20, 20, 20, 20, 16 and 20 samples.
+std::vector<models::Minibatch> batches() {
+  torch::manual_seed(8);
+  std::vector<models::Minibatch> all;
+  for (const std::int64_t size : {20, 20, 20, 20, 16, 20})
+    all.push_back({torch::rand({size, 1, 28, 28}), torch::randint(10, {size}, torch::kInt64)});
+  return all;
+}
+
+struct Passed {
+  std::vector<double> losses, hits;
+  std::vector<torch::Tensor> gradients;
+  torch::Tensor buffers;
+};
+
+Passed passed(Setup& setup) {
+  Passed result;
+  std::int64_t step = 0;
+  for (const auto& batch : batches()) {
+    const ForwardKey key{.epoch = 1, .step = step++};
+    const auto found = loss_and_gradient(setup, batch, batch.labels.size(0), key);
+    EXPECT_EQ(loss_only(setup, batch, key).loss_sum, found.loss_sum);  // dropout's draws, too
+    result.losses.push_back(found.loss_sum);
+    result.hits.push_back(found.correct_count);
+    result.gradients.push_back(setup.flat.gradient.clone());
+    EXPECT_EQ(found.sample_count, static_cast<double>(batch.labels.size(0)));
+    setup.flat.weights.sub_(setup.flat.gradient, 0.1);
+  }
+  result.buffers = setup.flat.buffers.clone();
+  return result;
+}
+
+void expect_equal(const Passed& found, const Passed& expected) {
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.hits, expected.hits);
+  for (std::size_t i = 0; i < found.gradients.size(); ++i)
+    EXPECT_TRUE(torch::equal(found.gradients[i], expected.gradients[i])) << i;
+  EXPECT_TRUE(torch::equal(found.buffers, expected.buffers));
+}
+
+TEST(PassGraphs, ReplayedPassesAreThePassesBitForBit) {
+  auto plain = toy_setup(models::Precision::float32);
+  auto setup = toy_setup(models::Precision::float32);
+  int replays = 0;
+  setup.graphs = host_graphs(replays);
+  expect_equal(passed(setup), passed(plain));
+  EXPECT_EQ(replays, 2 * 2);  // the fourth batch and the last, gradient and loss each
+  EXPECT_TRUE(setup.graphs->gradient.is_recorded() && setup.graphs->loss.is_recorded());
+  EXPECT_EQ(setup.graphs->failure(), "");
+}
+
+TEST(PassGraphs, WhatCannotBeRecordedRunsAsItIs) {
+  auto plain = toy_setup(models::Precision::float32);
+  auto setup = toy_setup(models::Precision::float32);
+  int replays = 0;
+  setup.graphs = host_graphs(replays, /*fails=*/true);
+  expect_equal(passed(setup), passed(plain));
+  EXPECT_EQ(replays, 0);
+  EXPECT_EQ(setup.graphs->failure(), "an operator waits for the device");
+}
+
+TEST(PassGraphs, TheLossScaleIsThatOfTheStep) {
+  auto setup = toy_setup(models::Precision::float32);
+  int replays = 0;
+  setup.graphs = host_graphs(replays);
+  const auto batch = batches().front();
+  const auto gradient = [&] {
+    loss_and_gradient(setup, batch, 20, {.epoch = 1, .step = 0});
+    return setup.flat.gradient.clone();
+  };
+  for (int i = 0; i < 4; ++i) gradient();
+  const auto before = gradient();
+  setup.loss_scale = LossScale({.loss_scale = 8});
+  EXPECT_TRUE(torch::equal(gradient(), before * 8));
+  EXPECT_EQ(replays, 3);
+}
+
+TEST(PassGraphs, AreNotForTheCpu) {
+  auto setup = toy_setup(models::Precision::float32);
+  record_passes(setup, true);
+  EXPECT_EQ(setup.graphs, nullptr);
+  EXPECT_EQ(make_device_graph(torch::kCPU), nullptr);
+}
+
+}  // namespace
+}  // namespace dimred::training

@@ -1,0 +1,130 @@
+#include "training/batches.h"
+
+#include <limits>
+
+#include "support/errors.h"
+#include "training/setup.h"
+
+namespace dimred::training {
+namespace {
+
+class LoadedBatches final : public Batches {
+ public:
+  LoadedBatches(const Setup& setup,
+                const data::Dataset& dataset,
+                const data::Order& order,
+                const data::Preprocessing& preprocessing,
+                const data::LoaderOptions& options,
+                std::int64_t epoch,
+                std::int64_t first_step)
+      : setup_(setup), loader_(dataset, order, preprocessing, options, epoch, first_step) {}
+
+  std::optional<DeviceBatch> next() override {
+    auto batch = loader_.next();
+    if (!batch) return {};
+    auto tensors = to_minibatch(setup_, *batch);
+    const auto count = batch->count(), global_count = batch->global_count;
+    return DeviceBatch{std::move(tensors), count, global_count, std::move(*batch)};
+  }
+  void recycle(DeviceBatch batch) override { loader_.recycle(std::move(batch.buffers)); }
+  double seconds_waited() const override { return loader_.seconds_waited(); }
+  data::LoaderReport report() const override { return loader_.report(); }
+
+ private:
+  const Setup& setup_;
+  data::Loader loader_;
+};
+
+/// Positions of a rank's parts of all steps from `first_step` on.
+std::vector<std::int64_t> own_positions(const std::vector<data::BatchPart>& parts) {
+  std::vector<std::int64_t> positions;
+  for (const auto& part : parts) {
+    for (auto position = part.begin; position < part.end; ++position) positions.push_back(position);
+  }
+  return positions;
+}
+
+class BatchesOnDevice final : public Batches {
+ public:
+  BatchesOnDevice(const Setup& setup,
+                  const DeviceData& data,
+                  const data::Order& order,
+                  const data::Preprocessing& preprocessing,
+                  const data::LoaderOptions& options,
+                  std::int64_t epoch,
+                  std::int64_t first_step)
+      : data_(data), table_(device_table(preprocessing, setup.device)) {
+    const auto steps = data::steps_per_epoch(order.size, options.batch_size, options.drop_last);
+    for (auto step = first_step; step < steps; ++step)
+      parts_.push_back(
+          data::part_of(order.size, options.batch_size, step, options.rank, options.ranks));
+    plan_ = device_plan(own_positions(parts_), order, preprocessing, epoch, setup.device);
+    if (setup.memory_format == layout::MemoryFormat::channels_last)
+      format_ = torch::MemoryFormat::ChannelsLast;
+  }
+
+  std::optional<DeviceBatch> next() override {
+    if (next_ == parts_.size()) return {};
+    const auto& part = parts_[next_++];
+    const auto count = part.end - part.begin;
+    const auto indices = plan_.indices.narrow(0, done_, count);
+    DeviceBatch batch{
+        .tensors = {device_images(data_, table_, plan_, done_, count).contiguous(format_),
+                    data_.labels.index_select(0, indices)},
+        .count = count,
+        .global_count = part.global_count};
+    done_ += count;
+    return batch;
+  }
+  void recycle(DeviceBatch /*batch*/) override {}
+  double seconds_waited() const override { return 0; }
+  data::LoaderReport report() const override {
+    return {.batches = static_cast<std::int64_t>(next_), .samples = done_};
+  }
+
+ private:
+  const DeviceData& data_;
+  torch::Tensor table_;
+  std::vector<data::BatchPart> parts_;
+  DevicePlan plan_;
+  torch::MemoryFormat format_ = torch::MemoryFormat::Contiguous;
+  std::size_t next_ = 0;
+  std::int64_t done_ = 0;  // samples
+};
+
+}  // namespace
+
+std::unique_ptr<Batches> make_batches(const Setup& setup,
+                                      const data::Dataset& dataset,
+                                      const data::Order& order,
+                                      const data::Preprocessing& preprocessing,
+                                      const data::LoaderOptions& options,
+                                      std::int64_t epoch,
+                                      std::int64_t first_step) {
+  const auto found = setup.on_device.find(&dataset);
+  if (found == setup.on_device.end())
+    return std::make_unique<LoadedBatches>(
+        setup, dataset, order, preprocessing, options, epoch, first_step);
+  return std::make_unique<BatchesOnDevice>(
+      setup, found->second, order, preprocessing, options, epoch, first_step);
+}
+
+void keep_on_device(Setup& setup, DataOnDevice choice) {
+  const bool must = choice == DataOnDevice::yes;
+  if (!must && (choice == DataOnDevice::no || !setup.device.is_cuda())) return;
+  constexpr std::int64_t most = 2'000'000'000;  // bytes
+  const auto memory = must ? std::numeric_limits<std::int64_t>::max() : most;
+  for (const auto& set : {setup.train, setup.validation, setup.test}) {
+    if (set == nullptr || setup.on_device.contains(set.get())) continue;
+    const auto reason = why_not_on_device(*set, setup.preprocessing, memory);
+    require(!must || reason.empty(),
+            "training::data",
+            "data_on_device = yes needs images that can be kept there, but ",
+            reason,
+            ": ",
+            set->description());
+    if (reason.empty()) setup.on_device.emplace(set.get(), device_data(*set, setup.device));
+  }
+}
+
+}  // namespace dimred::training

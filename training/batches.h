@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/loader.h"
+#include "models/objective.h"
+#include "training/options.h"
+
+namespace dimred::training {
+
+struct Setup;
+
+/// A rank's part of one global batch on the setup's device; may be empty.
+struct DeviceBatch {
+  models::Minibatch tensors;
+  std::int64_t count = 0;         // of this rank
+  std::int64_t global_count = 0;  // over all ranks
+  data::Batch buffers;            // on the CPU the images are a view into it
+};
+
+/// The batches of one pass over a data set, in order.
+class Batches {
+ public:
+  virtual ~Batches() = default;
+  /// The next one, or nullopt after the last. Throws as data::Loader::next().
+  virtual std::optional<DeviceBatch> next() = 0;
+  /// Gives a used batch's buffers back.
+  virtual void recycle(DeviceBatch batch) = 0;
+  /// Seconds that next() has waited for a batch that was not ready.
+  virtual double seconds_waited() const = 0;
+  virtual data::LoaderReport report() const = 0;
+};
+
+/// From the images on the device where the setup keeps that set's there, else from a data::Loader:
+/// the same bits. Begins at `first_step` of the epoch. Throws as data::Loader.
+std::unique_ptr<Batches> make_batches(const Setup& setup,
+                                      const data::Dataset& dataset,
+                                      const data::Order& order,
+                                      const data::Preprocessing& preprocessing,
+                                      const data::LoaderOptions& options,
+                                      std::int64_t epoch,
+                                      std::int64_t first_step = 0);
+
+/// Copies training, validation and test set to the setup's device. automatic: on CUDA, each that
+/// can be kept there within 2 GB. yes: throws std::invalid_argument where one of them cannot.
+void keep_on_device(Setup& setup, DataOnDevice choice);
+
+}  // namespace dimred::training

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <memory>
+
+namespace dimred::training {
+
+/// Work on a device, recorded once and done again by one launch.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  /// Records what `work` does on the device, without doing it. Throws std::runtime_error with the
+  /// reason when something in it cannot be recorded; nothing has been done then.
+  virtual void record(const std::function<void()>& work) = 0;
+  /// Does it, on the tensors that were recorded. Random draws are those that `work` would make now.
+  virtual void replay() = 0;
+};
+
+/// A CUDA graph; from the first one on this thread works on a stream of its own, as recording needs
+/// it. Null on the CPU.
+std::unique_ptr<DeviceGraph> make_device_graph(torch::Device device);
+
+}  // namespace dimred::training
