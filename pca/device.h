@@ -52,8 +52,9 @@ class Device {
   /// A pass that makes P = C' W, rounded to float32, and adds up P P'. C [rows x stride].
   virtual void start_components(const std::vector<double>& combinations, std::int64_t stride) = 0;
 
-  /// True when this tile of W is on the device since an earlier pass: it need not be filled again.
-  /// All tiles stay there where half of the device's free memory holds them.
+  /// True where tiles of W stay on the device from pass to pass: half of its free memory holds all.
+  virtual bool keeps_tiles() const = 0;
+  /// True when this tile does since an earlier pass: it need not be filled again.
   virtual bool holds(const DeviceTile& tile) const = 0;
   /// Page-locked [rows x tile_columns]; waits until the slot's last tile has been copied.
   virtual float* host_tile(std::int64_t slot) = 0;

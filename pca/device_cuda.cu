@@ -112,8 +112,10 @@ class CudaDevice final : public Device {
                "cudaMemcpyAsync");
   }
 
+  bool keeps_tiles() const override { return places_ > shape_.slots; }
+
   bool holds(const DeviceTile& tile) const override {
-    if (places_ <= shape_.slots || tile.index >= places_) return false;
+    if (!keeps_tiles()) return false;
     const DeviceTile& held = held_[static_cast<std::size_t>(tile.index)];
     return held.width == tile.width && held.begin == tile.begin;
   }
@@ -127,8 +129,7 @@ class CudaDevice final : public Device {
   void submit(std::int64_t index, const DeviceTile& tile) override {
     check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
     Slot& slot = slot_of(index);
-    const bool keeps = places_ > shape_.slots;
-    const std::int64_t place = keeps ? tile.index : index;
+    const std::int64_t place = keeps_tiles() ? tile.index : index;
     float* w = tiles_.data() + place * shape_.rows * shape_.tile_columns;
     if (!holds(tile)) {
       held_[static_cast<std::size_t>(place)] = tile;

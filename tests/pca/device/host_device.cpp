@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 
 #include "pca/device.h"
 #include "support/errors.h"
@@ -44,10 +45,11 @@ class ProcessorDevice final : public Device {
     combining_ = true;
   }
 
+  bool keeps_tiles() const override { return testing::HostDevice::keeps_tiles; }
+
   bool holds(const DeviceTile& tile) const override {
-    const auto found = kept_.find(tile.index);
-    return found != kept_.end() && found->second.tile.begin == tile.begin &&
-           found->second.tile.width == tile.width;
+    const std::lock_guard lock(mutex_);
+    return is_kept(tile);
   }
 
   float* host_tile(std::int64_t slot) override {
@@ -55,11 +57,12 @@ class ProcessorDevice final : public Device {
   }
 
   void submit(std::int64_t slot, const DeviceTile& tile) override {
+    const std::lock_guard lock(mutex_);
     check(tile.index == next_++, "tiles come in order");
     const auto& filled = tiles_[static_cast<std::size_t>(slot)];
-    const bool held = holds(tile);
+    const bool held = is_kept(tile);
     testing::HostDevice::tiles_filled += held ? 0 : 1;
-    if (testing::HostDevice::keeps_tiles && !held) kept_[tile.index] = {tile, filled};
+    if (keeps_tiles() && !held) kept_[tile.index] = {tile, filled};
     const Rows w{held ? kept_[tile.index].values.data() : filled.data(),
                  shape_.tile_columns,
                  static_cast<int>(shape_.rows)};
@@ -77,6 +80,12 @@ class ProcessorDevice final : public Device {
   }
 
  private:
+  bool is_kept(const DeviceTile& tile) const {
+    const auto found = kept_.find(tile.index);
+    return found != kept_.end() && found->second.tile.begin == tile.begin &&
+           found->second.tile.width == tile.width;
+  }
+
   static constexpr unsigned long long none = ~0ULL;
   struct Kept {
     DeviceTile tile;
@@ -134,6 +143,7 @@ class ProcessorDevice final : public Device {
 
   DeviceShape shape_;
   std::vector<std::vector<float>> tiles_, results_;  // of each slot
+  mutable std::mutex mutex_;                         // of kept_
   std::map<std::int64_t, Kept> kept_;
   std::vector<double> combinations_, total_;
   std::int64_t stride_ = 0;

@@ -169,14 +169,17 @@ TEST(DeviceTiles, AreReadOnceWhereTheDeviceKeepsThem) {
   options.device = 0;
   options.threads = 2;
   std::vector<int> filled;
+  std::vector<std::int64_t> bytes;
   for (const bool keeps : {false, true}) {
     testing::HostDevice::keeps_tiles = keeps;
     testing::HostDevice::tiles_filled = 0;
-    fit(*source, options, folder / (keeps ? "kept.npy" : "read.npy"));
+    const auto report = fit(*source, options, folder / (keeps ? "kept.npy" : "read.npy"));
+    bytes.push_back(report.bytes_read);
     filled.push_back(testing::HostDevice::tiles_filled);
   }
   testing::HostDevice::keeps_tiles = false;
   EXPECT_EQ(filled, (std::vector<int>{8, 4}));
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * 6 * 50000 * 4, 6 * 50000 * 4}));
   EXPECT_EQ(text_of_file(folder / "kept.npy"), text_of_file(folder / "read.npy"));
 }
 
