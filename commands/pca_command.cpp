@@ -1,9 +1,11 @@
 #include "commands/pca_command.h"
 
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -32,6 +34,7 @@ struct PcaOptions {
   fs::path gram;
   std::int64_t threads = 0;
   std::int64_t tile_mb = 32;
+  std::string device = "cpu";
   bool overwrite = false;
   bool quiet = false;
   launch::ConnectOptions ranks;
@@ -81,9 +84,15 @@ OptionTable table_of(PcaOptions& options) {
   table.add("seed", &options.seed, "of random and shuffled", at_least(0));
   table.group("Machine");
   table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
+  table.add(
+      "device",
+      &options.device,
+      "cpu, cuda or cuda:N: where the matrices are multiplied; cuda alone is the device of this "
+      "rank's place on its machine");
   table.add("tile_mb",
             &options.tile_mb,
-            "memory of all column tiles together, in MiB; the result does not depend on it",
+            "memory of all column tiles together, in MiB (on a CUDA device page-locked, and 128 "
+            "unless given); the result does not depend on it",
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only");
   launch::add_options(table, options.ranks);
@@ -122,6 +131,20 @@ void check_paths(const PcaOptions& options) {
           output.string());
 }
 
+/// CUDA's number of the device; -1: this processor.
+int device_of(const std::string& text) {
+  if (text == "cpu") return -1;
+  if (text == "cuda") return launch::discover().local_rank;
+  int number = -1;
+  constexpr std::string_view prefix = "cuda:";
+  const char* end = text.data() + text.size();
+  const bool named =
+      text.starts_with(prefix) &&
+      std::from_chars(text.data() + prefix.size(), end, number) == std::from_chars_result{end, {}};
+  require(named && number >= 0, "pca", "device needs cpu, cuda or cuda:N, received ", text);
+  return number;
+}
+
 /// Largest resident memory of this process so far; empty where /proc does not tell.
 std::string peak_memory() {
   std::ifstream in("/proc/self/status");
@@ -144,7 +167,8 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
                       .snapshots = options.range,
                       .gram = options.gram,
                       .threads = options.threads,
-                      .tile_bytes = options.tile_mb << 20};
+                      .tile_bytes = options.tile_mb << 20,
+                      .device = device_of(options.device)};
   if (fit.threads == 0 && ranks.size > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
   auto report = pca::fit_snapshots(options.snapshots, fit, options.output, ranks);
@@ -167,6 +191,8 @@ int pca_command(const std::vector<std::string>& arguments, const AmongRanks& amo
     return exit_success;
   }
   if (options.kind == pca::Kind::span && !table.was_set("components")) options.components = 0;
+  if (options.device != "cpu" && !table.was_set("tile_mb"))
+    options.tile_mb = pca::kDeviceTileBytes >> 20;
   if (!among) return fit(options, {});
   return among(table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
 }

@@ -113,11 +113,15 @@ void require_same_start(const distributed::Ranks& ranks,
   distributed::require_agreement(*ranks.communicator, facts);
 }
 
-pca::FitOptions fit_options(const Plan& plan) {
+pca::FitOptions fit_options(const Plan& plan, const torch::Device& device) {
   pca::FitOptions fit{.components = plan.resolved.components,
                       .blocks = plan.options.basis_blocks,
                       .snapshots = plan.options.range,
                       .threads = torch::get_num_threads()};
+  if (device.is_cuda()) {
+    fit.device = device.index();
+    fit.tile_bytes = pca::kDeviceTileBytes;
+  }
   fit.seed = static_cast<std::uint64_t>(plan.options.basis_seed.value_or(plan.common.run.seed));
   switch (plan.resolved.basis) {
     case stage2::BasisKind::span:
@@ -153,8 +157,10 @@ fs::path basis_file(const Plan& plan,
     console.line("reusing " + file.string());
     return file;
   }
-  const auto report = pca::fit_snapshots(
-      plan.options.snapshots, fit_options(plan), file, pca_ranks(*setup.communicator));
+  const auto report = pca::fit_snapshots(plan.options.snapshots,
+                                         fit_options(plan, setup.device),
+                                         file,
+                                         pca_ranks(*setup.communicator));
   console.line(pca::describe(report));
   return file;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pca/dense.h"
+#include "pca/device.h"
 #include "pca/exchange.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
@@ -124,7 +125,7 @@ class Block {
     agree(shared_.ranks, [&] {
       components = write_components(plan_, combinations, shared_.header_bytes, shared_.file);
     });
-    count_pass();
+    if (!plan_.device || !plan_.device->keeps_tiles()) count_pass();
     const std::int64_t k = plan_.components;
     sum_lower(shared_.ranks, components.gram, k, stride(k));
     fit_.orthonormality_error = identity_error(components.gram, fit_.rows, stride(k));

@@ -1,55 +1,24 @@
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 
+#include "pca/device_passes.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "pca/passes.h"
-#include "support/digest.h"
+#include "pca/piece_writer.h"
 
 namespace dimred::pca {
 namespace {
 
-/// Ranges of all rows so far, folded by all threads.
-class SharedRanges {
- public:
-  explicit SharedRanges(std::int64_t k) : ranges_(static_cast<std::size_t>(k)) {}
-
-  std::vector<RowRange> now() {
-    const std::lock_guard lock(mutex_);
-    return ranges_;
-  }
-
-  void fold(const std::vector<RowRange>& other) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t j = 0; j < ranges_.size(); ++j) {
-      ranges_[j].low = std::min(ranges_[j].low, other[j].low);
-      ranges_[j].high = std::max(ranges_[j].high, other[j].high);
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<RowRange> ranges_;
-};
-
-/// Where a pass puts its results.
-struct Target {
-  checkpoints::AtomicFile& file;
-  std::int64_t header_bytes = 0;
-  SharedRanges& ranges;
-  std::vector<Piece>& pieces;
-};
-
 /// Writes one digest block of P and adds its share of P P'.
 class ComponentsWork {
  public:
-  ComponentsWork(const PassPlan& plan, const std::vector<double>& combinations, Target& target)
+  ComponentsWork(const PassPlan& plan, const std::vector<double>& combinations, PieceTarget& target)
       : plan_(plan),
         combinations_(combinations),
-        target_(target),
+        writer_(plan, target),
         rows_(plan.source->rows()),
         tile_stride_(plan.tile_width + kColumnSlack),
         stride_(plan.write_width + kColumnSlack),
@@ -60,23 +29,16 @@ class ComponentsWork {
         scratch_(static_cast<std::size_t>(rows_ * kColumnSlack)) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    guess_ = target_.ranges.now();
-    ranges_ = guess_;
-    streams_.clear();
-    streams_.resize(guess_.size());
+    writer_.begin();
     const auto [first, end] = plan_.block(block, kDigestColumns);
     for (std::int64_t begin = first; begin < end; begin += plan_.write_width) {
       const std::int64_t width = std::min(plan_.write_width, end - begin);
       for (std::int64_t c = 0; c < width; c += plan_.tile_width) {
         combine_tile(begin + c, c, std::min(plan_.tile_width, width - c), partial);
       }
-      write(begin, width);
+      writer_.write(begin, width, result_.data(), stride_);
     }
-    Piece* pieces = target_.pieces.data() + block * plan_.components;
-    for (std::size_t j = 0; j < guess_.size(); ++j) {
-      pieces[j] = {guess_[j].negative(), streams_[j].hex()};
-    }
-    target_.ranges.fold(ranges_);
+    writer_.finish(block);
   }
 
  private:
@@ -102,23 +64,9 @@ class ComponentsWork {
     }
   }
 
-  void write(std::int64_t begin, std::int64_t width) {
-    for (std::size_t j = 0; j < guess_.size(); ++j) {
-      const auto index = static_cast<std::int64_t>(j);
-      const std::span row(result_.data() + index * stride_, static_cast<std::size_t>(width));
-      plan_.kernels->extremes(row.data(), width, &ranges_[j].low, &ranges_[j].high);
-      if (guess_[j].negative()) {
-        for (float& value : row) value = -value;
-      }
-      streams_[j].update(std::as_bytes(row));
-      target_.file.write_at(target_.header_bytes + (index * plan_.source->columns() + begin) * 4,
-                            std::as_bytes(row));
-    }
-  }
-
   const PassPlan& plan_;
   const std::vector<double>& combinations_;
-  Target& target_;
+  PieceWriter writer_;
   std::int64_t rows_;
   std::int64_t tile_stride_;
   std::int64_t stride_;
@@ -127,9 +75,6 @@ class ComponentsWork {
   Lines<float> result_;
   Lines<double> panel_;
   Lines<double> scratch_;
-  std::vector<RowRange> guess_;
-  std::vector<RowRange> ranges_;
-  std::vector<DigestStream> streams_;
 };
 
 }  // namespace
@@ -138,11 +83,12 @@ Components write_components(const PassPlan& plan,
                             const std::vector<double>& combinations,
                             std::int64_t header_bytes,
                             checkpoints::AtomicFile& file) {
+  if (plan.device) return components_on_device(plan, combinations, header_bytes, file);
   const std::int64_t blocks = plan.blocks(kDigestColumns);
   const std::int64_t rows = padded(plan.components, plan.kernels->row_unit);
   SharedRanges ranges(plan.components);
   std::vector<Piece> pieces(static_cast<std::size_t>(blocks * plan.components));
-  Target target{file, header_bytes, ranges, pieces};
+  PieceTarget target{file, header_bytes, ranges, pieces};
   std::vector<double> gram =
       ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
         const auto work = std::make_shared<ComponentsWork>(plan, combinations, target);

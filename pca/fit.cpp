@@ -120,7 +120,7 @@ FitReport fit(const SnapshotSource& source,
   report.rows = problem.snapshots->rows();
   report.columns = source.columns();
   report.components = problem.plan.components;
-  report.kernels = problem.plan.kernels->name;
+  report.kernels = problem.plan.device ? "cuda" : problem.plan.kernels->name;
   report.bytes_read = source.bytes_verified();
 
   const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});

@@ -12,6 +12,9 @@
 
 namespace dimred::pca {
 
+/// Enough tile_bytes for a device to keep a dozen or more threads reading.
+inline constexpr std::int64_t kDeviceTileBytes = 128 << 20;
+
 struct FitOptions {
   std::int64_t components = 32;   // k >= 1; pca, shuffled: n - 1 >= k; span: n >= k, and 0 is n;
                                   // random: M >= k
@@ -22,7 +25,9 @@ struct FitOptions {
   std::filesystem::path gram;     // also write their Gram matrix here (.npy); empty: do not
   std::int64_t threads = 0;       // 0: all cores this process may use
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
-                                       // of n x 512 values is used
+                                       // of n x 512 values is used; on a device page-locked, and
+                                       // at least two of (n + k) x 16384
+  int device = -1;  // CUDA's number of the device that multiplies; -1: this processor
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
 };
 
@@ -41,8 +46,8 @@ struct FitReport {
   std::int64_t bytes_read = 0;      // of W, by all ranks, digests included
   double seconds_gram = 0, seconds_components = 0;  // first pass; second pass, signs and digests
   double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
-  std::string kernels;                              // "avx512", "avx2" or "baseline"; rank 0's
-  std::string peak_memory;                          // filled by the caller that wants it
+  std::string kernels;      // "avx512", "avx2", "baseline" or "cuda"; rank 0's
+  std::string peak_memory;  // filled by the caller that wants it
 };
 
 /// PCA by the method of snapshots: G = Wc Wc' in float64 over fixed blocks of 4096 columns added in
@@ -68,6 +73,12 @@ struct FitReport {
 /// `options.gram` receives the Gram matrix of the centred snapshots used, [n, n] float64, whatever
 /// the kind (span and random: by one more pass over W); it is complete before the matrix is.
 ///
+/// On a device (`options.device`; pca/device.h) both passes multiply there, while all threads read
+/// and write its tiles. The same bits on devices of one kind, for any threads and tile size; G is
+/// off by at most (1024 + B) u |x_i| |x_j| from the exact one, with u, x as below and B <= ceil(M /
+/// 1024) + 1 blocks, so everything that follows from it differs from the processor's as it does
+/// between two R.
+///
 /// An existing output is replaced only when the new one is complete and durable; its old sidecar
 /// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
@@ -87,9 +98,10 @@ struct FitReport {
 /// its eigenvalue is above n 2.2e-16 of the largest; with Blocks::layers only when they span none
 /// at all), when layers or shuffled are asked of rows without a layout, hold a value that is not
 /// finite (names the row), or are what the output would replace; std::runtime_error on I/O or
-/// LAPACK failure. Nothing is left behind.
-/// Sources: Sirovich, "Turbulence and the dynamics of coherent structures", 1987; span: Li et al.,
-/// "Trainable weight averaging", ICLR 2023.
+/// LAPACK failure, and for a device that is not there or has too little memory. Nothing is left
+/// behind.
+/// Sources: Sirovich, "Turbulence and the dynamics of coherent structures", 1987; span: Li
+/// et al., "Trainable weight averaging", ICLR 2023.
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,

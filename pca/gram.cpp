@@ -2,6 +2,7 @@
 #include <cmath>
 #include <span>
 
+#include "pca/device_passes.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "pca/passes.h"
@@ -26,29 +27,6 @@ bool finite_diagonal(std::span<const double> gram, std::int64_t rows) {
     if (!std::isfinite(gram[i])) return false;
   }
   return true;
-}
-
-/// Throws for the first value of a tile that is not finite.
-void require_finite(const SnapshotSource& source,
-                    const float* tile,
-                    std::int64_t stride,
-                    std::int64_t begin,
-                    std::int64_t width) {
-  for (std::int64_t i = 0; i < source.rows(); ++i) {
-    for (std::int64_t c = 0; c < width; ++c) {
-      const float value = tile[i * stride + c];
-      require(std::isfinite(value),
-              "pca::fit",
-              "needs finite snapshots, received ",
-              value,
-              " in row ",
-              i,
-              " (",
-              source.names()[static_cast<std::size_t>(i)],
-              "), column ",
-              begin + c);
-    }
-  }
 }
 
 /// Adds one block's share of the Gram matrix.
@@ -99,6 +77,28 @@ class GramWork {
 
 }  // namespace
 
+void require_finite(const SnapshotSource& source,
+                    const float* tile,
+                    std::int64_t stride,
+                    std::int64_t begin,
+                    std::int64_t width) {
+  for (std::int64_t i = 0; i < source.rows(); ++i) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      const float value = tile[i * stride + c];
+      require(std::isfinite(value),
+              "pca::fit",
+              "needs finite snapshots, received ",
+              value,
+              " in row ",
+              i,
+              " (",
+              source.names()[static_cast<std::size_t>(i)],
+              "), column ",
+              begin + c);
+    }
+  }
+}
+
 layout::ColumnRange own_columns(const Ranks& ranks, std::int64_t columns) {
   check(ranks.size >= 1 && 0 <= ranks.rank && ranks.rank < ranks.size, "a rank needs 0 <= r < R");
   const std::int64_t blocks = padded(columns, kDigestColumns) / kDigestColumns;
@@ -125,7 +125,7 @@ PassPlan plan_passes(const SnapshotSource& source,
     tile_width = std::min(tile_width, write_width);
   }
   threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
-  return {&source, &kernels, components, threads, tile_width, write_width, own};
+  return {&source, &kernels, components, threads, tile_width, write_width, own, true, nullptr, 0};
 }
 
 PassPlan plan_within(PassPlan plan, const layout::ColumnRange& columns) {
@@ -139,6 +139,7 @@ PassPlan plan_within(PassPlan plan, const layout::ColumnRange& columns) {
 }
 
 std::vector<double> gram_matrix(const PassPlan& plan) {
+  if (plan.device) return gram_on_device(plan);
   const std::int64_t rows = padded(plan.source->rows(), plan.kernels->row_unit);
   return ordered_sum(
       plan.blocks(kBlockColumns), plan.threads, static_cast<std::size_t>(rows * rows), [&plan] {

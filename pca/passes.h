@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ namespace dimred::pca {
 /// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
 inline constexpr std::int64_t kDigestColumns = 16384;
 
+class Device;  // pca/device.h
+
 /// What the passes share.
 struct PassPlan {
   const SnapshotSource* source = nullptr;
@@ -29,6 +32,8 @@ struct PassPlan {
   std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
   layout::ColumnRange own;       // this rank's columns, maybe none
   bool centred = true;           // the Gram matrix is that of the centred snapshots
+  std::shared_ptr<Device> device;  // null: this processor
+  std::int64_t device_slots = 0;   // tiles of kDigestColumns columns under way there
 
   /// Blocks of `width` columns, kBlockColumns or kDigestColumns, that the own columns lie in:
   /// counted from column 0 whatever the rank, so that only the first and the last may be cut.
@@ -67,6 +72,13 @@ PassPlan plan_within(PassPlan plan, const layout::ColumnRange& columns);
 /// kernels.row_unit; the lower triangle is valid.
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const PassPlan& plan);
+
+/// Throws for the first value of a tile [n x width] that is not finite, `stride` apart.
+void require_finite(const SnapshotSource& source,
+                    const float* tile,
+                    std::int64_t stride,
+                    std::int64_t begin,
+                    std::int64_t width);
 
 /// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
 std::string block_digest(std::span<const std::string> rows);

@@ -1,5 +1,6 @@
 #include "pca/problem.h"
 
+#include "pca/device_passes.h"
 #include "pca/exchange.h"
 #include "pca/gaussian_source.h"
 #include "pca/output.h"
@@ -66,13 +67,20 @@ std::vector<layout::ColumnRange> layers_of(const SnapshotSource& source) {
 PassPlan passes_of(const SnapshotSource& rows,
                    std::int64_t components,
                    const FitOptions& options,
+                   int device,
                    const Ranks& ranks) {
-  return plan_passes(rows,
-                     select_kernels(options.kernels),
-                     components,
-                     options.threads > 0 ? options.threads : available_threads(),
-                     options.tile_bytes,
-                     own_columns(ranks, rows.columns()));
+  const std::int64_t threads = options.threads > 0 ? options.threads : available_threads();
+  PassPlan plan = plan_passes(rows,
+                              select_kernels(options.kernels),
+                              components,
+                              threads,
+                              options.tile_bytes,
+                              own_columns(ranks, rows.columns()));
+  if (device >= 0) {
+    plan.threads = threads;  // the device has the tiles
+    use_device(plan, device, options.tile_bytes);
+  }
+  return plan;
 }
 
 /// The same on every rank, or their sums are of different problems.
@@ -119,9 +127,12 @@ Problem plan_fit(const SnapshotSource& source,
     if (options.kind == Kind::random) {
       problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
     }
-    problem.centred = passes_of(*problem.snapshots, k, options, ranks);
-    problem.plan =
-        problem.gaussian ? passes_of(*problem.gaussian, k, options, ranks) : problem.centred;
+    const bool reads_snapshots = !problem.gaussian || !options.gram.empty();
+    problem.centred =
+        passes_of(*problem.snapshots, k, options, reads_snapshots ? options.device : -1, ranks);
+    problem.plan = problem.gaussian
+                       ? passes_of(*problem.gaussian, k, options, options.device, ranks)
+                       : problem.centred;
     problem.plan.centred = options.kind == Kind::pca || options.kind == Kind::shuffled;
     problem.blocks = options.blocks == Blocks::layers
                          ? problem.layers

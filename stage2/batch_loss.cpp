@@ -16,14 +16,16 @@ using training::Setup;
 
 /// |w|^2 over the columns in `range` that decay.
 double decaying_square(const Setup& setup, const layout::ColumnRange& range) {
-  double square = 0;
+  std::vector<Product> products;
   for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
     const auto begin = std::max(columns.begin, range.begin);
     const auto end = std::min(columns.end, range.end);
     if (!decay || begin >= end) continue;
     const auto w = setup.flat.weights.narrow(0, begin, end - begin);
-    square += inner_product(w, w);
+    products.push_back({.basis = {}, .vector = w, .others = {w}});
   }
+  double square = 0;
+  for (const double part : project(products)) square += part;
   return square;
 }
 

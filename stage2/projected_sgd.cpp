@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "stage2/method.h"
-#include "stage2/projection.h"
 #include "support/errors.h"
 
 namespace dimred::stage2 {
@@ -29,8 +28,7 @@ class ProjectedSgd : public Method {
     const double alpha = residual_.alpha * factor(alpha_decay_, progress);
     StepReport report{.loss = batch.loss, .rate = rate};
 
-    auto g_k = project(place_.subspace, batch.gradient);
-    g_k.push_back(inner_product(batch.gradient, batch.gradient));
+    auto g_k = project(place_.subspace, batch.gradient, {batch.gradient});
     place_.communicator.all_reduce(g_k);
     const double square = g_k.back();
     g_k.pop_back();

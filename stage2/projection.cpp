@@ -1,27 +1,22 @@
 #include "stage2/projection.h"
 
-#include <c10/core/DeviceGuard.h>
-
 #include "stage2/projection_cpu.h"
-#include "stage2/projection_cuda.h"
+#include "stage2/projection_device.h"
 #include "support/errors.h"
 
 namespace dimred::stage2 {
 namespace {
 
-void require_columns(const torch::Tensor& basis, std::int64_t columns, const char* place) {
-  require(basis.dim() == 2 && basis.is_contiguous() && basis.size(1) == columns,
-          place,
+void require_columns(const torch::Tensor& rows, std::int64_t columns) {
+  require(rows.size(-1) == columns && (rows.is_cuda() || rows.is_contiguous()),
+          "stage2::project",
           "needs a basis of ",
           columns,
           " columns, received ",
-          basis.sizes());
+          rows.sizes());
 }
 
-/// PyTorch's current stream, without its CUDA headers: the default stream, which the trainers use.
-void* stream_of(const torch::Tensor& /*tensor*/) { return nullptr; }
-
-/// work(the basis's values), as the kernels take them.
+/// work(the basis's values), as the loops take them.
 template <class Work>
 auto with_values(const torch::Tensor& basis, const Work& work) {
   if (basis.scalar_type() != torch::kBFloat16) return work(basis.const_data_ptr<float>());
@@ -32,16 +27,41 @@ std::vector<float> rounded(std::span<const double> values) {
   return {values.begin(), values.end()};
 }
 
+std::vector<double> project_on_host(const std::vector<Product>& products) {
+  std::vector<double> sums;
+  const auto append = [&sums](const torch::Tensor& rows, const torch::Tensor& vector) {
+    const auto part = with_values(rows, [&](const auto* p) {
+      const auto columns = vector.numel();
+      // A vector is a basis of one component: the same blocks, the same order.
+      return cpu::project(
+          p, rows.dim() == 1 ? 1 : rows.size(0), columns, vector.const_data_ptr<float>());
+    });
+    sums.insert(sums.end(), part.begin(), part.end());
+  };
+  for (const auto& [basis, vector, others] : products) {
+    if (basis.defined()) append(basis, vector);
+    for (const auto& other : others) append(other, vector);
+  }
+  return sums;
+}
+
 }  // namespace
 
+std::vector<double> project(const std::vector<Product>& products) {
+  for (const auto& [basis, vector, others] : products) {
+    if (basis.defined()) require_columns(basis, vector.numel());
+    for (const auto& other : others) require_columns(other, vector.numel());
+  }
+  if (products.empty()) return {};
+  return products.front().vector.is_cuda() ? device::project(products) : project_on_host(products);
+}
+
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector) {
-  require_columns(basis, vector.numel(), "stage2::project");
-  const c10::DeviceGuard guard(basis.device());
-  const auto* v = vector.const_data_ptr<float>();
-  return with_values(basis, [&](const auto* p) {
-    if (basis.is_cuda()) return cuda::project(p, basis.size(0), basis.size(1), v, stream_of(basis));
-    return cpu::project(p, basis.size(0), basis.size(1), v);
-  });
+  return project({Product{.basis = basis, .vector = vector}});
+}
+
+double inner_product(const torch::Tensor& a, const torch::Tensor& b) {
+  return project({Product{.vector = b, .others = {a}}})[0];
 }
 
 std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
@@ -57,26 +77,16 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
       first.size(),
       " and ",
       second.size());
-  const c10::DeviceGuard guard(basis.device());
+  if (basis.is_cuda()) return device::back_project(basis, first, second);
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
   auto two = torch::empty_like(one);
   const auto a = rounded(first);
   const auto b = rounded(second);
-  auto* x = one.data_ptr<float>();
-  auto* y = two.data_ptr<float>();
   with_values(basis, [&](const auto* p) {
-    if (basis.is_cuda()) {
-      cuda::back_project(p, k, basis.size(1), a.data(), b.data(), x, y, stream_of(basis));
-    } else {
-      cpu::back_project(p, k, basis.size(1), a.data(), b.data(), x, y);
-    }
+    cpu::back_project(
+        p, k, basis.size(1), a.data(), b.data(), one.data_ptr<float>(), two.data_ptr<float>());
   });
   return {one, two};
-}
-
-double inner_product(const torch::Tensor& a, const torch::Tensor& b) {
-  // A single row is a basis of one component: the same blocks, the same order.
-  return project(a.view({1, -1}), b)[0];
 }
 
 }  // namespace dimred::stage2

@@ -8,9 +8,9 @@
 
 namespace dimred::stage2 {
 
-/// g_k = P g. basis [k x columns] float32 or bfloat16, contiguous, vector [columns] float32, both
-/// this rank's columns on one device; returns [k] float64 partial sums (the caller adds them over
-/// ranks). Deterministic: sums over fixed blocks of columns, added in order, for any number of
+/// g_k = P g. basis [k x columns] float32 or bfloat16, rows contiguous, vector [columns] float32,
+/// both this rank's columns on one device; returns [k] float64 partial sums (the caller adds them
+/// over ranks). Deterministic: sums over fixed blocks of columns, added in order, for any number of
 /// threads. bfloat16 is widened as it is read: the result is that of the same values in float32, to
 /// rounding. Cost: one read of P (4 or 2 k columns bytes) and of the vector.
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);
@@ -22,5 +22,17 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
 
 /// a'b in float64 over fixed blocks, deterministic for any number of threads.
 double inner_product(const torch::Tensor& a, const torch::Tensor& b);
+
+/// A vector [columns] and what it is multiplied with.
+struct Product {
+  torch::Tensor basis;                // P [k x columns]; undefined: none
+  torch::Tensor vector;               // v
+  std::vector<torch::Tensor> others;  // o [columns] float32, at most two
+};
+
+/// P v and every o'v of each product, one product after the other, by project() and
+/// inner_product(). On a device v is read once for all of its own, and the host waits once for all
+/// products.
+std::vector<double> project(const std::vector<Product>& products);
 
 }  // namespace dimred::stage2

@@ -4,157 +4,136 @@
 #include <stdexcept>
 #include <string>
 
-#include "stage2/projection_cuda.h"
+#include "stage2/back_project_kernels.cuh"
+#include "stage2/project_kernels.cuh"
 
 namespace dimred::stage2::cuda {
 namespace {
 
-constexpr int threads = 256;
-
-void check_call(cudaError_t code, const char* call) {
-  if (code != cudaSuccess) {
-    throw std::runtime_error(std::string("[stage2::cuda] ") + call + ": " +
-                             cudaGetErrorString(code));
-  }
+void check_launch(const char* kernel) {
+  const cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return;
+  throw std::runtime_error(std::string("[stage2::cuda] ") + kernel + ": " +
+                           cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
 }
 
-/// Device memory that frees itself.
-template <class T>
-class DeviceArray {
- public:
-  DeviceArray(std::size_t count, cudaStream_t stream) : stream_(stream) {
-    check_call(cudaMallocAsync(&data_, count * sizeof(T), stream), "cudaMallocAsync");
-  }
-  ~DeviceArray() { cudaFreeAsync(data_, stream_); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-  T* data() const { return static_cast<T*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  cudaStream_t stream_;
-};
-
-__device__ float widened(float value) { return value; }
-
-/// bfloat16 is the upper half of a float32.
-__device__ float widened(std::uint16_t bits) {
-  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+void require_rows(std::int64_t rows) {
+  if (rows <= max_components) return;
+  throw std::invalid_argument("[stage2::cuda] needs at most " + std::to_string(max_components) +
+                              " components, received " + std::to_string(rows));
 }
 
-/// partial[chunk, row] = sum over the chunk's columns; grid (chunks, k). Fixed tree: deterministic.
 template <class Value>
-__global__ void project_chunks(
-    const Value* basis, long long columns, const float* vector, long long chunk, double* partial) {
-  const Value* row = basis + blockIdx.y * columns;
-  const long long begin = blockIdx.x * chunk;
-  const long long end = min(begin + chunk, columns);
-  double sum = 0;
-  for (long long j = begin + threadIdx.x; j < end; j += threads)
-    sum += static_cast<double>(widened(row[j])) * vector[j];
-  __shared__ double sums[threads];
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (int half = threads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) partial[blockIdx.x * gridDim.y + blockIdx.y] = sums[0];
+Coefficients coefficients_of(const Matrix<Value>& basis, const float* first, const float* second) {
+  require_rows(basis.rows);
+  Coefficients by{};
+  std::copy_n(first, basis.rows, by.first);
+  std::copy_n(second, basis.rows, by.second);
+  return by;
 }
 
-/// One thread a column: both results from one read of P's column.
-template <class Value>
-__global__ void back_project_columns(const Value* basis,
-                                     int k,
-                                     long long columns,
-                                     const float* coefficients,
-                                     float* out1,
-                                     float* out2) {
-  __shared__ float shared[2 * max_components];
-  for (int i = threadIdx.x; i < 2 * k; i += threads) shared[i] = coefficients[i];
-  __syncthreads();
-  const long long j = static_cast<long long>(blockIdx.x) * threads + threadIdx.x;
-  if (j >= columns) return;
-  float a = 0;
-  float b = 0;
-  for (int i = 0; i < k; ++i) {
-    const float p = widened(basis[i * columns + j]);
-    a += shared[i] * p;
-    b += shared[k + i] * p;
+template <int width, class Value, class Finish>
+void launch(const Matrix<Value>& basis,
+            const Coefficients& by,
+            const Finish& finish,
+            cudaStream_t stream) {
+  constexpr std::int64_t block = threads * width;
+  const auto blocks = static_cast<unsigned>((basis.columns + block - 1) / block);
+  back_project_columns<width><<<blocks, threads, 0, stream>>>(basis, by, finish);
+  check_launch("back_project_columns");
+}
+
+template <class Value, class Finish>
+void launch(const Matrix<Value>& basis,
+            const Coefficients& by,
+            const Finish& finish,
+            bool aligned,
+            void* stream) {
+  if (basis.columns == 0) return;  // no empty grids
+  auto* on = static_cast<cudaStream_t>(stream);
+  if (aligned && on_boundary(basis)) {
+    launch<sizeof(float4) / sizeof(Value)>(basis, by, finish, on);
+  } else {
+    launch<1>(basis, by, finish, on);
   }
-  out1[j] = a;
-  out2[j] = b;
 }
 
 }  // namespace
 
-template <class Value>
-std::vector<double> project(const Value* basis,
-                            std::int64_t k,
-                            std::int64_t columns,
-                            const float* vector,
-                            void* stream_handle) {
-  if (columns == 0) return std::vector<double>(static_cast<std::size_t>(k));  // no empty grids
-  auto* stream = static_cast<cudaStream_t>(stream_handle);
-  constexpr std::int64_t chunk = 1 << 16;
-  const auto chunks = static_cast<unsigned>((columns + chunk - 1) / chunk);
-  const auto count = static_cast<std::size_t>(chunks) * static_cast<std::size_t>(k);
-  const DeviceArray<double> partial(count, stream);
-  project_chunks<<<dim3(chunks, static_cast<unsigned>(k)), threads, 0, stream>>>(
-      basis, columns, vector, chunk, partial.data());
-  check_call(cudaGetLastError(), "project_chunks");
-  std::vector<double> host(count);
-  check_call(
-      cudaMemcpyAsync(
-          host.data(), partial.data(), count * sizeof(double), cudaMemcpyDeviceToHost, stream),
-      "cudaMemcpyAsync");
-  check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  std::vector<double> sums(static_cast<std::size_t>(k));
-  for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += host[i];
-  return sums;
+std::int64_t partial_sums(std::int64_t rows, std::int64_t columns) {
+  return rows * tiles_of(columns);
 }
 
 template <class Value>
-void back_project(const Value* basis,
-                  std::int64_t k,
-                  std::int64_t columns,
+void project(const Matrix<Value>& basis,
+             const std::vector<const float*>& others,
+             const float* vector,
+             double* partial,
+             double* sums,
+             void* stream) {
+  require_rows(basis.rows);
+  auto* on = static_cast<cudaStream_t>(stream);
+  Products<Value> in;
+  in.basis = basis;
+  in.rows = static_cast<int>(basis.rows) + static_cast<int>(others.size());
+  in.vector = vector;
+  in.tiles = tiles_of(basis.columns);
+  in.group_rows = group_rows_of(in.rows, in.tiles);
+  in.partial = partial;
+  std::copy(others.begin(), others.end(), in.others);
+  if (in.rows == 0) return;
+  if (in.tiles > 0) {
+    const int groups = (in.rows + in.group_rows - 1) / in.group_rows;
+    const auto blocks = static_cast<unsigned>(in.tiles * groups);
+    bool aligned = on_boundary(basis) && on_boundary(vector);
+    for (const float* other : others) aligned = aligned && on_boundary(other);
+    if (aligned) {
+      project_tiles<sizeof(float4) / sizeof(Value)><<<blocks, threads, 0, on>>>(in);
+    } else {
+      project_tiles<1><<<blocks, threads, 0, on>>>(in);
+    }
+    check_launch("project_tiles");
+  }
+  add_partials<<<static_cast<unsigned>(in.rows), threads, 0, on>>>(partial, in.tiles, sums);
+  check_launch("add_partials");
+}
+
+template <class Value>
+void back_project(const Matrix<Value>& basis,
                   const float* first,
                   const float* second,
                   float* out1,
                   float* out2,
-                  void* stream_handle) {
-  if (k > max_components)
-    throw std::invalid_argument("[stage2::cuda] needs at most 128 components, received " +
-                                std::to_string(k));
-  if (columns == 0) return;
-  auto* stream = static_cast<cudaStream_t>(stream_handle);
-  std::vector<float> host(first, first + k);
-  host.insert(host.end(), second, second + k);
-  const DeviceArray<float> coefficients(host.size(), stream);
-  check_call(cudaMemcpyAsync(coefficients.data(),
-                             host.data(),
-                             host.size() * sizeof(float),
-                             cudaMemcpyHostToDevice,
-                             stream),
-             "cudaMemcpyAsync");
-  const auto blocks = static_cast<unsigned>((columns + threads - 1) / threads);
-  back_project_columns<<<blocks, threads, 0, stream>>>(
-      basis, static_cast<int>(k), columns, coefficients.data(), out1, out2);
-  check_call(cudaGetLastError(), "back_project_columns");
+                  void* stream) {
+  const bool aligned = on_boundary(out1) && on_boundary(out2);
+  launch(basis, coefficients_of(basis, first, second), TwoVectors{out1, out2}, aligned, stream);
 }
 
-template std::vector<double> project(const float*, std::int64_t, std::int64_t, const float*, void*);
-template std::vector<double> project(
-    const std::uint16_t*, std::int64_t, std::int64_t, const float*, void*);
+template <class Value>
+void advance(const Matrix<Value>& basis,
+             const float* first,
+             const float* second,
+             const Advance& to,
+             void* stream) {
+  const bool aligned = on_boundary(to.gradient) && on_boundary(to.momentum) &&
+                       on_boundary(to.direction) && on_boundary(to.weights) &&
+                       on_boundary(to.start);
+  launch(basis, coefficients_of(basis, first, second), Advanced{to}, aligned, stream);
+}
+
+template void project(
+    const Matrix<float>&, const std::vector<const float*>&, const float*, double*, double*, void*);
+template void project(const Matrix<std::uint16_t>&,
+                      const std::vector<const float*>&,
+                      const float*,
+                      double*,
+                      double*,
+                      void*);
+template void back_project(const Matrix<float>&, const float*, const float*, float*, float*, void*);
 template void back_project(
-    const float*, std::int64_t, std::int64_t, const float*, const float*, float*, float*, void*);
-template void back_project(const std::uint16_t*,
-                           std::int64_t,
-                           std::int64_t,
-                           const float*,
-                           const float*,
-                           float*,
-                           float*,
-                           void*);
+    const Matrix<std::uint16_t>&, const float*, const float*, float*, float*, void*);
+template void advance(const Matrix<float>&, const float*, const float*, const Advance&, void*);
+template void advance(
+    const Matrix<std::uint16_t>&, const float*, const float*, const Advance&, void*);
 
 }  // namespace dimred::stage2::cuda

@@ -11,19 +11,20 @@ namespace {
 
 }  // namespace
 
+std::int64_t partial_sums(std::int64_t /*rows*/, std::int64_t /*columns*/) { unavailable(); }
+
 template <class Value>
-std::vector<double> project(const Value* /*basis*/,
-                            std::int64_t /*k*/,
-                            std::int64_t /*columns*/,
-                            const float* /*vector*/,
-                            void* /*stream*/) {
+void project(const Matrix<Value>& /*basis*/,
+             const std::vector<const float*>& /*others*/,
+             const float* /*vector*/,
+             double* /*partial*/,
+             double* /*sums*/,
+             void* /*stream*/) {
   unavailable();
 }
 
 template <class Value>
-void back_project(const Value* /*basis*/,
-                  std::int64_t /*k*/,
-                  std::int64_t /*columns*/,
+void back_project(const Matrix<Value>& /*basis*/,
                   const float* /*first*/,
                   const float* /*second*/,
                   float* /*out1*/,
@@ -32,18 +33,28 @@ void back_project(const Value* /*basis*/,
   unavailable();
 }
 
-template std::vector<double> project(const float*, std::int64_t, std::int64_t, const float*, void*);
-template std::vector<double> project(
-    const std::uint16_t*, std::int64_t, std::int64_t, const float*, void*);
+template <class Value>
+void advance(const Matrix<Value>& /*basis*/,
+             const float* /*first*/,
+             const float* /*second*/,
+             const Advance& /*to*/,
+             void* /*stream*/) {
+  unavailable();
+}
+
+template void project(
+    const Matrix<float>&, const std::vector<const float*>&, const float*, double*, double*, void*);
+template void project(const Matrix<std::uint16_t>&,
+                      const std::vector<const float*>&,
+                      const float*,
+                      double*,
+                      double*,
+                      void*);
+template void back_project(const Matrix<float>&, const float*, const float*, float*, float*, void*);
 template void back_project(
-    const float*, std::int64_t, std::int64_t, const float*, const float*, float*, float*, void*);
-template void back_project(const std::uint16_t*,
-                           std::int64_t,
-                           std::int64_t,
-                           const float*,
-                           const float*,
-                           float*,
-                           float*,
-                           void*);
+    const Matrix<std::uint16_t>&, const float*, const float*, float*, float*, void*);
+template void advance(const Matrix<float>&, const float*, const float*, const Advance&, void*);
+template void advance(
+    const Matrix<std::uint16_t>&, const float*, const float*, const Advance&, void*);
 
 }  // namespace dimred::stage2::cuda

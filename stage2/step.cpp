@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "stage2/projection.h"
+#include "stage2/line.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -22,9 +22,7 @@ Projected project_all(const Subspace& subspace,
                       const torch::Tensor& g,
                       const torch::Tensor& m,
                       distributed::Communicator& communicator) {
-  auto numbers = project(subspace, g);
-  numbers.push_back(inner_product(g, m));
-  numbers.push_back(inner_product(g, g));
+  auto numbers = project(subspace, g, {m, g});
   communicator.all_reduce(numbers);
   const auto k = subspace.components();
   return {Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),
@@ -140,10 +138,6 @@ StepReport step(const Subspace& subspace,
   report.reset = reset;
   report.direction_norm = d.norm();
 
-  const auto [forward, projected] =
-      back_project(subspace, view(d), view(g_k), batch.gradient);  // P'd, P'g_k
-  m.mul_(residual.gamma).add_(batch.gradient).sub_(projected);
-
   // g'm of the new m without another pass: g'(g - P'g_k) = |g|^2 - |g_k|^2.
   const double momentum_slope =
       residual.gamma * gradient_momentum + gradient_square - g_k.squaredNorm();
@@ -151,12 +145,19 @@ StepReport step(const Subspace& subspace,
   const bool joint = residual.joint && residual.alpha > 0 && joint_slope < 0;
   report.residual_left_out = residual.joint && residual.alpha > 0 && !joint;
   report.slope = joint ? joint_slope : subspace_slope;
-  const auto own_direction = joint ? forward - residual.alpha * m : forward;
-  const auto u = all_gather(communicator, own_direction, columns);
 
-  const auto start = weights.clone();
+  auto line = descent_line(subspace,
+                           view(d),
+                           view(g_k),
+                           {.gradient = batch.gradient,
+                            .momentum = m,
+                            .gamma = residual.gamma,
+                            .alpha = joint ? residual.alpha : 0},
+                           weights,
+                           communicator,
+                           columns);
   const auto loss_at = [&](double t) {
-    torch::add_out(weights, start, u, t);
+    line.move_to(t);
     return batch.evaluate();
   };
   report.search = armijo(loss_at, batch.loss, report.slope, options.search);
@@ -164,14 +165,12 @@ StepReport step(const Subspace& subspace,
   const bool accepted = report.search.outcome == SearchOutcome::accepted;
   const auto policy = options.on_failure;
   if (!accepted && (policy == OnFailure::no_step || policy == OnFailure::restore)) {
-    weights.copy_(start);
+    line.move_to(0);
     if (policy == OnFailure::no_step) state.has_last = false;  // s = 0 holds no curvature
   } else {
     report.step_size = report.search.step_size;
-    if (!accepted && policy == OnFailure::next_trial) {
-      report.step_size *= options.search.rho;
-      torch::add_out(weights, start, u, report.step_size);
-    }
+    if (!accepted && policy == OnFailure::next_trial) report.step_size *= options.search.rho;
+    line.move_to(report.step_size);
     const bool known = accepted || policy == OnFailure::next_trial;
     if (known) state.s = report.step_size * d;
     state.inverse_hessians = inverse_hessians;

@@ -31,12 +31,17 @@ struct Subspace {
 };
 
 /// The same rows cut into `ranges` of own columns, ascending and disjoint; columns outside all of
-/// them (padding) must be zero. Cost: a copy of P, block by block.
-Subspace by_blocks(const torch::Tensor& basis, const std::vector<layout::ColumnRange>& ranges);
+/// them (padding) must be zero. Cost: a copy of P, block by block, on `device`.
+Subspace by_blocks(const torch::Tensor& basis,
+                   const std::vector<layout::ColumnRange>& ranges,
+                   torch::Device device = torch::kCPU);
 
-/// g_k = P g [components] float64, blocks one after the other; this rank's partial sums. See
-/// projection.h.
-std::vector<double> project(const Subspace& subspace, const torch::Tensor& vector);
+/// g_k = P g [components] float64, blocks one after the other, and behind them o'g for each of
+/// `others` [own columns], at most two; this rank's partial sums. See projection.h: on a device g
+/// is read once for all of them where P is one block, and the host waits once.
+std::vector<double> project(const Subspace& subspace,
+                            const torch::Tensor& vector,
+                            const std::vector<torch::Tensor>& others = {});
 
 /// (P' first, P' second) [own columns] float32 on the device of `like`; ONE read of P.
 std::pair<torch::Tensor, torch::Tensor> back_project(const Subspace& subspace,

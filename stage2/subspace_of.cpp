@@ -1,4 +1,5 @@
 #include "stage2/projection_cuda.h"
+#include "stage2/projection_device.h"
 #include "stage2/train.h"
 #include "support/errors.h"
 
@@ -6,12 +7,13 @@ namespace dimred::stage2 {
 namespace {
 
 /// Every rank has every block, without columns where it owns none: the numbers of g_k are summed.
-Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis) {
-  if (basis.block_count == 1) return matrix;
+Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::Device device) {
+  if (basis.block_count == 1)
+    return device.is_cuda() ? device::aligned_rows(matrix, device) : matrix;
   std::vector<layout::ColumnRange> ranges(static_cast<std::size_t>(basis.block_count));
   for (const auto& block : basis.blocks)
     ranges[static_cast<std::size_t>(block.index)] = {block.begin, block.end};
-  return by_blocks(matrix, ranges);
+  return by_blocks(matrix, ranges, device);
 }
 
 }  // namespace
@@ -27,14 +29,14 @@ Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
   void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
   auto matrix = torch::from_blob(
       values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
-  if (setup.device.is_cpu()) return in_blocks(matrix, basis);
+  if (setup.device.is_cpu()) return in_blocks(matrix, basis, setup.device);
   require(basis.components <= cuda::max_components,
           "stage2",
           "needs at most ",
           cuda::max_components,
           " components on a CUDA device, received ",
           basis.components);
-  auto subspace = in_blocks(matrix.to(setup.device), basis);
+  auto subspace = in_blocks(matrix, basis, setup.device);
   basis = {};
   return subspace;
 }

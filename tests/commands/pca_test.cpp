@@ -76,6 +76,16 @@ TEST_F(Pca, RefusesTooFewSnapshots) {
   expect_nothing_written(pca("--components 6"), 2, "needs n - 1 >= k, received n = 6, k = 6");
 }
 
+TEST_F(Pca, RefusesADeviceThatIsNotThere) {
+  write_snapshots(folder.path(), 6);
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // also where there is one
+  expect_nothing_written(pca("--components 3 --device cuda"), 1, "[pca::device] ");
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const std::string rule = "device needs cpu, cuda or cuda:N, received ";
+  for (const auto* text : {"gpu", "cuda:", "cuda:x", "cuda:-1"})
+    expect_nothing_written(pca(concat("--device='", text, "'")), 2, rule);
+}
+
 TEST_F(Pca, RefusesAnEmptyFolder) {
   fs::create_directory(folder.path() / "snapshots");
   expect_nothing_written(pca(""), 2, "snapshots");

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include <array>
 #include <bit>
@@ -159,22 +158,18 @@ TEST(Projection, RefusesAnotherNumberOfColumns) {
                std::invalid_argument);
 }
 
-TEST(Projection, CudaEqualsCpu) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-  torch::manual_seed(5);
-  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
-    for (const std::int64_t columns : {0, 1, 255, 70001}) {
-      const auto basis = torch::randn({32, columns}).to(dtype);
-      const auto vector = torch::randn({columns});
-      const auto host = project(basis, vector);
-      const auto device = project(basis.cuda(), vector.cuda());
-      for (std::size_t i = 0; i < host.size(); ++i) EXPECT_NEAR(device[i], host[i], 1e-3);
-      const auto [a, b] = back_project(basis, host, host);
-      const auto [c, d] = back_project(basis.cuda(), host, host);
-      EXPECT_TRUE(torch::allclose(a, c.cpu(), 1e-5, 1e-3));
-      EXPECT_TRUE(torch::allclose(b, d.cpu(), 1e-5, 1e-3));
-    }
-  }
+TEST(Projection, OfSeveralProductsIsEachOfThem) {
+  torch::manual_seed(7);
+  const auto basis = torch::randn({3, 5000});
+  const auto g = torch::randn({5000});
+  const auto m = torch::randn({5000});
+  const auto numbers =
+      project({{.basis = basis, .vector = g, .others = {m, g}}, {.vector = m, .others = {m}}});
+  auto expected = project(basis, g);
+  expected.insert(expected.end(), {inner_product(g, m), inner_product(g, g), inner_product(m, m)});
+  EXPECT_EQ(numbers, expected);
+  EXPECT_EQ(project(std::vector<Product>{}), std::vector<double>{});
+  EXPECT_THROW(project({{.vector = g, .others = {torch::zeros({4999})}}}), std::invalid_argument);
 }
 
 }  // namespace
