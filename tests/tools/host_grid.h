@@ -30,7 +30,12 @@ class Block {
   }
 
   Block(unsigned threads, const std::function<void()>& body)
-      : body_(body), fibers_(threads), stacks_(threads * kStack), exchanged_(threads) {}
+      : body_(body), fibers_(threads), stacks_(threads * kStack), exchanged_(threads) {
+    current() = this;
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { current() = nullptr; }
 
   void run();
 
@@ -140,7 +145,6 @@ void atomicMin(Value* at, Value value) {
 namespace dimred::host_grid {
 
 inline void Block::run() {
-  current() = this;
   for (auto& fiber : fibers_) fiber = {};
   unsigned done = 0;
   while (done < fibers_.size()) {
