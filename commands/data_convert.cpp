@@ -150,7 +150,7 @@ int data_convert(const std::vector<std::string>& arguments) {
   for (const auto* name : {"to", "files", "shuffle", "seed"})
     for (const auto& row : table.rows())
       if (row.name == name) job += concat(' ', name, " = ", row.show(), ',');
-  for (const auto& part : parts) job += concat(' ', part.name, ": ", part.dataset->description());
+  for (const auto& part : parts) job += concat(' ', source_text(part));
   for (const auto& part : parts) write_part(options, part, job);
   return exit_success;
 }

@@ -66,7 +66,7 @@ int data_pack(const std::vector<std::string>& arguments) {
                            options.pack.short_side,
                            ", quality = ",
                            options.pack.quality);
-  for (const auto& part : parts) job += concat(", ", part.name, ": ", part.dataset->description());
+  for (const auto& part : parts) job += concat(", ", source_text(part));
   const data::OutputFolder folder(options.output, job);
   for (const auto& part : parts) {
     const auto& [name, dataset] = part;

@@ -61,8 +61,8 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
                                          options.ranks,
                                          ", seed = ",
                                          options.seed,
-                                         ": ",
-                                         part.dataset->description()));
+                                         " of ",
+                                         source_text(part)));
   data::write_records(
       *part.dataset, plan, folder, progress_bar("shuffle-split", plan.count, options.source.quiet));
   data::write_lists(*part.dataset, plan, folder);

@@ -65,6 +65,10 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.add("quiet", &options.quiet, "print errors only");
 }
 
+std::string source_text(const SourcePart& part) {
+  return concat(part.name, ": ", part.dataset->description(), part.dataset->files_state());
+}
+
 std::vector<SourcePart> open_source(const SourceOptions& options) {
   require(!options.dataset.path.empty() || options.dataset.kind == DatasetKind::mock ||
               options.dataset.kind == DatasetKind::idx,

@@ -33,6 +33,10 @@ struct SourcePart {
   std::shared_ptr<const data::Dataset> dataset;
 };
 
+/// "train: " and what the data set is, with the state of its files: what a tool that goes on with
+/// half of a work must find again.
+std::string source_text(const SourcePart& part);
+
 /// The parts that options.split asks for; of `both` the test set is left out where the source has
 /// none of its own.
 std::vector<SourcePart> open_source(const SourceOptions& options);

@@ -57,6 +57,9 @@ class Dataset {
   /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
   /// decoded; by default the description.
   virtual std::string digest() const { return description(); }
+  /// What the description does not say of files that are known by their paths: changes when one of
+  /// them is written to. Cost: a stat(2) a file. Empty where a file's content is known.
+  virtual std::string files_state() const { return {}; }
   /// Tells data whose files are fetched as they are needed what comes next. Cost: 10 ms at most.
   virtual void expect(const Upcoming& /*upcoming*/) const {}
   /// Of such data; else nullopt: all files are here.

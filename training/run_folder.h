@@ -1,24 +1,16 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoints/folder_lock.h"
 #include "training/event_log.h"
+#include "training/run_config.h"
 #include "training/setup.h"
 
 namespace dimred::training {
-
-/// What a run's config.toml says, and the options' values when nobody sets them (as TOML texts;
-/// empty: unset), which is what a run of a version without an option had.
-struct RunConfig {
-  std::string toml;
-  std::map<std::string, std::string> defaults;
-  std::filesystem::path module;  // a TorchScript module's file, which the folder keeps a copy of
-};
 
 /// The copy's name in a run folder.
 inline constexpr auto module_file = "model.pt";
@@ -72,9 +64,5 @@ class RunFolder {
   std::string earlier_work_;
   std::unique_ptr<dimred::checkpoints::FolderLock> lock_;
 };
-
-/// config.toml of a run, without its first line, which holds the digest of the rest. Throws
-/// std::runtime_error when that differs.
-std::string read_config(const std::filesystem::path& folder);
 
 }  // namespace dimred::training

@@ -16,7 +16,9 @@ PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_
           "quiet", "seed", "split_seed", "label_noise_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
           "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
           "tensorboard_steps", "prefetch_memory", "num_preprocessing_threads", "num_parallel_batches",
-          "datasets_use_caching", "cache_memory", "test_data", "data_cache")  # fmt: skip
+          "datasets_use_caching", "cache_memory", "test_data", "data_cache", "data_on_device", "cuda_graphs",
+          "stream_cache", "stream_fetches", "store_cache", "store_timeout", "store_attempts", "store_first_wait",
+          "store_longest_wait", "store_hadoop", "upload_checkpoints")  # fmt: skip
 MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import signal
@@ -107,6 +108,21 @@ def test_a_killed_shuffle_split_goes_on_to_the_same_files(tmp_path: Path, binari
     whole = {file.name: file.read_bytes() for file in (tmp_path / "whole").iterdir()}
     assert whole == {file.name: file.read_bytes() for file in (tmp_path / "cut").iterdir()}
     assert len(whole) == 43  # the files, their list, labels.txt and dimred-data.txt
+
+
+def test_images_that_were_rewritten_are_not_mixed_with_those_before(
+    flowers: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]
+) -> None:
+    source, image = tmp_path / "source", tmp_path / f"source/train/{CLASSES[0]}/000.jpg"
+    shutil.copytree(flowers, source)
+    jobs = {"convert": ["convert", "--files=2"], "split": ["shuffle-split", "--nranks=2", "--split=train"], "pack": ["pack"]}
+    for name, (tool, *words) in jobs.items():
+        execute("dimred", "data", tool, source, *words, "--quiet", "--output", tmp_path / name)
+        execute("dimred", "data", tool, source, *words, "--quiet", "--output", tmp_path / name)
+    os.utime(image, ns=(1, image.stat().st_mtime_ns + 1))
+    for name, (tool, *words) in jobs.items():
+        line = fails(2, "data", tool, source, *words, "--output", tmp_path / name)
+        assert "holds the files of another job" in line and "sizes and times" in line
 
 
 def test_names_bad_input(
