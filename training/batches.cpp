@@ -1,6 +1,8 @@
 #include "training/batches.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "support/errors.h"
 #include "training/setup.h"
@@ -47,6 +49,7 @@ std::vector<std::int64_t> own_positions(const std::vector<data::BatchPart>& part
 class BatchesOnDevice final : public Batches {
  public:
   BatchesOnDevice(const Setup& setup,
+                  const data::Dataset& dataset,
                   const DeviceData& data,
                   const data::Order& order,
                   const data::Preprocessing& preprocessing,
@@ -58,7 +61,9 @@ class BatchesOnDevice final : public Batches {
     for (auto step = first_step; step < steps; ++step)
       parts_.push_back(
           data::part_of(order.size, options.batch_size, step, options.rank, options.ranks));
-    plan_ = device_plan(own_positions(parts_), order, preprocessing, epoch, setup.device);
+    const auto positions = own_positions(parts_);
+    plan_ = device_plan(positions, order, preprocessing, epoch, setup.device);
+    if (!data.damaged.empty()) note_damaged(dataset, positions, order, epoch);
     if (setup.memory_format == layout::MemoryFormat::channels_last)
       format_ = torch::MemoryFormat::ChannelsLast;
   }
@@ -79,10 +84,25 @@ class BatchesOnDevice final : public Batches {
   void recycle(DeviceBatch /*batch*/) override {}
   double seconds_waited() const override { return 0; }
   data::LoaderReport report() const override {
-    return {.batches = static_cast<std::int64_t>(next_), .samples = done_};
+    auto report = damaged_;
+    report.batches = static_cast<std::int64_t>(next_);
+    report.samples = done_;
+    return report;
   }
 
  private:
+  void note_damaged(const data::Dataset& dataset,
+                    const std::vector<std::int64_t>& positions,
+                    const data::Order& order,
+                    std::int64_t epoch) {
+    for (const auto position : positions) {
+      const auto found = data_.damaged.find(order.at(epoch, position));
+      if (found == data_.damaged.end()) continue;
+      ++damaged_.damaged_samples;
+      data::take_note(damaged_, concat(dataset.origin(found->first), ": ", found->second));
+    }
+  }
+
   const DeviceData& data_;
   torch::Tensor table_;
   std::vector<data::BatchPart> parts_;
@@ -90,7 +110,30 @@ class BatchesOnDevice final : public Batches {
   torch::MemoryFormat format_ = torch::MemoryFormat::Contiguous;
   std::size_t next_ = 0;
   std::int64_t done_ = 0;  // samples
+  data::LoaderReport damaged_;
 };
+
+/// Null where the set is not for the device.
+DeviceSet* find_kept(const Setup& setup, const data::Dataset& dataset) {
+  const auto is_it = [&](const auto& kept) { return kept->set.get() == &dataset; };
+  const auto found = std::ranges::find_if(setup.on_device, is_it);
+  return found == setup.on_device.end() ? nullptr : found->get();
+}
+
+/// The set's copy on the device; null: there is none.
+const DeviceData* data_on_device(const Setup& setup, const data::Dataset& dataset) {
+  auto* kept = find_kept(setup, dataset);
+  if (kept == nullptr) return nullptr;
+  if (!std::exchange(kept->tried, true)) {
+    try {
+      kept->data = device_data(dataset, setup.device);
+    } catch (const std::exception&) {
+      // There is no room, or a sample is bad, with which the loader knows what to do.
+      if (kept->must) throw;
+    }
+  }
+  return kept->data ? &*kept->data : nullptr;
+}
 
 }  // namespace
 
@@ -101,21 +144,22 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
                                       const data::LoaderOptions& options,
                                       std::int64_t epoch,
                                       std::int64_t first_step) {
-  const auto found = setup.on_device.find(&dataset);
-  if (found == setup.on_device.end())
-    return std::make_unique<LoadedBatches>(
-        setup, dataset, order, preprocessing, options, epoch, first_step);
-  return std::make_unique<BatchesOnDevice>(
-      setup, found->second, order, preprocessing, options, epoch, first_step);
+  if (const auto* data = data_on_device(setup, dataset))
+    return std::make_unique<BatchesOnDevice>(
+        setup, dataset, *data, order, preprocessing, options, epoch, first_step);
+  return std::make_unique<LoadedBatches>(
+      setup, dataset, order, preprocessing, options, epoch, first_step);
 }
 
 void keep_on_device(Setup& setup, DataOnDevice choice) {
+  setup.data_on_device = choice;
+  setup.on_device.clear();
   const bool must = choice == DataOnDevice::yes;
   if (!must && (choice == DataOnDevice::no || !setup.device.is_cuda())) return;
   constexpr std::int64_t most = 2'000'000'000;  // bytes
   const auto memory = must ? std::numeric_limits<std::int64_t>::max() : most;
   for (const auto& set : {setup.train, setup.validation, setup.test}) {
-    if (set == nullptr || setup.on_device.contains(set.get())) continue;
+    if (set == nullptr || find_kept(setup, *set) != nullptr) continue;
     const auto reason = why_not_on_device(*set, setup.preprocessing, memory);
     require(!must || reason.empty(),
             "training::data",
@@ -123,7 +167,8 @@ void keep_on_device(Setup& setup, DataOnDevice choice) {
             reason,
             ": ",
             set->description());
-    if (reason.empty()) setup.on_device.emplace(set.get(), device_data(*set, setup.device));
+    if (reason.empty())
+      setup.on_device.push_back(std::make_shared<DeviceSet>(DeviceSet{.set = set, .must = must}));
   }
 }
 

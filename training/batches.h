@@ -42,8 +42,10 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
                                       std::int64_t epoch,
                                       std::int64_t first_step = 0);
 
-/// Copies training, validation and test set to the setup's device. automatic: on CUDA, each that
-/// can be kept there within 2 GB. yes: throws std::invalid_argument where one of them cannot.
+/// Training, validation and test set are copied to the setup's device when their first batches are
+/// wanted. automatic: on CUDA, each that can be kept there within 2 GB; the loader goes on where
+/// the copy finds no room or a bad sample. yes: throws std::invalid_argument where a set cannot be
+/// kept.
 void keep_on_device(Setup& setup, DataOnDevice choice);
 
 }  // namespace dimred::training

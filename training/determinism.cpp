@@ -15,4 +15,12 @@ void make_deterministic() {
   context.setDeterministicMkldnn(true);
 }
 
+void choose_cuda_algorithms(bool tf32, bool autotune) {
+  auto& context = at::globalContext();
+  context.setAllowTF32CuBLAS(tf32);
+  context.setAllowTF32CuDNN(tf32);
+  context.setDeterministicCuDNN(!autotune);
+  context.setBenchmarkCuDNN(autotune);
+}
+
 }  // namespace dimred::training

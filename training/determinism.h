@@ -9,4 +9,9 @@ namespace dimred::training {
 /// reproducibility, use_deterministic_algorithms(True).
 void make_deterministic();
 
+/// How CUDA's libraries may compute, for this process from now on: float32 rounded to TF32 (10 bits
+/// of mantissa; else all 23, also in convolutions, where torch alone would round), and cuDNN's
+/// algorithms by time instead of those whose bits are the same in every run.
+void choose_cuda_algorithms(bool tf32, bool autotune);
+
 }  // namespace dimred::training

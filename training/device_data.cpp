@@ -59,8 +59,12 @@ std::string why_not_on_device(const data::Dataset& dataset,
   const auto shape = dataset.shape();
   if (!shape) return "its images are of several sizes, or not kept decoded";
   std::vector<std::uint8_t> scratch;
-  if (dataset.size() > 0 && dataset.read(0, scratch).encoding != data::Encoding::planes)
-    return "its images are not kept decoded";
+  try {
+    if (dataset.size() > 0 && dataset.read(0, scratch).encoding != data::Encoding::planes)
+      return "its images are not kept decoded";
+  } catch (const std::runtime_error& error) {
+    return concat("its first sample is bad: ", error.what());
+  }
   if (preprocessing.crop.cut != data::Cut::none) return "its images are cut";
   if (preprocessing.jitter.any()) return "their colours are changed";
   if (preprocessing.standardise) return "each image is normalised by itself";
@@ -74,6 +78,7 @@ DeviceData device_data(const data::Dataset& dataset, torch::Device device) {
   const auto size = dataset.size();
   auto pixels = torch::empty({size, shape.channels, shape.height, shape.width}, torch::kUInt8);
   std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
+  std::map<std::int64_t, std::string> damaged;
   std::vector<std::uint8_t> scratch;
   for (std::int64_t i = 0; i < size; ++i) {
     const auto sample = dataset.read(i, scratch);
@@ -83,8 +88,9 @@ DeviceData device_data(const data::Dataset& dataset, torch::Device device) {
                 sample.bytes.data(),
                 sample.bytes.size());
     labels[static_cast<std::size_t>(i)] = sample.label;
+    if (!sample.damage.empty()) damaged.emplace(i, sample.damage);
   }
-  return {pixels.to(device), on(device, labels)};
+  return {pixels.to(device), on(device, labels), std::move(damaged)};
 }
 
 DevicePlan device_plan(const std::vector<std::int64_t>& positions,

@@ -2,6 +2,9 @@
 
 #include <torch/types.h>
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +16,18 @@
 namespace dimred::training {
 
 struct DeviceData {
-  torch::Tensor pixels;  // [size, channels, height, width] uint8
-  torch::Tensor labels;  // [size] int64
+  torch::Tensor pixels;                         // [size, channels, height, width] uint8
+  torch::Tensor labels;                         // [size] int64
+  std::map<std::int64_t, std::string> damaged;  // samples that are used all the same: what is wrong
+};
+
+/// A data set whose batches the device can make. What the copy there has met comes to the first
+/// batches that want it.
+struct DeviceSet {
+  std::shared_ptr<const data::Dataset> set;
+  bool must = false;  // else the loader makes the batches where the copy fails
+  bool tried = false;
+  std::optional<DeviceData> data;
 };
 
 /// Why batches of the set cannot be made on a device; empty when they can: images of one size that

@@ -11,15 +11,19 @@ namespace dimred::training {
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Records what `work` does on the device, without doing it. Throws std::runtime_error with the
-  /// reason when something in it cannot be recorded; nothing has been done then.
+  /// Records what `work` does on the device, without doing it; what it does on the host, it does.
+  /// Throws std::runtime_error with the reason when something in it cannot be recorded; nothing has
+  /// been done on the device then, and work goes on without graphs as before.
   virtual void record(const std::function<void()>& work) = 0;
   /// Does it, on the tensors that were recorded. Random draws are those that `work` would make now.
   virtual void replay() = 0;
 };
 
-/// A CUDA graph; from the first one on this thread works on a stream of its own, as recording needs
-/// it. Null on the CPU.
-std::unique_ptr<DeviceGraph> make_device_graph(torch::Device device);
+using MakeGraph = std::function<std::unique_ptr<DeviceGraph>()>;
+
+/// Makes CUDA graphs that share one pool of memory: what one's replay leaves there has to be read
+/// before another's. From the first one on this thread works on a stream of its own, as recording
+/// needs it. Null on the CPU.
+MakeGraph device_graphs(torch::Device device);
 
 }  // namespace dimred::training

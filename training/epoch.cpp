@@ -65,9 +65,9 @@ struct DoneStep {
 
 /// Once, why passes are launched kernel by kernel though they should be recorded.
 void tell_of_graphs(Setup& setup, Console& console) {
-  if (!setup.graphs || setup.graphs->told || setup.graphs->failure().empty()) return;
+  if (!setup.graphs || setup.graphs->told || setup.graphs->failure.empty()) return;
   setup.graphs->told = true;
-  console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure());
+  console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure);
 }
 
 /// The next batch and its step, timed.

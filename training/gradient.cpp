@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "support/errors.h"
 #include "support/random.h"
 
 namespace dimred::training {
@@ -42,11 +43,6 @@ std::vector<models::Minibatch> parts_of(const Setup& setup, const models::Miniba
 struct Sums {
   std::array<double, 3> values{};  // loss, correct, samples
 
-  void add(const models::Evaluation& evaluation) {
-    values[0] += evaluation.loss_sum.item<double>();
-    values[1] += static_cast<double>(evaluation.correct_count.item<std::int64_t>());
-    values[2] += static_cast<double>(evaluation.sample_count);
-  }
   /// [2] on the device, of so many samples: one wait for it.
   void add(const torch::Tensor& loss_and_correct, std::int64_t count) {
     const auto host = loss_and_correct.cpu();
@@ -64,13 +60,18 @@ torch::Tensor sums_of(const models::Evaluation& evaluation) {
   return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
 }
 
-/// The gradient's pass as it is recorded: of one rank, in one part.
-torch::Tensor gradient_pass(Setup& setup,
-                            const models::Minibatch& batch,
-                            const torch::Tensor& scale) {
-  setup.flat.gradient.zero_();
-  const auto evaluation = setup.objective->evaluate(batch, models::Mode::train);
-  const auto mean = evaluation.loss_sum / static_cast<double>(batch.labels.size(0));
+/// Adds scale x the gradient of the part's loss / `divisor` to the setup's. Returns [2] float64:
+/// sums of loss and hits.
+torch::Tensor add_gradient(Setup& setup,
+                           const models::Minibatch& part,
+                           std::int64_t divisor,
+                           const torch::Tensor& scale) {
+  const auto evaluation = [&] {
+    RECORD_USER_SCOPE("forward");
+    return setup.objective->evaluate(part, models::Mode::train);
+  }();
+  RECORD_USER_SCOPE("backward");
+  const auto mean = evaluation.loss_sum / static_cast<double>(divisor);
   mean.backward(scale);
   return sums_of(evaluation);
 }
@@ -115,26 +116,23 @@ BatchResult loss_and_gradient(Setup& setup,
                               ForwardKey key,
                               GradientBuckets* buckets) {
   if (setup.graphs) {
+    check(global_count == batch.labels.size(0), "passes of one rank alone are recorded");
     seed_forward(setup, key, /*pass=*/0);
     return recorded(
         setup, setup.graphs->gradient, batch, [&setup](const auto& now, const auto& scale) {
-          return gradient_pass(setup, now, scale);
+          setup.flat.gradient.zero_();
+          return add_gradient(setup, now, now.labels.size(0), scale);
         });
   }
   setup.flat.gradient.zero_();
   const auto parts = parts_of(setup, batch);
+  const auto scale = torch::full(
+      {}, setup.loss_scale.value(), torch::TensorOptions(setup.device).dtype(torch::kFloat64));
   Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
-    const auto evaluation = [&] {
-      RECORD_USER_SCOPE("forward");
-      return setup.objective->evaluate(parts[pass], models::Mode::train);
-    }();
     if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
-    RECORD_USER_SCOPE("backward");
-    const auto mean = evaluation.loss_sum / static_cast<double>(global_count);
-    mean.backward(torch::full({}, setup.loss_scale.value(), mean.options()));
-    sums.add(evaluation);
+    sums.add(add_gradient(setup, parts[pass], global_count, scale), parts[pass].labels.size(0));
   }
   if (buckets != nullptr) buckets->start_rest();
   // After every step, so that a state saved in the middle of an epoch changes nothing.
@@ -155,7 +153,8 @@ BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey k
   Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
-    sums.add(setup.objective->evaluate(parts[pass], models::Mode::train));
+    const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
+    sums.add(sums_of(evaluation), evaluation.sample_count);
   }
   return sums.reduced(setup);
 }

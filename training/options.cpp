@@ -212,6 +212,13 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             &options.cuda_graphs,
             "on CUDA with one rank: record forward and backward passes and replay them, so that "
             "small networks do not wait for launches");
+  table.add("tf32",
+            &options.tf32,
+            "on CUDA: products and convolutions in float32 round what they multiply to 10 bits");
+  table.add("cudnn_autotune",
+            &options.cudnn_autotune,
+            "on CUDA: time cuDNN's algorithms for each shape and take the fastest; bits may then "
+            "differ from run to run");
   table.add(
       "deterministic",
       &options.deterministic,

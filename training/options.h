@@ -89,6 +89,8 @@ struct RunOptions {
   std::string device = "cpu";  // cpu, cuda, cuda:1
   DataOnDevice data_on_device = DataOnDevice::automatic;
   bool cuda_graphs = true;
+  bool tf32 = false;                           // of float32 products on CUDA
+  bool cudnn_autotune = false;                 // excludes deterministic
   bool deterministic = false;                  // needs threads >= 1
   std::int64_t prefetch = 4;                   // batches prepared ahead
   double prefetch_memory = 2;                  // GB that they may take

@@ -22,37 +22,37 @@ using Pass =
 /// another size, as an epoch's last one, go through it as it is.
 class RecordedPass {
  public:
-  using MakeGraph = std::function<std::unique_ptr<DeviceGraph>()>;
-  explicit RecordedPass(MakeGraph make) : make_(std::move(make)) {}
+  /// `failure`, which other passes may share, outlives it: while it says something, nothing is
+  /// recorded, and what cannot be recorded goes there. So do draws of the CPU's random generator
+  /// within the pass, which a replay would not make again.
+  RecordedPass(MakeGraph make, std::string& failure) : make_(std::move(make)), failure_(failure) {}
 
   /// The same sums, and the same effects, as pass(batch, scale). `pass` must be the same function
-  /// at every call, on the same tensors.
+  /// at every call, on the same tensors. The sums are to be read before another pass is run.
   torch::Tensor run(const models::Minibatch& batch, double scale, const Pass& pass);
 
   bool is_recorded() const { return graph_ != nullptr; }
-  /// Why it could not be recorded; empty when it was, or it is too early to say.
-  const std::string& failure() const { return failure_; }
 
  private:
   void record(const models::Minibatch& batch, const Pass& pass);
 
   MakeGraph make_;
+  std::string& failure_;
   std::map<std::int64_t, std::int64_t> seen_;  // batches by their size
   std::unique_ptr<DeviceGraph> graph_;
   models::Minibatch batch_;  // that the graph reads
   torch::Tensor scale_, sums_;
-  std::string failure_;
 };
 
 /// The passes of a setup.
 struct PassGraphs {
+  std::string failure;  // why a pass could not be recorded; empty: none has been tried in vain
+  bool told = false;    // of it
   RecordedPass gradient, loss;
-  bool told = false;  // of a failure
 
-  explicit PassGraphs(const RecordedPass::MakeGraph& make) : gradient(make), loss(make) {}
-  std::string failure() const {
-    return gradient.failure().empty() ? loss.failure() : gradient.failure();
-  }
+  explicit PassGraphs(const MakeGraph& make) : gradient(make, failure), loss(make, failure) {}
+  PassGraphs(const PassGraphs&) = delete;
+  PassGraphs& operator=(const PassGraphs&) = delete;
 };
 
 }  // namespace dimred::training

@@ -132,6 +132,16 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
           "training::deterministic",
           "deterministic needs threads >= 1, because sums depend on their number, received 0 (all "
           "of the machine)");
+  require(!options.run.deterministic || !options.run.cudnn_autotune,
+          "training::deterministic",
+          "cudnn_autotune chooses algorithms by time, which deterministic = true excludes");
+  for (const auto& [name, wanted] : {std::pair("tf32", options.run.tf32),
+                                     std::pair("cudnn_autotune", options.run.cudnn_autotune)})
+    require(!wanted || options.run.device != "cpu",
+            "training::device",
+            name,
+            " needs --device cuda, received ",
+            options.run.device);
   require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
           "training::events",
           "tensorboard_steps needs tensorboard = true, received ",

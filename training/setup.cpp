@@ -1,7 +1,6 @@
 #include "training/setup.h"
 
 #include <malloc.h>
-#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -111,23 +110,6 @@ std::int64_t Setup::steps_per_epoch() const {
   return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
 }
 
-torch::Device parse_device(const std::string& text, int local_rank) {
-  try {
-    torch::Device device(text);
-    if (device.is_cpu()) return device;
-    require(device.is_cuda(), "training::device", "needs cpu, cuda or cuda:N, received ", text);
-    require_environment(torch::cuda::is_available(),
-                        "training::device",
-                        "no CUDA device was found for --device ",
-                        text);
-    const int count = static_cast<unsigned char>(torch::cuda::device_count());
-    if (!device.has_index()) device.set_index(static_cast<torch::DeviceIndex>(local_rank % count));
-    return device;
-  } catch (const c10::Error&) {
-    throw std::invalid_argument("[training::device] needs cpu, cuda or cuda:N, received " + text);
-  }
-}
-
 Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
   if (options.run.deterministic) make_deterministic();
@@ -137,7 +119,7 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   torch::set_num_threads(static_cast<int>(options.run.threads > 0 ? options.run.threads : share));
   setup.device = parse_device(options.run.device, ranks.place.local_rank);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
-  if (setup.device.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
+  if (setup.device.is_cuda()) choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
   load_data(setup, options.data, options.run, share);
@@ -157,11 +139,10 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
 }
 
 void record_passes(Setup& setup, bool wanted) {
-  const bool can = setup.device.is_cuda() && setup.communicator->size() == 1 &&
-                   setup.gradient_accumulation == 1 && setup.objective->head() == nullptr;
-  if (!wanted || !can) return;
-  setup.graphs =
-      std::make_shared<PassGraphs>([device = setup.device] { return make_device_graph(device); });
+  const bool can = setup.communicator->size() == 1 && setup.gradient_accumulation == 1 &&
+                   setup.objective->head() == nullptr;
+  const auto make = device_graphs(setup.device);
+  if (wanted && can && make) setup.graphs = std::make_shared<PassGraphs>(make);
 }
 
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {

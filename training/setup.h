@@ -1,13 +1,14 @@
 #pragma once
 
-#include <map>
 #include <memory>
+#include <vector>
 
 #include "data/loader.h"
 #include "distributed/columns.h"
 #include "distributed/connect.h"
 #include "models/flat.h"
 #include "training/data_record.h"
+#include "training/device.h"
 #include "training/device_data.h"
 #include "training/options.h"
 #include "training/pass_graphs.h"
@@ -44,7 +45,8 @@ struct Setup {
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
   std::string sample_order = "global";                   // the same in words, for the manifest
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
-  std::map<const data::Dataset*, DeviceData> on_device;  // of the three sets, those kept there
+  DataOnDevice data_on_device = DataOnDevice::no;
+  std::vector<std::shared_ptr<DeviceSet>> on_device;  // of the three sets, those for the device
   DataReport data_report;
   DataRecord data_record;  // of the data sets as opened; empty in tests without
   std::string logits;      // names of the network's last layers, as NetworkInfo has them
@@ -55,11 +57,6 @@ struct Setup {
 
   std::int64_t steps_per_epoch() const;
 };
-
-/// cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of its
-/// machine. Throws std::invalid_argument for another text, std::runtime_error where no such device
-/// is.
-torch::Device parse_device(const std::string& text, int local_rank = 0);
 
 /// The precision meant on that device. Throws std::invalid_argument for bfloat16 where it is not
 /// native ("auto" falls back to float32) and for float16 without CUDA.

@@ -169,7 +169,9 @@ std::optional<checkpoints::State> shared_state(
   if (header.is_null() || communicator.size() == 1) return state;
   if (!state) state = checkpoints::State{.scalars = header.at("scalars")};
   for (const auto& [name, size] : header.at("vectors").items()) {
-    const bool by_column = name != "buffers" && name != "frozen" && size == layout.whole_size;
+    // BatchNorm's buffers, the averages of them (ema_buffers) and frozen values have no columns.
+    const bool by_column =
+        !name.ends_with("buffers") && name != "frozen" && size == layout.whole_size;
     if (layout.sharded() && by_column) {
       share_parts(setup, state->vectors[name]);
     } else {

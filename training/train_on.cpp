@@ -1,6 +1,7 @@
 #include "training/train_on.h"
 
 #include "support/errors.h"
+#include "training/batches.h"
 
 namespace dimred::training {
 namespace {
@@ -30,6 +31,7 @@ void train_on(Setup& setup, TrainOn samples) {
   setup.sample_order = "global";
   setup.train = every_second(held_out, 0);
   setup.validation = every_second(held_out, 1);
+  keep_on_device(setup, setup.data_on_device);
 }
 
 }  // namespace dimred::training

@@ -6,7 +6,7 @@ import csv
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,16 +71,15 @@ class Check:
         shutil.rmtree(path, ignore_errors=True)
         return path
 
-    def run(self, program: str, *words: object, environment: Mapping[str, str] | None = None, fail: bool = True) -> Done:
+    def run(self, program: str, *words: object, fail: bool = True) -> Done:
         """A program of ours, for as long as the part may take."""
-        given = self.place.environment | dict(environment or {})
-        return call([self.need(program), *words], given, self.left(), fail)
+        return call([self.need(program), *words], self.place.environment, self.left(), fail)
 
-    def train(self, stage: str, output: Path, environment: Mapping[str, str] | None = None, **options: object) -> Done:
+    def train(self, stage: str, output: Path, **options: object) -> Done:
         """`dimred stage1` or `stage2` on the device; options as keywords, also `device`."""
         few = {} if self.on_device else {"threads": 1}  # a check of the check is to leave the other cores alone
         words = {"device": self.device, "output": output} | few | options
-        return self.run("dimred", stage, *(f"--{name}={value}" for name, value in words.items()), environment=environment)
+        return self.run("dimred", stage, *(f"--{name}={value}" for name, value in words.items()))
 
     def rounds(self, measure: Callable[[int], dict[str, float]]) -> list[dict[str, float]]:
         """As many as are asked for, fewer where the next would end too late; at least one."""

@@ -11,9 +11,6 @@ from pathlib import Path
 from .check import Check, rows_of
 from .figures import Figure, at_most
 
-# PyTorch lets convolutions round to TF32 unless it is told otherwise.
-FLOAT32 = {"NVIDIA_TF32_OVERRIDE": "0"}
-
 
 def sides(check: Check) -> dict[str, dict[str, object]]:
     """Options of both runs; without a device two orders of summing."""
@@ -52,7 +49,7 @@ def first_steps(check: Check, model: str) -> None:
     second: dict[str, list[float]] = {}
     runs = {side: check.folder(f"agree_{side}") for side in sides(check)}
     for side, options in sides(check).items():
-        check.train("stage1", runs[side], FLOAT32, **(common | options), model=model, hooks="batches",
+        check.train("stage1", runs[side], **(common | options), model=model, hooks="batches",
                     snapshots_per_epoch=steps, learning_rate=0.01)  # fmt: skip
         first[side] = [loss_of(path) for path in sorted((runs[side] / "batches").glob("step_????????.safetensors"))]
     matrix = check.scratch / "agree.npy"
@@ -60,7 +57,7 @@ def first_steps(check: Check, model: str) -> None:
               "--overwrite", "--quiet")  # fmt: skip
     for side, options in sides(check).items():
         run = check.folder("agree_2")
-        check.train("stage2", run, FLOAT32, **(common | options), checkpoint=runs["cpu"], pca_mat=matrix, model=model)
+        check.train("stage2", run, **(common | options), checkpoint=runs["cpu"], pca_mat=matrix, model=model)
         second[side] = [float(row["loss"]) for row in rows_of(run / "steps.csv")]
     for stage, losses in (("stage 1", first), ("stage 2", second)):
         told = differences(losses["cpu"], losses["device"])
@@ -81,7 +78,7 @@ def final_accuracy(check: Check, side: str, options: dict[str, object], seed: in
     few: dict[str, object] = {} if check.on_device else {"test_samples": 100}
     told = {"model": "convnet", "epochs": 1, "seed": seed, "quiet": "true", "snapshots_per_epoch": 0,
             "train_samples": check.sizes.accuracy_samples, "learning_rate": 0.05} | few  # fmt: skip
-    check.train("stage1", run, FLOAT32, **(told | data_options(check, "convnet") | options))
+    check.train("stage1", run, **(told | data_options(check, "convnet") | options))
     return 100 * float(rows_of(run / "curve.csv")[-1]["test_accuracy"])
 
 

@@ -17,7 +17,8 @@ GRAPHS = ("cuda_graphs", "cuda_graph", "graphs")
 def options_of(check: Check, steps: int) -> dict[str, object]:
     """What both stages are told: images drawn at random, nothing else in the way."""
     sizes = check.sizes
-    return {"dataset": "mock", "mock_shape": f"3,{sizes.side},{sizes.side}", "num_classes": sizes.large_classes,
+    tuned: dict[str, object] = {"cudnn_autotune": "true"} if check.on_device else {}  # as the peers
+    return tuned | {"dataset": "mock", "mock_shape": f"3,{sizes.side},{sizes.side}", "num_classes": sizes.large_classes,
             "train_samples": sizes.large_batch * steps, "test_samples": 16, "batch_size": sizes.large_batch,
             "model": sizes.large, "precision": "bfloat16", "memory_format": "channels_last"}  # fmt: skip
 

@@ -31,6 +31,7 @@ def ours(
                                   "test_samples": batch, "train_samples": samples, "quiet": "true"}  # fmt: skip
     options |= {"data": data} if data else {"dataset": "mock", "mock_shape": ",".join(map(str, shape))}
     options |= {"pad": 4, "flip": "true"} if augment else {}
+    options |= {"tf32": "true", "cudnn_autotune": "true"} if check.on_device else {}  # as the peer's
     run = check.folder("small")
     check.train("stage1", run, **options)
     epoch, compute = epoch_seconds(run)

@@ -32,6 +32,7 @@ class Server:
         self.trainers: dict[tuple[object, ...], Trainer] = {}
         self.images: dict[tuple[object, ...], Images] = {}
         torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.matmul.allow_tf32 = True  # convolutions round to TF32 by default
 
     def machine(self) -> Answer:
         """The device and the versions."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from record_samples import picture, read_base64, write_tfrecords
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden-secret", "AWS_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
@@ -235,3 +236,19 @@ def some_files(run: Path) -> Path:
     (run / "sub" / "a b%20+ü.txt").write_text("text\n")
     (run / "empty").write_bytes(b"")
     return run
+
+
+def expect_streamed(dimred: Path, url: str, scratch: Path, *words: object) -> None:
+    """Puts shards there, and reads them through a cache of less than half of their bytes: the samples are the same."""
+    samples = [(picture(number), number % 3) for number in range(24)]
+    shards = scratch / "shards"
+    shards.mkdir()
+    for shard in range(4):
+        write_tfrecords(shards / f"train-{shard:05}-of-00004", samples[6 * shard : 6 * shard + 6])
+    size = sum(file.stat().st_size for file in shards.iterdir())
+    subprocess.run([dimred, "store", "put", shards, url, *words], check=True, capture_output=True)
+    narrow = [f"--stream_cache={size * 0.45e-9:.12f}", f"--store_cache={scratch / 'cache'}", "--split=train", "--quiet"]
+    command = [dimred, "data", "convert", url, "--to=base64", f"--output={scratch / 'out'}", *narrow, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_base64(sorted((scratch / "out" / "train").glob("part-*"))) == samples

@@ -122,7 +122,7 @@ def test_images_that_were_rewritten_are_not_mixed_with_those_before(
     os.utime(image, ns=(1, image.stat().st_mtime_ns + 1))
     for name, (tool, *words) in jobs.items():
         line = fails(2, "data", tool, source, *words, "--output", tmp_path / name)
-        assert "holds the files of another job" in line and "sizes and times" in line
+        assert "holds the files of another job" in line
 
 
 def test_names_bad_input(

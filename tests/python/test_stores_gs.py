@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from store_servers import BYTES, Proxy, files_of, refusal, some_files, store
+from store_servers import BYTES, Proxy, expect_streamed, files_of, refusal, some_files, store
 
 
 class Gs:
@@ -113,3 +113,7 @@ def test_a_server_that_is_gone_and_a_bucket_that_is_not_there(gs: Gs, folder: Pa
     assert "cannot" in refusal(store(dimred, "put", folder, gs.url("bucket/x", 9)))
     line = refusal(store(dimred, "put", folder, gs.url("none/x")))
     assert "none/x" in line
+
+
+def test_streams_shards(gs: Gs, dimred: Path, tmp_path: Path) -> None:
+    expect_streamed(dimred, gs.url("bucket/streamed"), tmp_path, "--store_attempts=1")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from store_servers import files_of
+from store_servers import expect_streamed, files_of
 
 HADOOP = os.environ.get("DIMRED_HADOOP") or shutil.which("hadoop")
 ROOT = os.environ.get("DIMRED_HDFS")
@@ -121,3 +121,8 @@ def test_a_run_by_hdfs_alone(place: str, call, tmp_path: Path) -> None:
     call("stage1", f"--data={place}/fashion", "--train_samples=640", "--test_samples=100", "--epochs=2", "--threads=1",
          f"--output={place}/run", "--upload_checkpoints", "--quiet", cache)  # fmt: skip
     assert "accuracy" in call("evaluate", f"{place}/run", "--threads=1", cache)
+
+
+@needs_server
+def test_streams_shards(place: str, dimred: Path, tmp_path: Path) -> None:
+    expect_streamed(dimred, f"{place}/shards", tmp_path, *QUICK)

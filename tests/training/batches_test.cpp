@@ -17,11 +17,16 @@ class Noise final : public data::PlanesDataset {
   }
   std::int64_t size() const override { return size_; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    if (index == bad) throw std::runtime_error("no image");
     const auto length = static_cast<std::size_t>(image_shape.size());
-    return sample(std::span(pixels_).subspan(static_cast<std::size_t>(index) * length, length),
-                  index % 7);
+    auto read = sample(std::span(pixels_).subspan(static_cast<std::size_t>(index) * length, length),
+                       index % 7);
+    if (index == damaged) read.damage = "rows are missing";
+    return read;
   }
   std::string description() const override { return "noise"; }
+
+  std::int64_t bad = -1, damaged = -1;  // samples
 
  private:
   std::int64_t size_;
@@ -123,13 +128,50 @@ TEST(DataOnDevice, IsLeftToTheLoaderWhereItCannotBe) {
   EXPECT_THROW(keep_on_device(setup, DataOnDevice::yes), std::invalid_argument);
 }
 
+TEST(DataOnDevice, ASetWithABadSampleIsLeftToTheLoader) {
+  auto setup = setup_of({1, 8, 8}, layout::MemoryFormat::contiguous);
+  const auto noise = std::make_shared<Noise>(45, setup.image_shape);
+  noise->bad = 17;
+  setup.train = noise;
+  setup.on_device.push_back(std::make_shared<DeviceSet>(DeviceSet{.set = noise}));
+  auto options = loader_options(setup);
+  options.bad_sample = data::BadSample::replace;
+  const auto make = [&] {
+    return make_batches(setup, *noise, training_order(setup), setup.preprocessing, options, 0);
+  };
+  const auto batches = make();
+  while (auto batch = batches->next()) batches->recycle(std::move(*batch));
+  EXPECT_EQ(batches->report().bad_samples, 1);
+  setup.on_device.front() = std::make_shared<DeviceSet>(DeviceSet{.set = noise, .must = true});
+  EXPECT_THROW(make(), std::runtime_error);
+  noise->bad = 0;
+  EXPECT_EQ(why_not_on_device(*noise, setup.preprocessing, 1 << 20),
+            "its first sample is bad: no image");
+}
+
+TEST(DataOnDevice, DamagedSamplesAreCountedAndNamed) {
+  auto setup = setup_of({1, 8, 8}, layout::MemoryFormat::contiguous);
+  const auto noise = std::make_shared<Noise>(45, setup.image_shape);
+  noise->damaged = 17;
+  setup.train = noise;
+  keep_on_device(setup, DataOnDevice::yes);
+  const auto batches = make_batches(
+      setup, *noise, training_order(setup), setup.preprocessing, loader_options(setup), 0);
+  while (batches->next()) {
+  }
+  const auto report = batches->report();
+  EXPECT_EQ(report.damaged_samples, 1);
+  ASSERT_EQ(report.messages.size(), 1U);
+  EXPECT_EQ(report.messages.front(), noise->origin(17) + ": rows are missing");
+}
+
 TEST(DataOnDevice, TheTestSetIsKeptOnceWhereItIsTheTrainingSet) {
   auto setup = setup_of({1, 8, 8}, layout::MemoryFormat::contiguous);
   setup.validation = setup.test;
   setup.test = setup.train;
   keep_on_device(setup, DataOnDevice::yes);
   EXPECT_EQ(setup.on_device.size(), 2U);
-  EXPECT_EQ(setup.on_device.at(setup.train.get()).labels.size(0), 45);
+  EXPECT_EQ(setup.on_device.front()->set, setup.train);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(PassGraphs, ReplayedPassesAreThePassesBitForBit) {
   expect_equal(passed(setup), passed(plain));
   EXPECT_EQ(replays, 2 * 2);  // the fourth batch and the last, gradient and loss each
   EXPECT_TRUE(setup.graphs->gradient.is_recorded() && setup.graphs->loss.is_recorded());
-  EXPECT_EQ(setup.graphs->failure(), "");
+  EXPECT_EQ(setup.graphs->failure, "");
 }
 
 TEST(PassGraphs, WhatCannotBeRecordedRunsAsItIs) {
@@ -89,7 +89,48 @@ TEST(PassGraphs, WhatCannotBeRecordedRunsAsItIs) {
   setup.graphs = host_graphs(replays, /*fails=*/true);
   expect_equal(passed(setup), passed(plain));
   EXPECT_EQ(replays, 0);
-  EXPECT_EQ(setup.graphs->failure(), "an operator waits for the device");
+  EXPECT_EQ(setup.graphs->failure, "an operator waits for the device");
+}
+
+/// As a device's: what the work does on the host is done while it is recorded.
+struct RecordingGraph final : DeviceGraph {
+  void record(const std::function<void()>& work) override { work(); }
+  void replay() override { FAIL() << "host draws would not be made again"; }
+};
+
+TEST(PassGraphs, APassThatDrawsOnTheHostIsNotRecorded) {
+  std::string failure;
+  RecordedPass pass([] { return std::make_unique<RecordingGraph>(); }, failure);
+  const Pass draws = [](const models::Minibatch&, const torch::Tensor&) {
+    return torch::rand({2}, torch::kFloat64);
+  };
+  torch::manual_seed(3);
+  std::vector<torch::Tensor> found, expected;
+  for (int i = 0; i < 6; ++i) found.push_back(pass.run(batches().front(), 1, draws));
+  EXPECT_EQ(failure, "the network draws random numbers on the host");
+  EXPECT_FALSE(pass.is_recorded());
+  for (int i = 0; i < 6; ++i) {
+    const auto batch = batches().front();  // which draws, too
+    expected.push_back(draws(batch, {}));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(found[i], expected[i]));
+}
+
+TEST(PassGraphs, NothingIsRecordedAfterAFailureOfTheOther) {
+  int made = 0;
+  PassGraphs graphs([&made] {
+    ++made;
+    int replays = 0;
+    return std::make_unique<HostGraph>(replays, /*fails=*/true);
+  });
+  const Pass sums = [](const models::Minibatch&, const torch::Tensor& scale) {
+    return torch::stack({scale, scale});
+  };
+  for (int i = 0; i < 8; ++i) {
+    graphs.gradient.run(batches().front(), 1, sums);
+    graphs.loss.run(batches().front(), 1, sums);
+  }
+  EXPECT_EQ(made, 1);
 }
 
 TEST(PassGraphs, TheLossScaleIsThatOfTheStep) {
@@ -112,7 +153,7 @@ TEST(PassGraphs, AreNotForTheCpu) {
   auto setup = toy_setup(models::Precision::float32);
   record_passes(setup, true);
   EXPECT_EQ(setup.graphs, nullptr);
-  EXPECT_EQ(make_device_graph(torch::kCPU), nullptr);
+  EXPECT_FALSE(device_graphs(torch::kCPU));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/tools/planes_dataset.h"
+#include "training/batches.h"
 
 namespace dimred::training {
 namespace {
@@ -92,6 +93,15 @@ TEST(TrainOn, RefusesASetupWithoutAValidationSplit) {
   EXPECT_THROW(train_on(setup, TrainOn::validation), std::invalid_argument);
   setup.validation = data::subset(std::make_shared<SortedData>(), {4});
   EXPECT_THROW(train_on(setup, TrainOn::validation), std::invalid_argument);
+}
+
+TEST(TrainOn, TheNewSetsAreKeptOnTheDeviceInPlaceOfTheOld) {
+  auto setup = split_setup(1, 1);
+  keep_on_device(setup, DataOnDevice::yes);
+  train_on(setup, TrainOn::validation);
+  ASSERT_EQ(setup.on_device.size(), 2U);
+  EXPECT_EQ(setup.on_device[0]->set, setup.train);
+  EXPECT_EQ(setup.on_device[1]->set, setup.validation);
 }
 
 }  // namespace
