@@ -4,13 +4,15 @@
 #include <memory>
 #include <vector>
 
+#include "pca/device_choice.h"
+
 // A CUDA device at work on a fit's two passes. The file behind open_device() is a choice of CMake:
 // device_cuda.cu, or device_unavailable.cpp without nvcc. C++17, because nvcc reads it, too.
 namespace dimred::pca {
 
 /// What a fit's passes need there.
 struct DeviceShape {
-  int index = 0;                  // of the device, as CUDA counts
+  DeviceChoice device;
   std::int64_t rows = 0;          // n, of W
   std::int64_t components = 0;    // k, of P
   std::int64_t tile_columns = 0;  // most columns of a tile
@@ -52,7 +54,8 @@ class Device {
   /// A pass that makes P = C' W, rounded to float32, and adds up P P'. C [rows x stride].
   virtual void start_components(const std::vector<double>& combinations, std::int64_t stride) = 0;
 
-  /// True where tiles of W stay on the device from pass to pass: half of its free memory holds all.
+  /// True where tiles of W stay on the device from pass to pass: half of its free memory, or of
+  /// this rank's part of it, holds all.
   virtual bool keeps_tiles() const = 0;
   /// True when this tile does since an earlier pass: it need not be filled again.
   virtual bool holds(const DeviceTile& tile) const = 0;

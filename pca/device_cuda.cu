@@ -20,7 +20,7 @@ std::string version_text(int version) {
 }
 
 /// Makes it this thread's device.
-void select(int index) {
+ChosenDevice select(const DeviceChoice& choice) {
   int driver = 0;
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
@@ -33,19 +33,21 @@ void select(int index) {
   if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
     fail("no CUDA device was found");
   check_call(code, "cudaGetDeviceCount");
-  if (index >= count)
-    fail("there is no CUDA device " + std::to_string(index) + ", only " + std::to_string(count) +
-         ", counted from 0");
-  check_call(cudaSetDevice(index), "cudaSetDevice");
+  const ChosenDevice device = chosen_among(count, choice);
+  if (device.number < 0 || device.number >= count)
+    fail("there is no CUDA device " + std::to_string(device.number) + ", only " +
+         std::to_string(count) + ", counted from 0");
+  check_call(cudaSetDevice(device.number), "cudaSetDevice");
+  return device;
 }
 
-/// Half of the device's free memory, in tiles of W; at least one for each slot.
-std::int64_t places_of(const DeviceShape& shape, std::int64_t tiles) {
+/// Half of this rank's part of the device's free memory, in tiles of W; at least one for each slot.
+std::int64_t places_of(const DeviceShape& shape, std::int64_t tiles, int ranks) {
   std::size_t free = 0;
   std::size_t total = 0;
   check_call(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   const std::int64_t tile_bytes = shape.rows * shape.tile_columns * 4;
-  const bool all = tiles * tile_bytes <= static_cast<std::int64_t>(free / 2);
+  const bool all = tiles * tile_bytes <= static_cast<std::int64_t>(free / 2) / ranks;
   return all ? std::max(tiles, shape.slots) : shape.slots;
 }
 
@@ -70,9 +72,11 @@ struct Slot {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(const DeviceShape& shape)
-      : shape_(shape),
-        places_(places_of(shape, most_tiles(shape))),
+  /// On this thread's device.
+  CudaDevice(const ChosenDevice& device, const DeviceShape& shape)
+      : number_(device.number),
+        shape_(shape),
+        places_(places_of(shape, most_tiles(shape), device.ranks)),
         stride_(kSide * squares(std::max(shape.rows, shape.components))),
         blocks_(shape.tile_columns / kGramColumns + 2),
         tiles_(places_ * shape.rows * shape.tile_columns),
@@ -89,7 +93,7 @@ class CudaDevice final : public Device {
   }
 
   ~CudaDevice() override {
-    cudaSetDevice(shape_.index);
+    cudaSetDevice(number_);
     cudaDeviceSynchronize();
   }
 
@@ -121,13 +125,13 @@ class CudaDevice final : public Device {
   }
 
   float* host_tile(std::int64_t slot) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     slot_of(slot).copied.wait();
     return slot_of(slot).host_tile.data();
   }
 
   void submit(std::int64_t index, const DeviceTile& tile) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     Slot& slot = slot_of(index);
     const std::int64_t place = keeps_tiles() ? tile.index : index;
     float* w = tiles_.data() + place * shape_.rows * shape_.tile_columns;
@@ -153,13 +157,13 @@ class CudaDevice final : public Device {
   }
 
   float* components(std::int64_t slot) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     slot_of(slot).ready.wait();
     return slot_of(slot).host_components.data();
   }
 
   DeviceSums finish() override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     DeviceSums sums{size_, std::vector<double>(static_cast<std::size_t>(size_ * size_)), -1};
     unsigned long long bad = kNone;
     compute_.synchronize();
@@ -179,7 +183,7 @@ class CudaDevice final : public Device {
 
   /// A pass whose sums are of `rows` rows.
   void start(std::int64_t rows) {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     size_ = kSide * squares(rows);
     last_.record(compute_);  // a place may have been another tile's in the pass before
     copy_.wait_for(last_);
@@ -253,6 +257,7 @@ class CudaDevice final : public Device {
     check_call(cudaGetLastError(), "add_blocks");
   }
 
+  int number_;
   DeviceShape shape_;
   std::int64_t places_;  // of tiles on the device: one a slot, or one a tile
   std::int64_t stride_;
@@ -273,13 +278,13 @@ class CudaDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> open_device(const DeviceShape& shape) {
-  select(shape.index);
+  const ChosenDevice device = select(shape.device);
   cudaFuncAttributes attributes{};
   const cudaError_t code = cudaFuncGetAttributes(&attributes, gram_blocks);
   if (code == cudaErrorNoKernelImageForDevice)
     fail("the device's architecture is not one that this program was built for");
   check_call(code, "cudaFuncGetAttributes");
-  return std::make_unique<CudaDevice>(shape);
+  return std::make_unique<CudaDevice>(device, shape);
 }
 
 }  // namespace dimred::pca

@@ -157,7 +157,10 @@ class ProcessorDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> open_device(const DeviceShape& shape) {
-  require_environment(shape.index == 0, "pca::device", "there is no CUDA device ", shape.index);
+  require_environment(chosen_among(1, shape.device).number == 0,
+                      "pca::device",
+                      "there is no CUDA device ",
+                      shape.device.number);
   return std::make_unique<ProcessorDevice>(shape);
 }
 

@@ -166,7 +166,7 @@ TEST(DeviceTiles, AreReadOnceWhereTheDeviceKeepsThem) {
   const TemporaryFolder folder;
   const auto source = testing::source_of(testing::random_matrix(6, 50000, 9));
   auto options = testing::options_of(3);
-  options.device = 0;
+  options.device = DeviceChoice{};
   options.threads = 2;
   std::vector<int> filled;
   std::vector<std::int64_t> bytes;
