@@ -66,7 +66,7 @@ class Device {
   /// Page-locked [components x tile_columns], P of the slot's last tile; waits for it. May be
   /// written to; valid until the slot's next submit().
   virtual float* components(std::int64_t slot) = 0;
-  /// Waits for all tiles.
+  /// Waits for all tiles, and for P of the last one in each slot.
   virtual DeviceSums finish() = 0;
 };
 

@@ -143,6 +143,7 @@ class CudaDevice final : public Device {
       compute_.wait_for(slot.copied);
     }
     const Rows rows{w, shape_.tile_columns, static_cast<int>(shape_.rows)};
+    if (combining_) compute_.wait_for(slot.ready);  // P of the slot's last tile has been copied
     combining_ ? combine(rows, tile, slot) : measure(rows, tile);
     slot.computed.record(compute_);
     if (!combining_) return;
@@ -167,6 +168,7 @@ class CudaDevice final : public Device {
     DeviceSums sums{size_, std::vector<double>(static_cast<std::size_t>(size_ * size_)), -1};
     unsigned long long bad = kNone;
     compute_.synchronize();
+    results_.synchronize();
     check_call(cudaMemcpy(&bad, not_finite_.data(), sizeof bad, cudaMemcpyDeviceToHost),
                "cudaMemcpy");
     check_call(cudaMemcpy(sums.lower.data(),
