@@ -55,7 +55,7 @@ class Device {
   virtual void start_components(const std::vector<double>& combinations, std::int64_t stride) = 0;
 
   /// True where tiles of W stay on the device from pass to pass: half of its free memory, or of
-  /// this rank's part of it, holds all.
+  /// this rank's part of it, holds all, or they are no more than the slots.
   virtual bool keeps_tiles() const = 0;
   /// True when this tile does since an earlier pass: it need not be filled again.
   virtual bool holds(const DeviceTile& tile) const = 0;

@@ -9,6 +9,7 @@
 #include "pca/device.h"
 #include "pca/device_kernels.cuh"
 #include "pca/device_memory.cuh"
+#include "pca/device_places.h"
 
 namespace dimred::pca {
 namespace {
@@ -41,19 +42,12 @@ ChosenDevice select(const DeviceChoice& choice) {
   return device;
 }
 
-/// Half of this rank's part of the device's free memory, in tiles of W; at least one for each slot.
-std::int64_t places_of(const DeviceShape& shape, std::int64_t tiles, int ranks) {
+/// Half of each rank's part of the device's free memory.
+std::int64_t bytes_for_tiles(int ranks) {
   std::size_t free = 0;
   std::size_t total = 0;
   check_call(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  const std::int64_t tile_bytes = shape.rows * shape.tile_columns * 4;
-  const bool all = tiles * tile_bytes <= static_cast<std::int64_t>(free / 2) / ranks;
-  return all ? std::max(tiles, shape.slots) : shape.slots;
-}
-
-/// Tiles that meet `columns` columns, wherever the first one begins.
-std::int64_t most_tiles(const DeviceShape& shape) {
-  return (shape.columns + shape.tile_columns - 1) / shape.tile_columns + 1;
+  return static_cast<std::int64_t>(free / 2) / ranks;
 }
 
 /// What is the slot's own: buffers on the host and of results, and how far its last tile is.
@@ -76,11 +70,10 @@ class CudaDevice final : public Device {
   CudaDevice(const ChosenDevice& device, const DeviceShape& shape)
       : number_(device.number),
         shape_(shape),
-        places_(places_of(shape, most_tiles(shape), device.ranks)),
+        places_(shape, bytes_for_tiles(device.ranks)),
         stride_(kSide * squares(std::max(shape.rows, shape.components))),
         blocks_(shape.tile_columns / kGramColumns + 2),
-        tiles_(places_ * shape.rows * shape.tile_columns),
-        held_(static_cast<std::size_t>(places_)),
+        tiles_(places_.count() * shape.rows * shape.tile_columns),
         means_(shape.tile_columns),
         partial_(blocks_ * stride_ * stride_),
         total_(stride_ * stride_),
@@ -116,13 +109,9 @@ class CudaDevice final : public Device {
                "cudaMemcpyAsync");
   }
 
-  bool keeps_tiles() const override { return places_ > shape_.slots; }
+  bool keeps_tiles() const override { return places_.keeps(); }
 
-  bool holds(const DeviceTile& tile) const override {
-    if (!keeps_tiles()) return false;
-    const DeviceTile& held = held_[static_cast<std::size_t>(tile.index)];
-    return held.width == tile.width && held.begin == tile.begin;
-  }
+  bool holds(const DeviceTile& tile) const override { return places_.holds(tile); }
 
   float* host_tile(std::int64_t slot) override {
     check_call(cudaSetDevice(number_), "cudaSetDevice");
@@ -133,10 +122,10 @@ class CudaDevice final : public Device {
   void submit(std::int64_t index, const DeviceTile& tile) override {
     check_call(cudaSetDevice(number_), "cudaSetDevice");
     Slot& slot = slot_of(index);
-    const std::int64_t place = keeps_tiles() ? tile.index : index;
+    const std::int64_t place = places_.of(index, tile);
     float* w = tiles_.data() + place * shape_.rows * shape_.tile_columns;
     if (!holds(tile)) {
-      held_[static_cast<std::size_t>(place)] = tile;
+      places_.put(place, tile);
       copy_.wait_for(slot.computed);
       copy_rows(w, slot.host_tile.data(), tile.width, shape_.rows, cudaMemcpyHostToDevice, copy_);
       slot.copied.record(copy_);
@@ -261,12 +250,11 @@ class CudaDevice final : public Device {
 
   int number_;
   DeviceShape shape_;
-  std::int64_t places_;  // of tiles on the device: one a slot, or one a tile
+  TilePlaces places_;
   std::int64_t stride_;
   std::int64_t blocks_;
   Stream copy_, compute_, results_;
   DeviceArray<float> tiles_;
-  std::vector<DeviceTile> held_;  // in each place
   DeviceArray<double> means_, partial_, total_, combinations_;
   DeviceArray<unsigned long long> not_finite_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -2,10 +2,10 @@
 #include "tests/pca/device/host_device.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 
 #include "pca/device.h"
+#include "pca/device_places.h"
 #include "support/errors.h"
 #include "tests/tools/host_grid.h"
 
@@ -25,9 +25,12 @@ std::vector<float> floats(std::int64_t count) {
 
 class ProcessorDevice final : public Device {
  public:
-  explicit ProcessorDevice(const DeviceShape& shape) : shape_(shape) {
-    for (std::int64_t i = 0; i < shape.slots; ++i) {
+  explicit ProcessorDevice(const DeviceShape& shape)
+      : shape_(shape), places_(shape, testing::HostDevice::bytes_for_tiles) {
+    for (std::int64_t i = 0; i < places_.count(); ++i)
       tiles_.push_back(floats(shape.rows * shape.tile_columns));
+    for (std::int64_t i = 0; i < shape.slots; ++i) {
+      host_tiles_.push_back(floats(shape.rows * shape.tile_columns));
       results_.push_back(floats(shape.components * shape.tile_columns));
     }
   }
@@ -45,27 +48,27 @@ class ProcessorDevice final : public Device {
     combining_ = true;
   }
 
-  bool keeps_tiles() const override { return testing::HostDevice::keeps_tiles; }
+  bool keeps_tiles() const override { return places_.keeps(); }
 
   bool holds(const DeviceTile& tile) const override {
     const std::lock_guard lock(mutex_);
-    return is_kept(tile);
+    return places_.holds(tile);
   }
 
   float* host_tile(std::int64_t slot) override {
-    return tiles_[static_cast<std::size_t>(slot)].data();
+    return host_tiles_[static_cast<std::size_t>(slot)].data();
   }
 
   void submit(std::int64_t slot, const DeviceTile& tile) override {
     const std::lock_guard lock(mutex_);
     check(tile.index == next_++, "tiles come in order");
-    const auto& filled = tiles_[static_cast<std::size_t>(slot)];
-    const bool held = is_kept(tile);
-    testing::HostDevice::tiles_filled += held ? 0 : 1;
-    if (keeps_tiles() && !held) kept_[tile.index] = {tile, filled};
-    const Rows w{held ? kept_[tile.index].values.data() : filled.data(),
-                 shape_.tile_columns,
-                 static_cast<int>(shape_.rows)};
+    auto& values = tiles_.at(static_cast<std::size_t>(places_.of(slot, tile)));
+    if (!places_.holds(tile)) {
+      places_.put(places_.of(slot, tile), tile);
+      values = host_tiles_[static_cast<std::size_t>(slot)];
+      ++testing::HostDevice::tiles_filled;
+    }
+    const Rows w{values.data(), shape_.tile_columns, static_cast<int>(shape_.rows)};
     combining_ ? combine(w, tile, slot) : measure(w, tile);
   }
 
@@ -80,17 +83,7 @@ class ProcessorDevice final : public Device {
   }
 
  private:
-  bool is_kept(const DeviceTile& tile) const {
-    const auto found = kept_.find(tile.index);
-    return found != kept_.end() && found->second.tile.begin == tile.begin &&
-           found->second.tile.width == tile.width;
-  }
-
   static constexpr unsigned long long none = ~0ULL;
-  struct Kept {
-    DeviceTile tile;
-    std::vector<float> values;
-  };
 
   void start(std::int64_t rows) {
     size_ = kSide * squares(rows);
@@ -142,9 +135,10 @@ class ProcessorDevice final : public Device {
   }
 
   DeviceShape shape_;
-  std::vector<std::vector<float>> tiles_, results_;  // of each slot
-  mutable std::mutex mutex_;                         // of kept_
-  std::map<std::int64_t, Kept> kept_;
+  TilePlaces places_;
+  mutable std::mutex mutex_;                              // of places_
+  std::vector<std::vector<float>> tiles_;                 // in each place
+  std::vector<std::vector<float>> host_tiles_, results_;  // of each slot
   std::vector<double> combinations_, total_;
   std::int64_t stride_ = 0;
   std::int64_t size_ = 0;
