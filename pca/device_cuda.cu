@@ -7,9 +7,9 @@
 #include <string>
 
 #include "pca/device.h"
-#include "pca/device_kernels.cuh"
 #include "pca/device_memory.cuh"
 #include "pca/device_places.h"
+#include "pca/device_work.cuh"
 
 namespace dimred::pca {
 namespace {
@@ -64,6 +64,19 @@ struct Slot {
   Event ready;     // host_components may be read
 };
 
+/// Starts kernels on a stream, one behind the other.
+struct Launch {
+  const Stream& stream;
+  template <class... Parameters, class... Arguments>
+  void operator()(const char* name,
+                  const Grid& grid,
+                  void (*kernel)(Parameters...),
+                  const Arguments&... arguments) const {
+    kernel<<<dim3(grid.x, grid.y), kThreads, 0, stream.get()>>>(arguments...);
+    check_call(cudaGetLastError(), name);
+  }
+};
+
 class CudaDevice final : public Device {
  public:
   /// On this thread's device.
@@ -71,12 +84,10 @@ class CudaDevice final : public Device {
       : number_(device.number),
         shape_(shape),
         places_(shape, bytes_for_tiles(device.ranks)),
-        stride_(kSide * squares(std::max(shape.rows, shape.components))),
-        blocks_(shape.tile_columns / kGramColumns + 2),
         tiles_(places_.count() * shape.rows * shape.tile_columns),
         means_(shape.tile_columns),
-        partial_(blocks_ * stride_ * stride_),
-        total_(stride_ * stride_),
+        partial_(most_blocks(shape) * most_sums(shape)),
+        total_(most_sums(shape)),
         combinations_(shape.rows * (shape.components + kSide)),
         not_finite_(1) {
     for (std::int64_t i = 0; i < shape.slots; ++i) slots_.push_back(std::make_unique<Slot>(shape));
@@ -90,16 +101,10 @@ class CudaDevice final : public Device {
     cudaDeviceSynchronize();
   }
 
-  void start_gram(bool centred) override {
-    start(shape_.rows);
-    centred_ = centred;
-    combining_ = false;
-  }
+  void start_gram(bool centred) override { start(gram_pass(shape_, centred)); }
 
   void start_components(const std::vector<double>& combinations, std::int64_t stride) override {
-    start(shape_.components);
-    combining_ = true;
-    combination_stride_ = stride;
+    start(components_pass(shape_, stride));
     // From pageable memory, so that the call returns when it has been read.
     check_call(cudaMemcpyAsync(combinations_.data(),
                                combinations.data(),
@@ -132,10 +137,10 @@ class CudaDevice final : public Device {
       compute_.wait_for(slot.copied);
     }
     const Rows rows{w, shape_.tile_columns, static_cast<int>(shape_.rows)};
-    if (combining_) compute_.wait_for(slot.ready);  // P of the slot's last tile has been copied
-    combining_ ? combine(rows, tile, slot) : measure(rows, tile);
+    if (pass_.combining) compute_.wait_for(slot.ready);  // P of its last tile has been copied
+    work_on(Launch{compute_}, pass_, buffers(), rows, tile, slot.components.data());
     slot.computed.record(compute_);
-    if (!combining_) return;
+    if (!pass_.combining) return;
     results_.wait_for(slot.computed);
     copy_rows(slot.host_components.data(),
               slot.components.data(),
@@ -154,7 +159,8 @@ class CudaDevice final : public Device {
 
   DeviceSums finish() override {
     check_call(cudaSetDevice(number_), "cudaSetDevice");
-    DeviceSums sums{size_, std::vector<double>(static_cast<std::size_t>(size_ * size_)), -1};
+    const std::int64_t size = pass_.size();
+    DeviceSums sums{size, std::vector<double>(static_cast<std::size_t>(size * size)), -1};
     unsigned long long bad = kNone;
     compute_.synchronize();
     results_.synchronize();
@@ -172,10 +178,14 @@ class CudaDevice final : public Device {
  private:
   Slot& slot_of(std::int64_t index) { return *slots_[static_cast<std::size_t>(index)]; }
 
-  /// A pass whose sums are of `rows` rows.
-  void start(std::int64_t rows) {
+  Buffers buffers() const {
+    return {
+        means_.data(), partial_.data(), total_.data(), combinations_.data(), not_finite_.data()};
+  }
+
+  void start(const Pass& pass) {
     check_call(cudaSetDevice(number_), "cudaSetDevice");
-    size_ = kSide * squares(rows);
+    pass_ = pass;
     last_.record(compute_);  // a place may have been another tile's in the pass before
     copy_.wait_for(last_);
     check_call(cudaMemsetAsync(total_.data(), 0, total_.bytes(), compute_.get()),
@@ -203,66 +213,16 @@ class CudaDevice final : public Device {
                "cudaMemcpy2DAsync");
   }
 
-  static unsigned grid_of(std::int64_t size, std::int64_t block) {
-    return static_cast<unsigned>((size + block - 1) / block);
-  }
-
-  void measure(const Rows& rows, const DeviceTile& tile) {
-    column_means<<<grid_of(tile.width, kThreads), kThreads, 0, compute_.get()>>>(
-        rows,
-        tile.width,
-        centred_,
-        static_cast<unsigned long long>(tile.begin),
-        means_.data(),
-        not_finite_.data());
-    check_call(cudaGetLastError(), "column_means");
-    add_gram(rows, tile, means_.data());
-  }
-
-  void combine(const Rows& rows, const DeviceTile& tile, Slot& slot) {
-    const dim3 grid(grid_of(tile.width, kSide), grid_of(shape_.components, kSide));
-    combine_rows<<<grid, kThreads, 0, compute_.get()>>>(combinations_.data(),
-                                                        combination_stride_,
-                                                        static_cast<int>(shape_.components),
-                                                        rows,
-                                                        tile.width,
-                                                        slot.components.data(),
-                                                        shape_.tile_columns);
-    check_call(cudaGetLastError(), "combine_rows");
-    add_gram({slot.components.data(), shape_.tile_columns, static_cast<int>(shape_.components)},
-             tile,
-             nullptr);
-  }
-
-  void add_gram(const Rows& rows, const DeviceTile& tile, const double* means) {
-    const std::int64_t offset = tile.begin % kGramColumns;
-    const unsigned blocks = grid_of(offset + tile.width, kGramColumns);
-    const std::int64_t side = squares(rows.count);
-    gram_blocks<<<dim3(static_cast<unsigned>(side * (side + 1) / 2), blocks),
-                  kThreads,
-                  0,
-                  compute_.get()>>>(rows, tile.width, offset, means, size_, partial_.data());
-    check_call(cudaGetLastError(), "gram_blocks");
-    add_blocks<<<grid_of(size_ * size_, kThreads), kThreads, 0, compute_.get()>>>(
-        partial_.data(), static_cast<int>(blocks), size_ * size_, total_.data());
-    check_call(cudaGetLastError(), "add_blocks");
-  }
-
   int number_;
   DeviceShape shape_;
   TilePlaces places_;
-  std::int64_t stride_;
-  std::int64_t blocks_;
   Stream copy_, compute_, results_;
   DeviceArray<float> tiles_;
   DeviceArray<double> means_, partial_, total_, combinations_;
   DeviceArray<unsigned long long> not_finite_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  Event last_;             // of the pass before
-  std::int64_t size_ = 0;  // of the pass's sums
-  std::int64_t combination_stride_ = 0;
-  bool centred_ = true;
-  bool combining_ = false;
+  Event last_;  // of the pass before
+  Pass pass_;
 };
 
 }  // namespace

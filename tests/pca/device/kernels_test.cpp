@@ -115,6 +115,12 @@ TEST(DeviceKernels, SumFixedBlocksOfColumnsWhateverTheTiles) {
   EXPECT_NE(gram_of(w, true, 901).lower, expected);
 }
 
+TEST(DeviceKernels, TakeAFullTileThatBeginsWithinABlock) {
+  const Matrix w = testing::random_matrix(6, kTileColumns, 5);
+  // One tile over four blocks, and two tiles.
+  EXPECT_EQ(gram_of(w, true, 1023, 1023 + kTileColumns).lower, gram_of(w, true, 1023).lower);
+}
+
 TEST(DeviceKernels, NameTheFirstColumnThatIsNotFinite) {
   Matrix w = testing::random_matrix(4, 4000, 6);
   w(2, 3500) = std::numeric_limits<double>::quiet_NaN();
