@@ -71,8 +71,8 @@ class Device {
 };
 
 /// Throws std::runtime_error where there is no such device, its driver is too old, its architecture
-/// is not one that this was built for, or memory is short (says how much, and that tile_mb lowers
-/// it), and where this was built without nvcc.
+/// is not one that this was built for, or memory is short (says how much, and what lowers it), and
+/// where this was built without nvcc.
 std::unique_ptr<Device> open_device(const DeviceShape& shape);
 
 }  // namespace dimred::pca

@@ -53,9 +53,9 @@ std::int64_t bytes_for_tiles(int ranks) {
 /// What is the slot's own: buffers on the host and of results, and how far its last tile is.
 struct Slot {
   explicit Slot(const DeviceShape& shape)
-      : host_tile(shape.rows * shape.tile_columns),
-        host_components(shape.components * shape.tile_columns),
-        components(shape.components * shape.tile_columns) {}
+      : host_tile(shape.rows * shape.tile_columns, kFewerTiles),
+        host_components(shape.components * shape.tile_columns, kFewerTiles),
+        components(shape.components * shape.tile_columns, kFewerTiles) {}
   PinnedArray<float> host_tile;
   PinnedArray<float> host_components;
   DeviceArray<float> components;
@@ -84,12 +84,13 @@ class CudaDevice final : public Device {
       : number_(device.number),
         shape_(shape),
         places_(shape, bytes_for_tiles(device.ranks)),
-        tiles_(places_.count() * shape.rows * shape.tile_columns),
-        means_(shape.tile_columns),
-        partial_(most_blocks(shape) * most_sums(shape)),
-        total_(most_sums(shape)),
-        combinations_(shape.rows * (shape.components + kSide)),
-        not_finite_(1) {
+        tiles_(places_.count() * shape.rows * shape.tile_columns,
+               places_.count() > shape.slots ? kAlone : kFewerTiles),
+        means_(shape.tile_columns, kAlone),
+        partial_(most_blocks(shape) * most_sums(shape), kFewerRows),
+        total_(most_sums(shape), kFewerRows),
+        combinations_(shape.rows * (shape.components + kSide), kFewerRows),
+        not_finite_(1, kAlone) {
     for (std::int64_t i = 0; i < shape.slots; ++i) slots_.push_back(std::make_unique<Slot>(shape));
     // Squares above the diagonal are added as well, but never written.
     check_call(cudaMemsetAsync(partial_.data(), 0, partial_.bytes(), compute_.get()),
