@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 // Other float formats as float32, and back to bfloat16. None refuses a value: what is not finite
 // stays so, and a float64 beyond the float32 range becomes an infinity, so that whoever refuses
@@ -33,6 +34,17 @@ inline std::uint16_t to_bfloat(float value) {
   const bool nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
   const std::uint32_t up = 0x7FFFU + (bits >> 16 & 1U);  // half a unit, less one to an even value
   return static_cast<std::uint16_t>((nan ? bits | 0x400000U : bits + up) >> 16);
+}
+
+/// As a matrix in memory has it: float32 itself, or bfloat16 in 16 bits.
+template <class Value>
+Value stored(float value) {
+  static_assert(std::is_same_v<Value, float> || std::is_same_v<Value, std::uint16_t>);
+  if constexpr (std::is_same_v<Value, float>) {
+    return value;
+  } else {
+    return to_bfloat(value);
+  }
 }
 
 /// binary64, rounded to nearest.

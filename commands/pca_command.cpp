@@ -131,10 +131,13 @@ void check_paths(const PcaOptions& options) {
           output.string());
 }
 
-/// CUDA's number of the device; -1: this processor.
-int device_of(const std::string& text) {
-  if (text == "cpu") return -1;
-  if (text == "cuda") return launch::discover().local_rank;
+/// None: this processor.
+std::optional<pca::DeviceChoice> device_of(const std::string& text) {
+  if (text == "cpu") return std::nullopt;
+  if (text == "cuda") {
+    const launch::Place place = launch::discover();
+    return pca::DeviceChoice{.number = place.local_rank, .ranks = place.local_size};
+  }
   int number = -1;
   constexpr std::string_view prefix = "cuda:";
   const char* end = text.data() + text.size();
@@ -142,7 +145,7 @@ int device_of(const std::string& text) {
       text.starts_with(prefix) &&
       std::from_chars(text.data() + prefix.size(), end, number) == std::from_chars_result{end, {}};
   require(named && number >= 0, "pca", "device needs cpu, cuda or cuda:N, received ", text);
-  return number;
+  return pca::DeviceChoice{.number = number};
 }
 
 /// Largest resident memory of this process so far; empty where /proc does not tell.

@@ -119,7 +119,7 @@ pca::FitOptions fit_options(const Plan& plan, const torch::Device& device) {
                       .snapshots = plan.options.range,
                       .threads = torch::get_num_threads()};
   if (device.is_cuda()) {
-    fit.device = device.index();
+    fit.device = pca::DeviceChoice{.number = device.index()};
     fit.tile_bytes = pca::kDeviceTileBytes;
   }
   fit.seed = static_cast<std::uint64_t>(plan.options.basis_seed.value_or(plan.common.run.seed));

@@ -4,13 +4,15 @@
 #include <memory>
 #include <vector>
 
+#include "pca/device_choice.h"
+
 // A CUDA device at work on a fit's two passes. The file behind open_device() is a choice of CMake:
 // device_cuda.cu, or device_unavailable.cpp without nvcc. C++17, because nvcc reads it, too.
 namespace dimred::pca {
 
 /// What a fit's passes need there.
 struct DeviceShape {
-  int index = 0;                  // of the device, as CUDA counts
+  DeviceChoice device;
   std::int64_t rows = 0;          // n, of W
   std::int64_t components = 0;    // k, of P
   std::int64_t tile_columns = 0;  // most columns of a tile
@@ -52,7 +54,8 @@ class Device {
   /// A pass that makes P = C' W, rounded to float32, and adds up P P'. C [rows x stride].
   virtual void start_components(const std::vector<double>& combinations, std::int64_t stride) = 0;
 
-  /// True where tiles of W stay on the device from pass to pass: half of its free memory holds all.
+  /// True where tiles of W stay on the device from pass to pass: half of its free memory, or of
+  /// this rank's part of it, holds all, or they are no more than the slots.
   virtual bool keeps_tiles() const = 0;
   /// True when this tile does since an earlier pass: it need not be filled again.
   virtual bool holds(const DeviceTile& tile) const = 0;
@@ -63,13 +66,13 @@ class Device {
   /// Page-locked [components x tile_columns], P of the slot's last tile; waits for it. May be
   /// written to; valid until the slot's next submit().
   virtual float* components(std::int64_t slot) = 0;
-  /// Waits for all tiles.
+  /// Waits for all tiles, and for P of the last one in each slot.
   virtual DeviceSums finish() = 0;
 };
 
 /// Throws std::runtime_error where there is no such device, its driver is too old, its architecture
-/// is not one that this was built for, or memory is short (says how much, and that tile_mb lowers
-/// it), and where this was built without nvcc.
+/// is not one that this was built for, or memory is short (says how much, and what lowers it), and
+/// where this was built without nvcc.
 std::unique_ptr<Device> open_device(const DeviceShape& shape);
 
 }  // namespace dimred::pca

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "pca/device.h"
-#include "pca/device_kernels.cuh"
 #include "pca/device_memory.cuh"
+#include "pca/device_places.h"
+#include "pca/device_work.cuh"
 
 namespace dimred::pca {
 namespace {
@@ -20,7 +21,7 @@ std::string version_text(int version) {
 }
 
 /// Makes it this thread's device.
-void select(int index) {
+ChosenDevice select(const DeviceChoice& choice) {
   int driver = 0;
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
@@ -33,33 +34,28 @@ void select(int index) {
   if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
     fail("no CUDA device was found");
   check_call(code, "cudaGetDeviceCount");
-  if (index >= count)
-    fail("there is no CUDA device " + std::to_string(index) + ", only " + std::to_string(count) +
-         ", counted from 0");
-  check_call(cudaSetDevice(index), "cudaSetDevice");
+  const ChosenDevice device = chosen_among(count, choice);
+  if (device.number < 0 || device.number >= count)
+    fail("there is no CUDA device " + std::to_string(device.number) + ", only " +
+         std::to_string(count) + ", counted from 0");
+  check_call(cudaSetDevice(device.number), "cudaSetDevice");
+  return device;
 }
 
-/// Half of the device's free memory, in tiles of W; at least one for each slot.
-std::int64_t places_of(const DeviceShape& shape, std::int64_t tiles) {
+/// Half of each rank's part of the device's free memory.
+std::int64_t bytes_for_tiles(int ranks) {
   std::size_t free = 0;
   std::size_t total = 0;
   check_call(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  const std::int64_t tile_bytes = shape.rows * shape.tile_columns * 4;
-  const bool all = tiles * tile_bytes <= static_cast<std::int64_t>(free / 2);
-  return all ? std::max(tiles, shape.slots) : shape.slots;
-}
-
-/// Tiles that meet `columns` columns, wherever the first one begins.
-std::int64_t most_tiles(const DeviceShape& shape) {
-  return (shape.columns + shape.tile_columns - 1) / shape.tile_columns + 1;
+  return static_cast<std::int64_t>(free / 2) / ranks;
 }
 
 /// What is the slot's own: buffers on the host and of results, and how far its last tile is.
 struct Slot {
   explicit Slot(const DeviceShape& shape)
-      : host_tile(shape.rows * shape.tile_columns),
-        host_components(shape.components * shape.tile_columns),
-        components(shape.components * shape.tile_columns) {}
+      : host_tile(shape.rows * shape.tile_columns, kFewerTiles),
+        host_components(shape.components * shape.tile_columns, kFewerTiles),
+        components(shape.components * shape.tile_columns, kFewerTiles) {}
   PinnedArray<float> host_tile;
   PinnedArray<float> host_components;
   DeviceArray<float> components;
@@ -68,20 +64,33 @@ struct Slot {
   Event ready;     // host_components may be read
 };
 
+/// Starts kernels on a stream, one behind the other.
+struct Launch {
+  const Stream& stream;
+  template <class... Parameters, class... Arguments>
+  void operator()(const char* name,
+                  const Grid& grid,
+                  void (*kernel)(Parameters...),
+                  const Arguments&... arguments) const {
+    kernel<<<dim3(grid.x, grid.y), kThreads, 0, stream.get()>>>(arguments...);
+    check_call(cudaGetLastError(), name);
+  }
+};
+
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(const DeviceShape& shape)
-      : shape_(shape),
-        places_(places_of(shape, most_tiles(shape))),
-        stride_(kSide * squares(std::max(shape.rows, shape.components))),
-        blocks_(shape.tile_columns / kGramColumns + 2),
-        tiles_(places_ * shape.rows * shape.tile_columns),
-        held_(static_cast<std::size_t>(places_)),
-        means_(shape.tile_columns),
-        partial_(blocks_ * stride_ * stride_),
-        total_(stride_ * stride_),
-        combinations_(shape.rows * (shape.components + kSide)),
-        not_finite_(1) {
+  /// On this thread's device.
+  CudaDevice(const ChosenDevice& device, const DeviceShape& shape)
+      : number_(device.number),
+        shape_(shape),
+        places_(shape, bytes_for_tiles(device.ranks)),
+        tiles_(places_.count() * shape.rows * shape.tile_columns,
+               places_.count() > shape.slots ? kAlone : kFewerTiles),
+        means_(shape.tile_columns, kAlone),
+        partial_(most_blocks(shape) * most_sums(shape), kFewerRows),
+        total_(most_sums(shape), kFewerRows),
+        combinations_(shape.rows * (shape.components + kSide), kFewerRows),
+        not_finite_(1, kAlone) {
     for (std::int64_t i = 0; i < shape.slots; ++i) slots_.push_back(std::make_unique<Slot>(shape));
     // Squares above the diagonal are added as well, but never written.
     check_call(cudaMemsetAsync(partial_.data(), 0, partial_.bytes(), compute_.get()),
@@ -89,20 +98,14 @@ class CudaDevice final : public Device {
   }
 
   ~CudaDevice() override {
-    cudaSetDevice(shape_.index);
+    cudaSetDevice(number_);
     cudaDeviceSynchronize();
   }
 
-  void start_gram(bool centred) override {
-    start(shape_.rows);
-    centred_ = centred;
-    combining_ = false;
-  }
+  void start_gram(bool centred) override { start(gram_pass(shape_, centred)); }
 
   void start_components(const std::vector<double>& combinations, std::int64_t stride) override {
-    start(shape_.components);
-    combining_ = true;
-    combination_stride_ = stride;
+    start(components_pass(shape_, stride));
     // From pageable memory, so that the call returns when it has been read.
     check_call(cudaMemcpyAsync(combinations_.data(),
                                combinations.data(),
@@ -112,36 +115,33 @@ class CudaDevice final : public Device {
                "cudaMemcpyAsync");
   }
 
-  bool keeps_tiles() const override { return places_ > shape_.slots; }
+  bool keeps_tiles() const override { return places_.keeps(); }
 
-  bool holds(const DeviceTile& tile) const override {
-    if (!keeps_tiles()) return false;
-    const DeviceTile& held = held_[static_cast<std::size_t>(tile.index)];
-    return held.width == tile.width && held.begin == tile.begin;
-  }
+  bool holds(const DeviceTile& tile) const override { return places_.holds(tile); }
 
   float* host_tile(std::int64_t slot) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     slot_of(slot).copied.wait();
     return slot_of(slot).host_tile.data();
   }
 
   void submit(std::int64_t index, const DeviceTile& tile) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     Slot& slot = slot_of(index);
-    const std::int64_t place = keeps_tiles() ? tile.index : index;
+    const std::int64_t place = places_.of(index, tile);
     float* w = tiles_.data() + place * shape_.rows * shape_.tile_columns;
     if (!holds(tile)) {
-      held_[static_cast<std::size_t>(place)] = tile;
+      places_.put(place, tile);
       copy_.wait_for(slot.computed);
       copy_rows(w, slot.host_tile.data(), tile.width, shape_.rows, cudaMemcpyHostToDevice, copy_);
       slot.copied.record(copy_);
       compute_.wait_for(slot.copied);
     }
     const Rows rows{w, shape_.tile_columns, static_cast<int>(shape_.rows)};
-    combining_ ? combine(rows, tile, slot) : measure(rows, tile);
+    if (pass_.combining) compute_.wait_for(slot.ready);  // P of its last tile has been copied
+    work_on(Launch{compute_}, pass_, buffers(), rows, tile, slot.components.data());
     slot.computed.record(compute_);
-    if (!combining_) return;
+    if (!pass_.combining) return;
     results_.wait_for(slot.computed);
     copy_rows(slot.host_components.data(),
               slot.components.data(),
@@ -153,16 +153,18 @@ class CudaDevice final : public Device {
   }
 
   float* components(std::int64_t slot) override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
     slot_of(slot).ready.wait();
     return slot_of(slot).host_components.data();
   }
 
   DeviceSums finish() override {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
-    DeviceSums sums{size_, std::vector<double>(static_cast<std::size_t>(size_ * size_)), -1};
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
+    const std::int64_t size = pass_.size();
+    DeviceSums sums{size, std::vector<double>(static_cast<std::size_t>(size * size)), -1};
     unsigned long long bad = kNone;
     compute_.synchronize();
+    results_.synchronize();
     check_call(cudaMemcpy(&bad, not_finite_.data(), sizeof bad, cudaMemcpyDeviceToHost),
                "cudaMemcpy");
     check_call(cudaMemcpy(sums.lower.data(),
@@ -177,10 +179,14 @@ class CudaDevice final : public Device {
  private:
   Slot& slot_of(std::int64_t index) { return *slots_[static_cast<std::size_t>(index)]; }
 
-  /// A pass whose sums are of `rows` rows.
-  void start(std::int64_t rows) {
-    check_call(cudaSetDevice(shape_.index), "cudaSetDevice");
-    size_ = kSide * squares(rows);
+  Buffers buffers() const {
+    return {
+        means_.data(), partial_.data(), total_.data(), combinations_.data(), not_finite_.data()};
+  }
+
+  void start(const Pass& pass) {
+    check_call(cudaSetDevice(number_), "cudaSetDevice");
+    pass_ = pass;
     last_.record(compute_);  // a place may have been another tile's in the pass before
     copy_.wait_for(last_);
     check_call(cudaMemsetAsync(total_.data(), 0, total_.bytes(), compute_.get()),
@@ -208,78 +214,28 @@ class CudaDevice final : public Device {
                "cudaMemcpy2DAsync");
   }
 
-  static unsigned grid_of(std::int64_t size, std::int64_t block) {
-    return static_cast<unsigned>((size + block - 1) / block);
-  }
-
-  void measure(const Rows& rows, const DeviceTile& tile) {
-    column_means<<<grid_of(tile.width, kThreads), kThreads, 0, compute_.get()>>>(
-        rows,
-        tile.width,
-        centred_,
-        static_cast<unsigned long long>(tile.begin),
-        means_.data(),
-        not_finite_.data());
-    check_call(cudaGetLastError(), "column_means");
-    add_gram(rows, tile, means_.data());
-  }
-
-  void combine(const Rows& rows, const DeviceTile& tile, Slot& slot) {
-    const dim3 grid(grid_of(tile.width, kSide), grid_of(shape_.components, kSide));
-    combine_rows<<<grid, kThreads, 0, compute_.get()>>>(combinations_.data(),
-                                                        combination_stride_,
-                                                        static_cast<int>(shape_.components),
-                                                        rows,
-                                                        tile.width,
-                                                        slot.components.data(),
-                                                        shape_.tile_columns);
-    check_call(cudaGetLastError(), "combine_rows");
-    add_gram({slot.components.data(), shape_.tile_columns, static_cast<int>(shape_.components)},
-             tile,
-             nullptr);
-  }
-
-  void add_gram(const Rows& rows, const DeviceTile& tile, const double* means) {
-    const std::int64_t offset = tile.begin % kGramColumns;
-    const unsigned blocks = grid_of(offset + tile.width, kGramColumns);
-    const std::int64_t side = squares(rows.count);
-    gram_blocks<<<dim3(static_cast<unsigned>(side * (side + 1) / 2), blocks),
-                  kThreads,
-                  0,
-                  compute_.get()>>>(rows, tile.width, offset, means, size_, partial_.data());
-    check_call(cudaGetLastError(), "gram_blocks");
-    add_blocks<<<grid_of(size_ * size_, kThreads), kThreads, 0, compute_.get()>>>(
-        partial_.data(), static_cast<int>(blocks), size_ * size_, total_.data());
-    check_call(cudaGetLastError(), "add_blocks");
-  }
-
+  int number_;
   DeviceShape shape_;
-  std::int64_t places_;  // of tiles on the device: one a slot, or one a tile
-  std::int64_t stride_;
-  std::int64_t blocks_;
+  TilePlaces places_;
   Stream copy_, compute_, results_;
   DeviceArray<float> tiles_;
-  std::vector<DeviceTile> held_;  // in each place
   DeviceArray<double> means_, partial_, total_, combinations_;
   DeviceArray<unsigned long long> not_finite_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  Event last_;             // of the pass before
-  std::int64_t size_ = 0;  // of the pass's sums
-  std::int64_t combination_stride_ = 0;
-  bool centred_ = true;
-  bool combining_ = false;
+  Event last_;  // of the pass before
+  Pass pass_;
 };
 
 }  // namespace
 
 std::unique_ptr<Device> open_device(const DeviceShape& shape) {
-  select(shape.index);
+  const ChosenDevice device = select(shape.device);
   cudaFuncAttributes attributes{};
   const cudaError_t code = cudaFuncGetAttributes(&attributes, gram_blocks);
   if (code == cudaErrorNoKernelImageForDevice)
     fail("the device's architecture is not one that this program was built for");
   check_call(code, "cudaFuncGetAttributes");
-  return std::make_unique<CudaDevice>(shape);
+  return std::make_unique<CudaDevice>(device, shape);
 }
 
 }  // namespace dimred::pca

@@ -18,11 +18,18 @@ inline void check_call(cudaError_t code, const char* call) {
   fail(std::string(call) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
 }
 
-inline void check_memory(cudaError_t code, const char* call, std::size_t bytes) {
+// What to do where memory is short.
+constexpr const char* kFewerTiles =
+    "a smaller --tile_mb, or fewer --threads, lowers it, down to two tiles";
+constexpr const char* kFewerRows =
+    "fewer snapshots lower it (rows of --kind random: fewer --components)";
+constexpr const char* kAlone = "does another program, or rank, use the same device?";
+
+inline void check_memory(cudaError_t code, const char* call, std::size_t bytes, const char* help) {
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // it is not left for the next call
     fail(std::string(call) + ": out of memory, needs " + std::to_string((bytes >> 20) + 1) +
-         " MiB more; a smaller --tile_mb, or fewer --threads, lowers it");
+         " MiB more; " + help);
   }
   check_call(code, call);
 }
@@ -31,8 +38,9 @@ inline void check_memory(cudaError_t code, const char* call, std::size_t bytes) 
 template <class T>
 class DeviceArray {
  public:
-  explicit DeviceArray(std::int64_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(T)) {
-    if (count > 0) check_memory(cudaMalloc(&data_, bytes_), "cudaMalloc", bytes_);
+  DeviceArray(std::int64_t count, const char* help)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(T)) {
+    if (count > 0) check_memory(cudaMalloc(&data_, bytes_), "cudaMalloc", bytes_, help);
   }
   ~DeviceArray() { cudaFree(data_); }
   DeviceArray(const DeviceArray&) = delete;
@@ -49,10 +57,11 @@ class DeviceArray {
 template <class T>
 class PinnedArray {
  public:
-  explicit PinnedArray(std::int64_t count) {
+  PinnedArray(std::int64_t count, const char* help) {
     const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (count > 0)
-      check_memory(cudaHostAlloc(&data_, bytes, cudaHostAllocPortable), "cudaHostAlloc", bytes);
+      check_memory(
+          cudaHostAlloc(&data_, bytes, cudaHostAllocPortable), "cudaHostAlloc", bytes, help);
   }
   ~PinnedArray() { cudaFreeHost(data_); }
   PinnedArray(const PinnedArray&) = delete;

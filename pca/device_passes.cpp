@@ -85,13 +85,13 @@ std::vector<double> laid_out(const DeviceSums& sums, std::int64_t rows, std::int
 
 }  // namespace
 
-void use_device(PassPlan& plan, int index, std::int64_t tile_bytes) {
+void use_device(PassPlan& plan, const DeviceChoice& device, std::int64_t tile_bytes) {
   if (plan.own.size() == 0) return;
   const std::int64_t rows = plan.source->rows();
   const std::int64_t slot_bytes = (rows + plan.components) * kDigestColumns * 4;
   const std::int64_t most = std::clamp<std::int64_t>(plan.threads, 2, 1 << 10);
   plan.device_slots = std::clamp<std::int64_t>(tile_bytes / slot_bytes, 2, most);
-  plan.device = open_device({.index = index,
+  plan.device = open_device({.device = device,
                              .rows = rows,
                              .components = plan.components,
                              .tile_columns = kDigestColumns,

@@ -11,10 +11,9 @@
 // where there is something to write, by one of the plan's threads.
 namespace dimred::pca {
 
-/// Gives the plan the device of that number, with as many tiles under way as its threads and
-/// tile_bytes of page-locked memory allow, at least two; not where it has no columns. Throws as
-/// open_device().
-void use_device(PassPlan& plan, int index, std::int64_t tile_bytes);
+/// Gives the plan that device, with as many tiles under way as its threads and tile_bytes of
+/// page-locked memory allow, at least two; not where it has no columns. Throws as open_device().
+void use_device(PassPlan& plan, const DeviceChoice& device, std::int64_t tile_bytes);
 
 /// As gram_matrix().
 std::vector<double> gram_on_device(const PassPlan& plan);

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "pca/device_choice.h"
 #include "pca/kernels.h"
 #include "pca/kinds.h"
 #include "pca/ranks.h"
@@ -27,7 +29,7 @@ struct FitOptions {
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
                                        // of n x 512 values is used; on a device page-locked, and
                                        // at least two of (n + k) x 16384
-  int device = -1;  // CUDA's number of the device that multiplies; -1: this processor
+  std::optional<DeviceChoice> device;  // that multiplies; none: this processor
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
 };
 

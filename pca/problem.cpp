@@ -1,5 +1,7 @@
 #include "pca/problem.h"
 
+#include <optional>
+
 #include "pca/device_passes.h"
 #include "pca/exchange.h"
 #include "pca/gaussian_source.h"
@@ -67,7 +69,7 @@ std::vector<layout::ColumnRange> layers_of(const SnapshotSource& source) {
 PassPlan passes_of(const SnapshotSource& rows,
                    std::int64_t components,
                    const FitOptions& options,
-                   int device,
+                   const std::optional<DeviceChoice>& device,
                    const Ranks& ranks) {
   const std::int64_t threads = options.threads > 0 ? options.threads : available_threads();
   PassPlan plan = plan_passes(rows,
@@ -76,9 +78,9 @@ PassPlan passes_of(const SnapshotSource& rows,
                               threads,
                               options.tile_bytes,
                               own_columns(ranks, rows.columns()));
-  if (device >= 0) {
+  if (device) {
     plan.threads = threads;  // the device has the tiles
-    use_device(plan, device, options.tile_bytes);
+    use_device(plan, *device, options.tile_bytes);
   }
   return plan;
 }
@@ -128,8 +130,8 @@ Problem plan_fit(const SnapshotSource& source,
       problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
     }
     const bool reads_snapshots = !problem.gaussian || !options.gram.empty();
-    problem.centred =
-        passes_of(*problem.snapshots, k, options, reads_snapshots ? options.device : -1, ranks);
+    problem.centred = passes_of(
+        *problem.snapshots, k, options, reads_snapshots ? options.device : std::nullopt, ranks);
     problem.plan = problem.gaussian
                        ? passes_of(*problem.gaussian, k, options, options.device, ranks)
                        : problem.centred;

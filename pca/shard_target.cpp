@@ -3,23 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
-#include <type_traits>
 
 #include "checkpoints/float_formats.h"
 
 namespace dimred::pca {
-namespace {
-
-template <class Value>
-Value stored(float value) {
-  if constexpr (std::is_same_v<Value, float>) {
-    return value;
-  } else {
-    return checkpoints::to_bfloat(value);
-  }
-}
-
-}  // namespace
 
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file) {
@@ -82,13 +69,14 @@ void ShardTarget::scatter_as(std::int64_t begin,
     const float* from = values.data() + part->file.begin - begin;
     Value* to = memory.data() + part->target;
     if (part->channels == 1 || part->pixels == 1) {
-      std::transform(from + first, from + last, to + first, stored<Value>);
+      std::transform(from + first, from + last, to + first, checkpoints::stored<Value>);
       continue;
     }
     const std::int64_t plane = part->channels * part->pixels;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t c = i % plane / part->pixels;
-      to[i / plane * plane + i % part->pixels * part->channels + c] = stored<Value>(from[i]);
+      to[i / plane * plane + i % part->pixels * part->channels + c] =
+          checkpoints::stored<Value>(from[i]);
     }
   }
 }

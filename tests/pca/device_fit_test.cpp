@@ -3,6 +3,7 @@
 // the device's kernels.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "tests/pca/matrices.h"
@@ -40,7 +41,7 @@ class DeviceFit : public ::testing::Test {
 
   static FitOptions on_device(std::int64_t components) {
     FitOptions options = options_of(components);
-    options.device = 0;
+    options.device = DeviceChoice{};
     return options;
   }
 
@@ -86,7 +87,7 @@ TEST_F(DeviceFit, MakesTheOtherKindsToo) {
     auto options = options_of(4);
     options.kind = kind;
     fit(*source, options, folder / "host.npy");
-    options.device = 0;
+    options.device = DeviceChoice{};
     options.gram = folder / "gram.npy";
     fit(*source, options, folder / "device.npy");
     expect_same(read_matrix(folder / "device.npy"), read_matrix(folder / "host.npy"));
@@ -108,9 +109,30 @@ TEST_F(DeviceFit, NamesWhatIsNotFinite) {
 
 TEST_F(DeviceFit, RefusesADeviceThatIsNotThere) {
   auto options = on_device(2);
-  options.device = 4096;
+  options.device = DeviceChoice{.number = 4096};
   EXPECT_THROW(fit(*source_of(walk(4, 100)), options, folder / "q.npy"), std::runtime_error);
   EXPECT_FALSE(std::filesystem::exists(folder / "q.npy"));
+}
+
+TEST_F(DeviceFit, SharesDevicesAmongMoreRanks) {
+  auto options = on_device(2);
+  options.device = DeviceChoice{.number = 4095, .ranks = 4096};
+  EXPECT_EQ(fit(*source_of(walk(4, 100)), options, folder / "q.npy").kernels, "cuda");
+}
+
+TEST(DeviceChoice, LetsRanksTakeTheDevicesInTurn) {
+  const std::array<int, 5> expected{0, 1, 0, 1, 0};
+  for (int rank = 0; rank < 5; ++rank) {
+    const ChosenDevice chosen = chosen_among(2, {.number = rank, .ranks = 5});
+    EXPECT_EQ(chosen.number, expected[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(chosen.ranks, 3);  // share the first, and are one more than share the second
+  }
+  EXPECT_EQ(chosen_among(2, {.number = 0, .ranks = 1}).ranks, 1);
+}
+
+TEST(DeviceChoice, OfANumberIsThatDevice) {
+  EXPECT_EQ(chosen_among(2, {.number = 3}).number, 3);
+  EXPECT_EQ(chosen_among(2, {.number = 1}).ranks, 1);
 }
 
 }  // namespace

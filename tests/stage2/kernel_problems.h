@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <type_traits>
 #include <vector>
 
 #include "checkpoints/float_formats.h"
@@ -17,18 +16,11 @@
 namespace dimred::stage2::cuda {
 namespace {
 
+using checkpoints::stored;
+
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float untouched = 12345;  // around what is written
 constexpr int slack = 8;            // values behind a row or vector that no kernel may use
-
-template <class Value>
-Value stored(float value) {
-  if constexpr (std::is_same_v<Value, float>) {
-    return value;
-  } else {
-    return checkpoints::to_bfloat(value);
-  }
-}
 
 /// Values from a boundary of 16 bytes, or `shift` values behind one, with `around` it.
 template <class Value>

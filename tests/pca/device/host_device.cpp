@@ -2,22 +2,23 @@
 #include "tests/pca/device/host_device.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 
 #include "pca/device.h"
+#include "pca/device_places.h"
 #include "support/errors.h"
 #include "tests/tools/host_grid.h"
 
 // Behind the names that it needs.
-#include "pca/device_kernels.cuh"
+#include "pca/device_work.cuh"
 
 namespace dimred::pca {
 namespace {
 
-unsigned grid_of(std::int64_t size, std::int64_t block) {
-  return static_cast<unsigned>((size + block - 1) / block);
-}
+/// Runs a kernel.
+constexpr auto launch = [](const char* /*name*/, const Grid& grid, auto kernel, auto... arguments) {
+  host_grid::launch({grid.x, grid.y, 1}, kThreads, [&] { kernel(arguments...); });
+};
 
 std::vector<float> floats(std::int64_t count) {
   return std::vector<float>(static_cast<std::size_t>(count));
@@ -25,48 +26,52 @@ std::vector<float> floats(std::int64_t count) {
 
 class ProcessorDevice final : public Device {
  public:
-  explicit ProcessorDevice(const DeviceShape& shape) : shape_(shape) {
-    for (std::int64_t i = 0; i < shape.slots; ++i) {
+  explicit ProcessorDevice(const DeviceShape& shape)
+      : shape_(shape),
+        places_(shape, testing::HostDevice::bytes_for_tiles),
+        means_(static_cast<std::size_t>(shape.tile_columns)),
+        partial_(static_cast<std::size_t>(most_blocks(shape) * most_sums(shape))),
+        total_(static_cast<std::size_t>(most_sums(shape))) {
+    partial_.insert(partial_.end(), total_.size(), untouched);
+    for (std::int64_t i = 0; i < places_.count(); ++i)
       tiles_.push_back(floats(shape.rows * shape.tile_columns));
+    for (std::int64_t i = 0; i < shape.slots; ++i) {
+      host_tiles_.push_back(floats(shape.rows * shape.tile_columns));
       results_.push_back(floats(shape.components * shape.tile_columns));
     }
   }
 
-  void start_gram(bool centred) override {
-    start(shape_.rows);
-    centred_ = centred;
-    combining_ = false;
-  }
+  void start_gram(bool centred) override { start(gram_pass(shape_, centred)); }
 
   void start_components(const std::vector<double>& combinations, std::int64_t stride) override {
-    start(shape_.components);
+    start(components_pass(shape_, stride));
     combinations_ = combinations;
-    stride_ = stride;
-    combining_ = true;
   }
 
-  bool keeps_tiles() const override { return testing::HostDevice::keeps_tiles; }
+  bool keeps_tiles() const override { return places_.keeps(); }
 
   bool holds(const DeviceTile& tile) const override {
     const std::lock_guard lock(mutex_);
-    return is_kept(tile);
+    return places_.holds(tile);
   }
 
   float* host_tile(std::int64_t slot) override {
-    return tiles_[static_cast<std::size_t>(slot)].data();
+    return host_tiles_[static_cast<std::size_t>(slot)].data();
   }
 
   void submit(std::int64_t slot, const DeviceTile& tile) override {
     const std::lock_guard lock(mutex_);
     check(tile.index == next_++, "tiles come in order");
-    const auto& filled = tiles_[static_cast<std::size_t>(slot)];
-    const bool held = is_kept(tile);
-    testing::HostDevice::tiles_filled += held ? 0 : 1;
-    if (keeps_tiles() && !held) kept_[tile.index] = {tile, filled};
-    const Rows w{held ? kept_[tile.index].values.data() : filled.data(),
-                 shape_.tile_columns,
-                 static_cast<int>(shape_.rows)};
-    combining_ ? combine(w, tile, slot) : measure(w, tile);
+    auto& values = tiles_.at(static_cast<std::size_t>(places_.of(slot, tile)));
+    if (!places_.holds(tile)) {
+      places_.put(places_.of(slot, tile), tile);
+      values = host_tiles_[static_cast<std::size_t>(slot)];
+      ++testing::HostDevice::tiles_filled;
+    }
+    const Rows w{values.data(), shape_.tile_columns, static_cast<int>(shape_.rows)};
+    const Buffers buffers{
+        means_.data(), partial_.data(), total_.data(), combinations_.data(), &bad_};
+    work_on(launch, pass_, buffers, w, tile, results_[static_cast<std::size_t>(slot)].data());
   }
 
   float* components(std::int64_t slot) override {
@@ -74,90 +79,46 @@ class ProcessorDevice final : public Device {
   }
 
   DeviceSums finish() override {
-    DeviceSums sums{size_, total_, -1};
+    const std::int64_t size = pass_.size();
+    check(std::all_of(partial_.end() - most_sums(shape_),
+                      partial_.end(),
+                      [](double value) { return value == untouched; }),
+          "the partial sums fit");
+    DeviceSums sums{size, {total_.begin(), total_.begin() + size * size}, -1};
     if (bad_ != none) sums.not_finite = static_cast<std::int64_t>(bad_);
     return sums;
   }
 
  private:
-  bool is_kept(const DeviceTile& tile) const {
-    const auto found = kept_.find(tile.index);
-    return found != kept_.end() && found->second.tile.begin == tile.begin &&
-           found->second.tile.width == tile.width;
-  }
-
   static constexpr unsigned long long none = ~0ULL;
-  struct Kept {
-    DeviceTile tile;
-    std::vector<float> values;
-  };
+  static constexpr double untouched = 12345;  // one block behind the partial sums
 
-  void start(std::int64_t rows) {
-    size_ = kSide * squares(rows);
-    total_.assign(static_cast<std::size_t>(size_ * size_), 0);
+  void start(const Pass& pass) {
+    check(pass.size() * pass.size() <= most_sums(shape_), "the sums fit");
+    pass_ = pass;
+    std::fill(total_.begin(), total_.end(), 0);
     bad_ = none;
     next_ = 0;
   }
 
-  void measure(const Rows& w, const DeviceTile& tile) {
-    std::vector<double> means(static_cast<std::size_t>(tile.width));
-    host_grid::launch({grid_of(tile.width, kThreads), 1, 1}, kThreads, [&] {
-      column_means(w,
-                   tile.width,
-                   centred_,
-                   static_cast<unsigned long long>(tile.begin),
-                   means.data(),
-                   &bad_);
-    });
-    add_gram(w, tile, means.data());
-  }
-
-  void combine(const Rows& w, const DeviceTile& tile, std::int64_t slot) {
-    auto& result = results_[static_cast<std::size_t>(slot)];
-    host_grid::launch(
-        {grid_of(tile.width, kSide), grid_of(shape_.components, kSide), 1}, kThreads, [&] {
-          combine_rows(combinations_.data(),
-                       stride_,
-                       static_cast<int>(shape_.components),
-                       w,
-                       tile.width,
-                       result.data(),
-                       shape_.tile_columns);
-        });
-    add_gram(
-        {result.data(), shape_.tile_columns, static_cast<int>(shape_.components)}, tile, nullptr);
-  }
-
-  void add_gram(const Rows& rows, const DeviceTile& tile, const double* means) {
-    const std::int64_t offset = tile.begin % kGramColumns;
-    const unsigned blocks = grid_of(offset + tile.width, kGramColumns);
-    const auto side = static_cast<unsigned>(squares(rows.count));
-    std::vector<double> partial(static_cast<std::size_t>(blocks * size_ * size_));
-    host_grid::launch({side * (side + 1) / 2, blocks, 1}, kThreads, [&] {
-      gram_blocks(rows, tile.width, offset, means, size_, partial.data());
-    });
-    host_grid::launch({grid_of(size_ * size_, kThreads), 1, 1}, kThreads, [&] {
-      add_blocks(partial.data(), static_cast<int>(blocks), size_ * size_, total_.data());
-    });
-  }
-
   DeviceShape shape_;
-  std::vector<std::vector<float>> tiles_, results_;  // of each slot
-  mutable std::mutex mutex_;                         // of kept_
-  std::map<std::int64_t, Kept> kept_;
-  std::vector<double> combinations_, total_;
-  std::int64_t stride_ = 0;
-  std::int64_t size_ = 0;
+  TilePlaces places_;
+  mutable std::mutex mutex_;                              // of places_
+  std::vector<std::vector<float>> tiles_;                 // in each place
+  std::vector<std::vector<float>> host_tiles_, results_;  // of each slot
+  std::vector<double> means_, partial_, total_, combinations_;
+  Pass pass_;
   std::int64_t next_ = 0;
   unsigned long long bad_ = none;
-  bool centred_ = true;
-  bool combining_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Device> open_device(const DeviceShape& shape) {
-  require_environment(shape.index == 0, "pca::device", "there is no CUDA device ", shape.index);
+  require_environment(chosen_among(1, shape.device).number == 0,
+                      "pca::device",
+                      "there is no CUDA device ",
+                      shape.device.number);
   return std::make_unique<ProcessorDevice>(shape);
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "pca/device.h"
+#include "pca/device_places.h"
 #include "tests/pca/device/host_device.h"
 #include "tests/pca/matrices.h"
 
@@ -113,6 +115,12 @@ TEST(DeviceKernels, SumFixedBlocksOfColumnsWhateverTheTiles) {
   EXPECT_NE(gram_of(w, true, 901).lower, expected);
 }
 
+TEST(DeviceKernels, TakeAFullTileThatBeginsWithinABlock) {
+  const Matrix w = testing::random_matrix(6, kTileColumns, 5);
+  // One tile over four blocks, and two tiles.
+  EXPECT_EQ(gram_of(w, true, 1023, 1023 + kTileColumns).lower, gram_of(w, true, 1023).lower);
+}
+
 TEST(DeviceKernels, NameTheFirstColumnThatIsNotFinite) {
   Matrix w = testing::random_matrix(4, 4000, 6);
   w(2, 3500) = std::numeric_limits<double>::quiet_NaN();
@@ -161,26 +169,71 @@ TEST(DeviceKernels, CombineRowsAndMeasureWhatTheyMade) {
   }
 }
 
+TEST(TilePlaces, HoldATileUntilAnotherHasItsPlace) {
+  const DeviceShape shape{.rows = 1, .tile_columns = 1024, .slots = 2, .columns = 5000};
+  TilePlaces places(shape, 6 * 1024 * 4);
+  EXPECT_EQ(places.count(), 6);
+  const DeviceTile tile{5, 4096, 904};
+  EXPECT_EQ(places.of(1, tile), 5);
+  EXPECT_FALSE(places.holds(tile));
+  places.put(5, tile);
+  EXPECT_TRUE(places.holds(tile));
+  EXPECT_FALSE(places.holds({5, 8192, 904}));
+  EXPECT_FALSE(places.holds({5, 4096, 900}));
+}
+
+TEST(TilePlaces, AreTheSlotsWhereMemoryIsShort) {
+  const DeviceShape shape{.rows = 1, .tile_columns = 1024, .slots = 2, .columns = 5000};
+  TilePlaces places(shape, 6 * 1024 * 4 - 1);
+  EXPECT_EQ(places.count(), 2);
+  const DeviceTile tile{5, 4096, 904};
+  EXPECT_EQ(places.of(1, tile), 1);
+  places.put(1, tile);
+  EXPECT_FALSE(places.holds(tile));
+}
+
+/// Reads of a fit with two slots on a device that has `bytes` for tiles.
+struct Reads {
+  int tiles = 0;
+  std::int64_t bytes = 0;
+};
+
+Reads reads_of_fit(const SnapshotSource& source,
+                   std::int64_t bytes,
+                   const std::filesystem::path& output) {
+  auto options = testing::options_of(3);
+  options.device = DeviceChoice{};
+  options.threads = 2;
+  testing::HostDevice::bytes_for_tiles = bytes;
+  testing::HostDevice::tiles_filled = 0;
+  const auto report = fit(source, options, output);
+  testing::HostDevice::bytes_for_tiles = 0;
+  return {testing::HostDevice::tiles_filled, report.bytes_read};
+}
+
 /// The second pass needs no tile that the device has kept; the bits are the same.
 TEST(DeviceTiles, AreReadOnceWhereTheDeviceKeepsThem) {
   const TemporaryFolder folder;
   const auto source = testing::source_of(testing::random_matrix(6, 50000, 9));
-  auto options = testing::options_of(3);
-  options.device = 0;
-  options.threads = 2;
-  std::vector<int> filled;
-  std::vector<std::int64_t> bytes;
-  for (const bool keeps : {false, true}) {
-    testing::HostDevice::keeps_tiles = keeps;
-    testing::HostDevice::tiles_filled = 0;
-    const auto report = fit(*source, options, folder / (keeps ? "kept.npy" : "read.npy"));
-    bytes.push_back(report.bytes_read);
-    filled.push_back(testing::HostDevice::tiles_filled);
-  }
-  testing::HostDevice::keeps_tiles = false;
-  EXPECT_EQ(filled, (std::vector<int>{8, 4}));
-  EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * 6 * 50000 * 4, 6 * 50000 * 4}));
+  // Four tiles, and as many columns may lie in five.
+  const std::int64_t bytes = 5 * 6 * 16384 * 4;
+  const Reads kept = reads_of_fit(*source, bytes, folder / "kept.npy");
+  EXPECT_EQ(kept.tiles, 4);
+  EXPECT_EQ(kept.bytes, 6 * 50000 * 4);
+  const Reads read = reads_of_fit(*source, bytes - 1, folder / "read.npy");
+  EXPECT_EQ(read.tiles, 8);
+  EXPECT_EQ(read.bytes, 2 * 6 * 50000 * 4);
   EXPECT_EQ(text_of_file(folder / "kept.npy"), text_of_file(folder / "read.npy"));
+}
+
+TEST(DeviceTiles, AreReadOnceWhereThereAreNoMoreThanSlots) {
+  const TemporaryFolder folder;
+  const auto source = testing::source_of(testing::random_matrix(6, 16384, 9));
+  for (const std::int64_t bytes : {0, 1 << 30}) {
+    const Reads reads = reads_of_fit(*source, bytes, folder / "p.npy");
+    EXPECT_EQ(reads.tiles, 1);
+    EXPECT_EQ(reads.bytes, 6 * 16384 * 4);
+  }
 }
 
 }  // namespace
