@@ -1,5 +1,6 @@
 #include "training/load_data.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "data/arrangements.h"
@@ -143,8 +144,9 @@ void require_room_for_windows(const Setup& setup,
                               const RunOptions& run) {
   const auto files = setup.train->stream_room();
   if (!files) return;
+  const auto window = std::min(options.shuffle_buffer_size, setup.train->size());
   // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
-  const auto span = 2 * options.shuffle_buffer_size + (run.prefetch + 3) * setup.global_batch_size;
+  const auto span = 2 * window + (run.prefetch + 3) * setup.global_batch_size;
   const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), files->bytes, span);
   require_of_stream(files->room >= least,
                     *files,

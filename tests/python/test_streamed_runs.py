@@ -188,7 +188,9 @@ def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, serve
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
-     (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own")],
+     (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own"),
+     # As a window of all samples: twice so many have no number.
+     (["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"], "of data needs at least")],
 )  # fmt: skip
 def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, words: list[str], said: str) -> None:
     line = fails(2, "stage1", f"--data={served}", gigabytes(shards, 0.5), "--image_size=32", *words, f"--output={tmp_path / 'x'}",
