@@ -12,6 +12,7 @@
 #include "pca/basis.h"
 #include "support/errors.h"
 #include "training/frozen.h"
+#include "training/load_data.h"
 
 namespace dimred::commands {
 namespace {
@@ -157,6 +158,9 @@ std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup, const Op
   if (options.set == Samples::test) whole = setup.test;
   if (options.set == Samples::validation) whole = setup.validation;
   require(whole != nullptr, "inspect", "set = validation needs a run with a validation_fraction");
+  if (options.set != Samples::test)
+    training::require_room_for_all(
+        setup, "samples of all its files are read for every point; set = test reads none of them");
   auto indices = training::drawn_indices(whole->size(), options.samples, setup.seed);
   return data::subset(std::move(whole), std::move(indices));
 }

@@ -8,6 +8,7 @@
 #include "optimizers/options.h"
 #include "stage1/learning_rate_finder.h"
 #include "support/errors.h"
+#include "training/load_data.h"
 #include "training/transfer.h"
 
 namespace dimred::commands {
@@ -79,6 +80,7 @@ std::string describe(const std::vector<stage1::FinderPoint>& points, const Optio
 
 int find(const Options& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
+  training::require_room_for_pass(setup);
   auto console = console_of(ranks, options.common.run.quiet);
   if (!options.transfer.initialize_from.empty())
     training::initialize(setup, options.transfer, /*folder=*/{}, console);

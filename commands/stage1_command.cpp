@@ -12,6 +12,7 @@
 #include "stage1/train.h"
 #include "support/errors.h"
 #include "support/human.h"
+#include "training/load_data.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -183,6 +184,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto setup = training::make_setup(common, ranks);
+    training::require_room_for_training(setup);
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);

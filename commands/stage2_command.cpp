@@ -15,6 +15,7 @@
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/frozen.h"
+#include "training/load_data.h"
 #include "training/signals.h"
 #include "training/snapshot_mean.h"
 #include "training/soup.h"
@@ -196,6 +197,7 @@ int descend(const Plan& plan,
             const training::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
+  training::require_room_for_training(setup);
   training::load_frozen(setup, plan.options.checkpoint);
   Stopwatch clock;
   auto beginning = start_weights(setup, plan);

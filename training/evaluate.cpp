@@ -7,6 +7,7 @@
 #include "support/errors.h"
 #include "training/batches.h"
 #include "training/gradient.h"
+#include "training/load_data.h"
 
 namespace dimred::training {
 namespace {
@@ -81,6 +82,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   if (setup.batchnorm_layers == 0) return;
+  require_room_for_pass(setup);
   const torch::NoGradGuard no_grad;
   setup.objective->reset_running_statistics();
   setup.objective->set_cumulative_batchnorm(true);

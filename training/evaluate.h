@@ -31,7 +31,8 @@ std::string bad_text(const Score& score, const char* set);
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
 /// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn. With
 /// `batches_wanted` > 0, over the first so many batches of that pass only. No effect without
-/// BatchNorm layers. Cost: one forward pass over the training set, or over those batches.
+/// BatchNorm layers. Cost: one forward pass over the training set, or over those batches. Throws as
+/// require_room_for_pass() does.
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted = 0);
 
 }  // namespace dimred::training

@@ -104,11 +104,16 @@ data::LoaderOptions loading_of(const Setup& setup,
           .epochs = run.epochs};
 }
 
-/// A rule for data that does not fit in its stream_cache: what reads all files, or jumps among
-/// them, would fetch them again and again.
+/// Of streamed files that do not all fit in their stream_cache: what reads all of them, or jumps
+/// among them, would fetch them again and again. Else nullopt.
+std::optional<data::StreamRoom> scarce_room(const data::Dataset& train) {
+  auto files = train.stream_room();
+  return files && files->room < files->total() ? files : std::nullopt;
+}
+
 template <class... Rule>
 void require_of_stream(bool holds, const data::StreamRoom& files, const Rule&... rule) {
-  require(holds || files.room >= files.total(),
+  require(holds,
           "training::data",
           "a stream_cache of ",
           bytes_text(files.room),
@@ -121,39 +126,15 @@ void require_of_stream(bool holds, const data::StreamRoom& files, const Rule&...
 void require_streamable(const data::Dataset& train,
                         const DataOptions& options,
                         const data::Preprocessing& preprocessing) {
-  const auto files = train.stream_room();
-  require(files || options.stream_cache == 0,
+  require(options.stream_cache == 0 || train.stream_room(),
           "training::data",
           "stream_cache needs data at a URL, received ",
           train.description());
-  if (!files) return;
-  require_of_stream(options.shuffle_buffer_size > 0, *files, "shuffle_buffer_size > 0, received 0");
-  require_of_stream(options.validation_fraction == 0,
-                    *files,
-                    "validation_fraction = 0 (the samples held out lie in all files), received ",
-                    options.validation_fraction);
-  require_of_stream(!preprocessing.mean.empty(),
-                    *files,
-                    "a preprocessing_name with a mean of its own, received none (all files would "
-                    "be read for it first)");
-}
-
-/// Windows that need more files at a time than there is room for would fetch each one many times.
-void require_room_for_windows(const Setup& setup,
-                              const DataOptions& options,
-                              const RunOptions& run) {
-  const auto files = setup.train->stream_room();
-  if (!files) return;
-  const auto window = std::min(options.shuffle_buffer_size, setup.train->size());
-  // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
-  const auto span = 2 * window + (run.prefetch + 3) * setup.global_batch_size;
-  const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), files->bytes, span);
-  require_of_stream(files->room >= least,
-                    *files,
-                    "at least ",
-                    bytes_text(least),
-                    " with shuffle_buffer_size = ",
-                    options.shuffle_buffer_size);
+  if (const auto files = scarce_room(train))
+    require_of_stream(!preprocessing.mean.empty(),
+                      *files,
+                      "a preprocessing_name with a mean of its own, received none (all files would "
+                      "be read for it first)");
 }
 
 /// Files of record data sets: their order, or their share of ranks. The last step: file shares
@@ -186,6 +167,7 @@ void arrange(Setup& setup, const DataOptions& options) {
         concat("files shared over ", ranks, " ranks: another number of ranks sees other batches");
   } else if (options.shuffle_buffer_size > 0) {
     setup.arrangement = data::windowed(sizes, options.shuffle_buffer_size);
+    setup.shuffle_window = options.shuffle_buffer_size;
     setup.sample_order = concat("windows of ", options.shuffle_buffer_size, " samples");
   }
 }
@@ -231,11 +213,46 @@ void load_data(Setup& setup,
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
   normalise_by_data(setup, channels);
-  require_room_for_windows(setup, options, run);
   arrange(setup, options);
   setup.image_shape = data::prepared_shape(setup.preprocessing, *setup.train);
   validate(setup.preprocessing, setup.image_shape);
   setup.loading = loading_of(setup, options, run, threads);
+}
+
+void require_room_for_pass(const Setup& setup) {
+  const auto files = scarce_room(*setup.train);
+  if (!files) return;
+  require_of_stream(setup.shuffle_window > 0, *files, "shuffle_buffer_size > 0, received 0");
+  const auto window = std::min(setup.shuffle_window, setup.train->size());
+  // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
+  const auto span = 2 * window + (setup.loading.prefetch + 3) * setup.global_batch_size;
+  const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), files->bytes, span);
+  require_of_stream(files->room >= least,
+                    *files,
+                    "at least ",
+                    bytes_text(least),
+                    " with shuffle_buffer_size = ",
+                    setup.shuffle_window,
+                    ", batches of ",
+                    setup.global_batch_size,
+                    " and prefetch = ",
+                    setup.loading.prefetch);
+}
+
+void require_room_for_training(const Setup& setup) {
+  const auto files = scarce_room(*setup.train);
+  if (files && setup.validation)
+    require_of_stream(false,
+                      *files,
+                      "validation_fraction = 0 (the samples held out lie in all files), received ",
+                      setup.validation->size(),
+                      " samples held out");
+  require_room_for_pass(setup);
+}
+
+void require_room_for_all(const Setup& setup, std::string_view reader) {
+  if (const auto files = scarce_room(*setup.train))
+    require_of_stream(false, *files, "room for all of it: ", reader);
 }
 
 }  // namespace dimred::training

@@ -43,7 +43,8 @@ struct Setup {
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::int64_t gradient_accumulation = 1;
   std::shared_ptr<const data::Arrangement> arrangement;  // of the training samples; null: global
-  std::string sample_order = "global";                   // the same in words, for the manifest
+  std::int64_t shuffle_window = 0;      // samples, where the arrangement is by windows; else 0
+  std::string sample_order = "global";  // the same in words, for the manifest
   data::LoaderOptions loading;  // how batches are prepared; loader_options() fills in the rest
   DataOnDevice data_on_device = DataOnDevice::no;
   std::vector<std::shared_ptr<DeviceSet>> on_device;  // of the three sets, those for the device

@@ -28,6 +28,7 @@ void train_on(Setup& setup, TrainOn samples) {
           setup.validation->size());
   const auto held_out = setup.validation;
   setup.arrangement = nullptr;  // was of the other samples
+  setup.shuffle_window = 0;
   setup.sample_order = "global";
   setup.train = every_second(held_out, 0);
   setup.validation = every_second(held_out, 1);
