@@ -46,6 +46,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options.weights, options.recalibrate_batchnorm);
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
+  table.locate_after_adoption("data");
   table.add("seed",
             &options.common.run.seed,
             "of the batches and augmentation that BatchNorm is recalibrated with",

@@ -84,6 +84,7 @@ int export_command(const std::vector<std::string>& arguments) {
   table.add("score", &options.score, "also measure the test accuracy, for signature.json");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common);
   add_store_options(table);

@@ -256,6 +256,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
   table.add(
       "seed", &options.common.run.seed, "of the samples and of BatchNorm's batches", at_least(0));
   training::add_data_options(table, options.common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common);
   launch::add_options(table, options.common.ranks);
@@ -268,6 +269,8 @@ int landscape_command(const std::vector<std::string>& arguments) {
   if (const auto run = run_of(options.run); !run.empty()) {
     for (const auto& line : adopt_run(table, run, options.common))
       print("not as the run: " + line + "\n");
+  } else {
+    table.locate_all();
   }
   const auto place = launch::discover();
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own

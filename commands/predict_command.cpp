@@ -165,6 +165,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   table.add("csv", &options.csv, "also write image, rank, label, class, probability to this file");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common);
   add_store_options(table);

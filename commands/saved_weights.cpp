@@ -47,7 +47,7 @@ void adopt_run_of(OptionTable& table,
   require(!weights.empty(), command, "needs --weights FILE or FOLDER");
   require(fs::exists(weights), command, "no such file or folder: ", weights.string());
   const auto run = run_of(weights);
-  if (run.empty()) return;
+  if (run.empty()) return table.locate_all();
   for (const auto& line : adopt_run(table, run, common))
     print("not as the weights' run: " + line + "\n");
 }

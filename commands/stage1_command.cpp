@@ -144,6 +144,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
                     "Conventional training of a network; saves weight snapshots for the PCA.");
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common);
   training::add_options(table, common.loss_scale);
@@ -170,6 +171,8 @@ int stage1_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> overridden;
   if (const auto run = run_of(options.resume_from); !run.empty())
     overridden = adopt_run(table, run, common);
+  else
+    table.locate_all();
   keep_image_size(table, common.run.output);
   const auto place = launch::discover();
   training::resolve(common, place.size, table);

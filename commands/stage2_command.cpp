@@ -46,6 +46,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
             "stage2",
             plan.options.checkpoint.string(),
             " belongs to no run folder: needs --model");
+    table.locate_all();
     return {};
   }
   if (plan.options.snapshots.empty()) plan.options.snapshots = run / "snapshots";
@@ -247,6 +248,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common);
   training::add_options(table, plan.common.loss_scale);

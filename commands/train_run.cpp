@@ -1,11 +1,13 @@
 #include "commands/train_run.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
+#include "support/locations.h"
 #include "training/builtin_hooks.h"
 #include "training/signals.h"
 
@@ -21,6 +23,27 @@ fs::path run_of(const fs::path& path) {
   return {};
 }
 
+namespace {
+
+const Option& row_of(const OptionTable& table, const char* name) {
+  return *std::ranges::find(table.rows(), name, &Option::name);
+}
+
+/// A stream_cache that was adopted is of the run's data, at a URL; other data may be on this
+/// machine.
+void leave_out_stream_cache(OptionTable& table,
+                            const fs::path& run,
+                            std::vector<std::string>& overridden) {
+  const auto& cache = row_of(table, "stream_cache");
+  if (looks_like_url(row_of(table, "data").text) || cache.show() == cache.default_value) return;
+  const auto there = cache.show();
+  table.read_words("stream_cache=0", (run / "config.toml").string());
+  overridden.push_back(concat(
+      "stream_cache = ", cache.show(), " overrides ", there, ", as data is on this machine"));
+}
+
+}  // namespace
+
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const fs::path& run,
                                    training::CommonOptions& common) {
@@ -30,7 +53,9 @@ std::vector<std::string> adopt_run(OptionTable& table,
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
   training::read_config(run);  // throws when it is damaged
+  const bool own_cache = table.was_set("stream_cache");
   auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss", "Head"});
+  if (!own_cache) leave_out_stream_cache(table, run, overridden);
   // The run's own copy of a module: the file that it was made from may be gone or another one.
   if (fs::exists(run / training::module_file) && table.origin("model") != OptionOrigin::flag)
     common.model.model = (run / training::module_file).string();

@@ -17,7 +17,9 @@ namespace dimred::commands {
 std::filesystem::path run_of(const std::filesystem::path& path);
 
 /// Takes the data, model and loss of a run over into `common`, the table's fields; bfloat16 and
-/// float16 only where they are native. Returns a line for each option that is set otherwise.
+/// float16 only where they are native. Returns a line for each option that is set otherwise. The
+/// run's stream_cache counts for `data` that is given by a flag, too: the table must leave that row
+/// to be located after this.
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const std::filesystem::path& run,
                                    training::CommonOptions& common);

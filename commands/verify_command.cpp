@@ -152,6 +152,7 @@ int verify_command(const std::vector<std::string>& arguments) {
             "add the embedding of the image flipped left to right");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
+  table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common);
   add_store_options(table);

@@ -92,7 +92,7 @@ std::string location_text(const std::filesystem::path& path) {
 void locate(std::vector<Option>& rows, const OptionTable& table) {
   for (auto& row : rows) {
     const bool names = row.kind == OptionKind::path || row.kind == OptionKind::text;
-    if (!names || !looks_like_url(row.text)) continue;
+    if (!names || row.waits_for_adoption || !looks_like_url(row.text)) continue;
     // Set to something else since then.
     if (row.kind == OptionKind::path && row.show() != toml_string(without_credentials(row.text)))
       continue;

@@ -45,7 +45,8 @@ std::string without_credentials(std::string_view text);
 /// The text of a path option's field: of a local path that stands for a URL, the URL.
 std::string location_text(const std::filesystem::path& path);
 
-/// Gives every row whose text is a URL its local path. Each URL is located once in a process.
+/// Gives every row whose text is a URL its local path, but for those that wait for what is adopted.
+/// Each URL is located once in a process.
 void locate(std::vector<Option>& rows, const OptionTable& table);
 
 }  // namespace dimred

@@ -160,6 +160,15 @@ void OptionTable::add_index(const std::string& name,
 
 void OptionTable::positional(std::string_view name) { known(name).positional = true; }
 
+void OptionTable::locate_after_adoption(std::string_view name) {
+  known(name).waits_for_adoption = true;
+}
+
+void OptionTable::locate_all() {
+  for (auto& row : rows_) row.waits_for_adoption = false;
+  locate(rows_, *this);
+}
+
 void OptionTable::alias(std::string_view name, std::string alias) {
   check(find(alias) == nullptr, "two options are called " + alias);
   auto& row = known(name);

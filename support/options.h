@@ -33,9 +33,10 @@ struct Option {
   std::string help;    // one line; the default, range and choices are appended by the table
   std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
   OptionKind kind = OptionKind::text;
-  bool optional = false;    // the text "none" unsets it
-  bool positional = false;  // bare arguments fill it
-  std::string alias;        // another program's name for the same, accepted too; empty: none
+  bool optional = false;            // the text "none" unsets it
+  bool positional = false;          // bare arguments fill it
+  bool waits_for_adoption = false;  // see OptionTable::locate_after_adoption()
+  std::string alias;  // another program's name for the same, accepted too; empty: none
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
   std::string default_value;  // show() when the row was added
@@ -94,6 +95,11 @@ class OptionTable {
 
   /// The row may also be given as `alias`, by flag or in a file.
   void alias(std::string_view name, std::string alias);
+
+  /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
+  /// read_entries() leave it until adopt_file(), or until locate_all() where nothing is adopted.
+  void locate_after_adoption(std::string_view name);
+  void locate_all();
 
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the --help text
   /// if it was asked for, else nullopt. Throws std::invalid_argument("--flag: rule, received X") or

@@ -2,7 +2,6 @@
 #include <stdexcept>
 
 #include "support/errors.h"
-#include "support/locations.h"
 #include "support/options.h"
 #include "support/options_file.h"
 
@@ -105,7 +104,7 @@ std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& fi
     apply(*row, own.text, own.name, own.origin);
     if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
   }
-  locate(rows_, *this);
+  locate_all();
   return overridden;
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -97,10 +98,10 @@ def test_two_ranks_fetch_each_file_once(dimred: Path, served: str, web: HttpFile
     assert len(fetched) == len(set(fetched)) == FILES
 
 
-def started_run(dimred: Path, data: str, tmp_path: Path, *words: str) -> subprocess.Popen:
+def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: int = 2) -> subprocess.Popen:
     """A long run that has finished an epoch."""
     command = [dimred, "stage1", f"--data={data}", *STAGE1, "--batch_size=4", "--epochs=2000", "--checkpoint_every=1", *words,
-               "--store_attempts=1", "--store_timeout=2", f"--output={tmp_path / 'run'}",
+               "--store_attempts=1", f"--store_timeout={timeout}", f"--output={tmp_path / 'run'}",
                f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
     run = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
@@ -178,6 +179,53 @@ def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles
     assert f"{served}/train-00002-of-00008" in said[0]
 
 
+def epochs(run: Path) -> list[tuple[str, str]]:
+    """Whole ones, with their losses."""
+    return [row for row in curve(run) if "." not in row[0]] if (run / "curve.csv").exists() else []
+
+
+def test_a_signal_is_heard_while_the_step_waits_for_a_file(
+    call: Callable, dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
+) -> None:
+    """The state is that of the step before: the run goes on to the same bits."""
+    room = gigabytes(shards, 0.9)
+    with started_run(dimred, served, tmp_path, room, timeout=120) as run:
+        web.silent = True
+        time.sleep(1.5)  # what is here is used up
+        run.terminate()
+        assert run.wait(20) == 143
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["outcome"] == "interrupted"
+    web.silent = False
+    done = len(epochs(tmp_path / "run"))
+    with started_run(dimred, served, tmp_path, room) as run:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and run.poll() is None and len(epochs(tmp_path / "run")) <= done:
+            time.sleep(0.02)
+        run.terminate()
+        assert run.wait(60) == 143
+    whole = epochs(tmp_path / "run")
+    assert len(whole) > done
+    call(shards, "local", "--batch_size=4", f"--epochs={len(whole)}", "--total_epochs=2000")
+    assert epochs(tmp_path / "local") == whole
+
+
+def test_two_ranks_that_wait_for_a_file_hear_a_signal(
+    dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
+) -> None:
+    words = ["stage1", f"--data={served}", *STAGE1, "--global_batch_size=8", "--epochs=2000", gigabytes(shards, 0.9),
+             "--store_attempts=1", "--store_timeout=120", f"--store_cache={tmp_path / 'cache'}", f"--output={tmp_path / 'run'}"]  # fmt: skip
+    with started(dimred, words, 2) as processes:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
+            time.sleep(0.02)
+        web.silent = True
+        time.sleep(1.5)
+        for process in processes:
+            process.terminate()
+        done = ended(processes, 20)
+    assert done.codes == [143, 143], done.errors
+
+
 def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, served: str, shards: Path) -> None:
     half = gigabytes(shards, 0.5)
     assert "of data needs at least" in call(served, "x", half, "--batch_size=64", code=2)
@@ -196,3 +244,53 @@ def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, w
     line = fails(2, "stage1", f"--data={served}", gigabytes(shards, 0.5), "--image_size=32", *words, f"--output={tmp_path / 'x'}",
                  f"--store_cache={tmp_path / 'cache'}", *QUICK)  # fmt: skip
     assert said in line
+
+
+@pytest.fixture(scope="module")
+def run_at_url(execute: Callable, shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An epoch through room for batches of four, but not for those of 64 that other commands have."""
+    folder = tmp_path_factory.mktemp("at_url")
+    execute("dimred", "stage1", f"--data=file://{shards}", *STAGE1, "--batch_size=4", gigabytes(shards, 0.9),
+            f"--store_cache={folder / 'cache'}", "--output", folder / "run")  # fmt: skip
+    return folder / "run"
+
+
+STAGE2 = ["--n_component=1", "--epochs=1", "--threads=1", "--batch_size=4", "--prefetch=1"]
+
+
+def test_what_reads_no_epoch_needs_no_room_for_it(
+    run_at_url: Path, execute: Callable, fails: Callable, shards: Path, tmp_path: Path
+) -> None:
+    cache = f"--store_cache={tmp_path / 'cache'}"
+    assert "accuracy" in execute("dimred", "evaluate", run_at_url, cache)
+    image = min((shards.parent / "photos" / "bird").iterdir())
+    assert "bird" in execute("dimred", "predict", run_at_url, image, cache)
+    execute("dimred", "export", run_at_url, cache, "--output", tmp_path / "export")
+    words = ["stage2", "--checkpoint", run_at_url, cache, *STAGE2[:3]]
+    line = fails(2, *words, "--quiet", "--output", tmp_path / "two")
+    assert "with shuffle_buffer_size = 6, batches of 64 and prefetch = 4" in line
+    assert not (tmp_path / "two").exists()
+    execute("dimred", *words, *STAGE2[3:], "--output", tmp_path / "two")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "stage1", "stage2"])
+def test_a_data_url_is_streamed_as_the_run_was(run_at_url: Path, execute: Callable, shards: Path, tmp_path: Path, command: str) -> None:
+    """Its stream_cache is known before the data is sought; data of this machine has none."""
+    words = {"evaluate": [min((run_at_url / "snapshots").glob("*.h5"))],
+             "stage1": ["--resume_from", run_at_url, "--batch_size=4", "--prefetch=1", "--epochs=2", "--threads=1"],
+             "stage2": ["--checkpoint", run_at_url, *STAGE2]}[command]  # fmt: skip
+    words.append(f"--store_cache={tmp_path / 'cache'}")
+    there = shutil.copytree(shards, tmp_path / "there")
+
+    def says(data: object, output: str) -> str:
+        folder = [] if command == "evaluate" else ["--output", tmp_path / output]
+        return execute("dimred", command, *words, f"--data={data}", *folder)
+
+    assert f"streams file://{there}: 8 files" in says(f"file://{there}", "url")
+    assert not list((tmp_path / "cache" / "inputs").rglob("train-*"))
+    here = says(there, "here")
+    assert "streams" not in here
+    if command == "evaluate":
+        assert re.search("stream_cache = 0.0 overrides [0-9.e-]+, as data is on this machine", here)
+    else:
+        assert "stream_cache = 0.0\n" in (tmp_path / "here" / "config.toml").read_text()

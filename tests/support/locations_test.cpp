@@ -31,10 +31,12 @@ OptionTable table_of(Fields& fields) {
 /// Paths for what it is asked, in order.
 struct Located {
   std::vector<std::string> asked;
+  std::vector<std::int64_t> epochs;  // at each time
   explicit Located(const std::string& root) {
     set_locate([this, root](const Option& row,
-                            const OptionTable&) -> std::optional<std::filesystem::path> {
+                            const OptionTable& table) -> std::optional<std::filesystem::path> {
       asked.push_back(row.name);
+      epochs.push_back(std::stoll(table.rows().back().show()));
       if (row.name == "model") return {};
       return root + "/" + row.name;
     });
@@ -78,6 +80,35 @@ TEST(Locations, AnAdoptedFileMayHoldThem) {
   table.parse({});
   table.adopt_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n"), {"Data"});
   EXPECT_EQ(fields.data, "/cache3/data");
+}
+
+/// What of the file says how they are located has been read by then.
+TEST(Locations, OfARowThatWaitsAreAskedForAfterTheAdoption) {
+  const TemporaryFolder folder;
+  Located located("/cache5");
+  Fields fields;
+  auto table = table_of(fields);
+  table.locate_after_adoption("data");
+  table.parse({"--data=s3://bucket5/x", "--output=s3://bucket5/y"});
+  EXPECT_THAT(located.asked, testing::ElementsAre("output"));
+  const auto file = folder.write("c.toml", "data = \"s3://bucket5/old\"\nepochs = 3\n");
+  const auto overridden = table.adopt_file(file, {"Data"});
+  EXPECT_THAT(located.asked, testing::ElementsAre("output", "data"));
+  EXPECT_THAT(located.epochs, testing::ElementsAre(1, 3));
+  EXPECT_EQ(fields.data, "/cache5/data");
+  EXPECT_THAT(overridden,
+              testing::ElementsAre("data = \"s3://bucket5/x\" overrides \"s3://bucket5/old\""));
+}
+
+TEST(Locations, OfARowThatWaitsAreAskedForWhereNothingIsAdopted) {
+  Located located("/cache6");
+  Fields fields;
+  auto table = table_of(fields);
+  table.locate_after_adoption("data");
+  table.parse({"--data=s3://bucket6/x"});
+  EXPECT_TRUE(located.asked.empty());
+  table.locate_all();
+  EXPECT_EQ(fields.data, "/cache6/data");
 }
 
 TEST(Locations, WithoutAnybodyWhoKnowsStoresAUrlIsRefusedWithoutItsPassword) {
