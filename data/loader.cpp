@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "data/loader_options.h"
@@ -109,7 +110,9 @@ std::optional<Batch> Loader::next() {
       queue_.begin(), queue_.end(), [](const auto& filling) { return filling->is_ready(); });
   if (!decided()) {
     const ScopedSeconds waiting(seconds_waited_);
-    ready_.wait(lock, decided);
+    // A signal cannot notify anybody, so whoever may be stopped looks now and then.
+    while (!ready_.wait_for(lock, std::chrono::milliseconds(50), decided))
+      if (options_.stopped && options_.stopped()) throw ReadingStopped();
   }
   if (queue_.empty()) return std::nullopt;
   auto& front = *queue_.front();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,6 +42,7 @@ struct LoaderOptions {
   BadSample bad_sample = BadSample::fail;
   std::shared_ptr<BatchPool> pool = {};  // of buffers; empty: the loader's own
   std::int64_t epochs = 0;  // of the run: files of the next epoch are fetched ahead; 0: of this one
+  std::function<bool()> stopped = {};  // asked while next() waits: true calls it off; empty: never
 };
 
 /// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
@@ -64,7 +66,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch, or nullopt after the last. Rethrows what a background thread threw, after
-  /// the batches before it.
+  /// the batches before it. Throws ReadingStopped where options.stopped has called the wait off,
+  /// within .1 s.
   std::optional<Batch> next();
   /// Gives a used batch's buffers back.
   void recycle(Batch batch);

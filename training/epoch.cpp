@@ -5,7 +5,9 @@
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "data/shard_source.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/batches.h"
@@ -70,17 +72,27 @@ void tell_of_graphs(Setup& setup, Console& console) {
   console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure);
 }
 
-/// The next batch and its step, timed.
-DoneStep one_step(Position& position,
-                  Batches& batches,
-                  const std::function<BatchResult(const Step&)>& step) {
+/// nullopt: a signal to this rank has called the wait off.
+std::optional<DeviceBatch> next_batch(Batches& batches) {
+  RECORD_USER_SCOPE("wait for data");
+  try {
+    return batches.next();
+  } catch (const data::ReadingStopped&) {
+    return {};
+  }
+}
+
+/// The next batch and its step, timed; nullopt: a signal to any rank stops all before it. Ranks
+/// agree when each has its batch: nobody begins a step whose data another does not wait for.
+std::optional<DoneStep> one_step(const Setup& setup,
+                                 Position& position,
+                                 Batches& batches,
+                                 const std::function<BatchResult(const Step&)>& step) {
   RECORD_USER_SCOPE("step");
   const Stopwatch clock;
   const double waited_before = batches.seconds_waited();
-  auto batch = [&] {
-    RECORD_USER_SCOPE("wait for data");
-    return batches.next();
-  }();
+  auto batch = next_batch(batches);
+  if (stop_agreed(*setup.communicator)) return {};
   check(batch.has_value(), "an epoch has fewer batches than steps");
   const Step now{.batch = batch->tensors,
                  .global_count = batch->global_count,
@@ -90,7 +102,7 @@ DoneStep one_step(Position& position,
   add(position.epoch_sums, report.result);
   report.seconds = clock.seconds();
   report.data_wait_seconds = batches.seconds_waited() - waited_before;
-  return {std::move(*batch), std::move(report)};
+  return DoneStep{std::move(*batch), std::move(report)};
 }
 
 }  // namespace
@@ -164,40 +176,49 @@ EpochEnd run_epoch(const RunView& run,
                    Hooks& hooks) {
   auto& setup = run.setup;
   const auto order = training_order(setup);
+  auto loading = loader_options(setup);
+  loading.stopped = stop_received;
   const auto batches = make_batches(setup,
                                     *setup.train,
                                     order,
                                     setup.preprocessing,
-                                    loader_options(setup),
+                                    loading,
                                     position.epoch,
                                     position.step_in_epoch);
   const Totals before = position.totals;
   const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
+  const auto count_costs = [&] {
+    auto& totals = position.totals;
+    totals.seconds = before.seconds + clock.seconds();
+    totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
+    totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
+  };
   const auto steps = setup.steps_per_epoch();
   bool stopping = false;
   bool enough = false;
   while (!stopping && !enough && position.step_in_epoch < steps) {
     hooks.before_step(run);
-    auto [batch, report] = one_step(position, *batches, step);
+    auto done = one_step(setup, position, *batches, step);
+    stopping = !done;
+    if (stopping) break;
     ++position.step_in_epoch;
     ++position.step;
-    auto& totals = position.totals;
-    totals.images += report.images;
-    hooks.after_step(run, report);
-    batches->recycle(std::move(batch));
+    position.totals.images += done->report.images;
+    hooks.after_step(run, done->report);
+    batches->recycle(std::move(done->batch));
     enough = position.step_in_epoch < steps && hooks.want_end(run);
-    totals.seconds = before.seconds + clock.seconds();
-    totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
-    totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
+    count_costs();
     run.console.progress(progress_of(setup,
                                      position,
                                      label,
                                      clock.seconds(),
                                      batches->seconds_waited(),
-                                     totals.images - before.images));
-    stopping = stop_agreed(*setup.communicator);
+                                     position.totals.images - before.images));
   }
+  // Not only after the evaluation that follows.
+  if (!stopping && !enough) stopping = stop_agreed(*setup.communicator);
+  count_costs();
   run.console.clear();
   tell_of_graphs(setup, run.console);
   tell(setup, batches->report(), clock.seconds(), run.console);

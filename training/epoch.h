@@ -40,7 +40,8 @@ struct Step {
   ForwardKey key;
 };
 
-/// stopped: a signal, agreed over ranks; enough: in the middle of the epoch a hook wanted the end.
+/// stopped: a signal, agreed over ranks when each has its batch or waits for it no longer, and
+/// after the last step; enough: in the middle of the epoch a hook wanted the end.
 enum class EpochEnd { finished, stopped, enough };
 
 /// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result)

@@ -42,7 +42,7 @@ class Hook {
 
   /// Before the first step of this process; after restore(), if the run is taken up again.
   virtual void begin(const RunView& /*run*/) {}
-  /// Before a step's batch is waited for.
+  /// Before a step's batch is waited for. A signal may end the run then, without the step.
   virtual void before_step(const RunView& /*run*/) {}
   /// The position counts the step already.
   virtual void after_step(const RunView& /*run*/, const StepReport& /*step*/) {}

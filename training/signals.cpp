@@ -45,6 +45,8 @@ void catch_stop_signals() {
   }
 }
 
+bool stop_received() { return interrupted != 0 || terminated != 0; }
+
 bool stop_agreed(distributed::Communicator& communicator) {
   std::array<double, 2> received{static_cast<double>(interrupted), static_cast<double>(terminated)};
   communicator.all_reduce(received);

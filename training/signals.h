@@ -9,6 +9,9 @@ namespace dimred::training {
 /// torchrun both pass a Ctrl-C on.) A signal that was ignored before (nohup) stays ignored.
 void catch_stop_signals();
 
+/// True when this rank has received one.
+bool stop_received();
+
 /// True on every rank when any has received one: to be asked at the same step by all.
 bool stop_agreed(distributed::Communicator& communicator);
 
