@@ -54,3 +54,9 @@ def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False,
                           env={"DIMRED_BUILD": str(binaries.parent)})  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_merge_is_left_half() -> None:
+    """In any file of ours."""
+    marked = subprocess.run(["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert marked.stdout == ""
