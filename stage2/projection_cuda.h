@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-// The same on a CUDA device; compiled from projection_cuda.cu where nvcc is there, else from
+// What launches the kernels of stage 2, free of torch: the algebra of projection.h on a CUDA
+// device. Compiled from projection_cuda.cu where nvcc is there, else from
 // projection_cuda_unavailable.cpp, whose functions throw std::runtime_error. Pointers are on the
 // device unless they are said to be on the host; `stream` is a cudaStream_t. Every call returns
 // when its kernels are enqueued: nothing is allocated, copied or waited for. Value: float, or
