@@ -7,10 +7,10 @@ namespace {
 
 /// u on this rank's own columns, on the host.
 torch::Tensor direction_on_host(const Subspace& subspace,
-                                std::span<const double> d,
-                                std::span<const double> g_k,
+                                const InsideStep& inside,
                                 const OutsideStep& outside) {
-  const auto [forward, projected] = back_project(subspace, d, g_k, outside.gradient);  // P'd, P'g_k
+  const auto [forward, projected] =  // P'd, P'g_k
+      back_project(subspace, inside.direction, inside.gradient, outside.gradient);
   auto m = outside.momentum;
   m.mul_(outside.gamma).add_(outside.gradient).sub_(projected);
   return outside.alpha > 0 ? forward - outside.alpha * m : forward;
@@ -22,17 +22,17 @@ torch::Tensor part(const torch::Tensor& vector, const layout::ColumnRange& colum
 
 /// All of `whole` with the blocks' rows of P, and between the blocks, where P is zero, without.
 void advance_blocks(const Subspace& subspace,
-                    std::span<const double> d,
-                    std::span<const double> g_k,
+                    const InsideStep& inside,
                     const device::Advance& whole) {
-  const auto over =
-      [&](const layout::ColumnRange& columns, const torch::Tensor& basis, std::size_t row) {
-        auto to = whole;
-        for (auto* vector : {&to.gradient, &to.momentum, &to.direction, &to.weights, &to.start})
-          *vector = part(*vector, columns);
-        const auto k = basis.defined() ? static_cast<std::size_t>(basis.size(0)) : 0;
-        device::advance(basis, d.subspan(row, k), g_k.subspan(row, k), to);
-      };
+  const auto over = [&](const layout::ColumnRange& columns,
+                        const torch::Tensor& basis,
+                        std::size_t row) {
+    auto to = whole;
+    for (auto* vector : {&to.gradient, &to.momentum, &to.direction, &to.weights, &to.start})
+      *vector = part(*vector, columns);
+    const auto k = basis.defined() ? static_cast<std::size_t>(basis.size(0)) : 0;
+    device::advance(basis, inside.direction.subspan(row, k), inside.gradient.subspan(row, k), to);
+  };
   std::int64_t done = 0;
   std::size_t row = 0;
   for (const auto& [columns, basis] : subspace.blocks) {
@@ -56,16 +56,14 @@ void Line::move_to(double t) {
   }
 }
 
-Line descent_line(const Subspace& subspace,
-                  std::span<const double> d,
-                  std::span<const double> g_k,
+Line descent_line(const Place& place,
+                  const InsideStep& inside,
                   const OutsideStep& outside,
-                  const torch::Tensor& weights,
-                  distributed::Communicator& communicator,
-                  const distributed::Columns& columns) {
+                  const torch::Tensor& weights) {
+  auto& communicator = place.communicator;
   if (outside.gradient.is_cpu()) {
-    const auto own = direction_on_host(subspace, d, g_k, outside);
-    return {weights, all_gather(communicator, own, columns)};
+    const auto own = direction_on_host(place.subspace, inside, outside);
+    return {weights, all_gather(communicator, own, place.columns)};
   }
   device::Advance to{.gradient = outside.gradient,
                      .momentum = outside.momentum,
@@ -77,9 +75,9 @@ Line descent_line(const Subspace& subspace,
     to.weights = weights;
     to.start = torch::empty_like(weights);
   }
-  advance_blocks(subspace, d, g_k, to);
+  advance_blocks(place.subspace, inside, to);
   if (alone) return {weights, to.direction, to.start, 1};
-  return {weights, all_gather(communicator, to.direction, columns)};
+  return {weights, all_gather(communicator, to.direction, place.columns)};
 }
 
 }  // namespace dimred::stage2
