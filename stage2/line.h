@@ -30,20 +30,6 @@ class Line {
   double t_;
 };
 
-/// What a step takes from the subspace, [components] each.
-struct InsideStep {
-  std::span<const double> direction;  // d
-  std::span<const double> gradient;   // g_k
-};
-
-/// What it takes from outside, own columns: m <- gamma m + (g - P' g_k).
-struct OutsideStep {
-  torch::Tensor gradient;  // g
-  torch::Tensor momentum;  // m, changed
-  double gamma = 0;
-  double alpha = 0;  // of m in u; 0: m moves, u does without it
-};
-
 /// The line along u = P'd - alpha m of all columns, m moved before. ONE read of P; on the device of
 /// a single rank one of g, m and w, too, in the same pass, which leaves the weights at the line's
 /// first trial, t = 1.
