@@ -36,6 +36,13 @@ cuda::Coefficients rounded(std::span<const double> first, std::span<const double
   return by;
 }
 
+/// Of a vector, from its column `begin` on; undefined: none.
+float* values_of(const torch::Tensor& vector, std::int64_t begin = 0) {
+  if (!vector.defined()) return nullptr;
+  check(vector.is_contiguous(), "a vector's values lie together");
+  return vector.data_ptr<float>() + begin;
+}
+
 std::int64_t rows_of(const Product& product) {
   return (product.basis.defined() ? product.basis.size(0) : 0) +
          static_cast<std::int64_t>(product.others.size());
@@ -45,13 +52,13 @@ std::int64_t rows_of(const Product& product) {
 void enqueue(const Product& product, double* sums, void* stream) {
   check(product.others.size() <= cuda::max_others, "at most two vectors beside P");
   std::vector<const float*> others;
-  for (const auto& other : product.others) others.push_back(other.const_data_ptr<float>());
+  for (const auto& other : product.others) others.push_back(values_of(other));
   const auto columns = product.vector.numel();
   const auto partial = torch::empty({cuda::partial_sums(rows_of(product), columns)},
                                     product.vector.options().dtype(torch::kFloat64));
   cuda::project(basis_of(product.basis, columns),
                 others,
-                product.vector.const_data_ptr<float>(),
+                values_of(product.vector),
                 partial.data_ptr<double>(),
                 sums,
                 stream);
@@ -118,18 +125,15 @@ torch::Tensor advance(const Subspace& subspace,
     const auto k = static_cast<std::size_t>(basis.defined() ? basis.size(0) : 0);
     const auto by = rounded(inside.direction.subspan(row, k), inside.gradient.subspan(row, k));
     row += k;
-    const auto at = [&columns](const torch::Tensor& vector) {
-      return vector.defined() ? vector.data_ptr<float>() + columns.begin : nullptr;
-    };
     cuda::advance(matrix,
                   by,
-                  {.gradient = at(outside.gradient),
-                   .momentum = at(outside.momentum),
+                  {.gradient = values_of(outside.gradient, columns.begin),
+                   .momentum = values_of(outside.momentum, columns.begin),
                    .gamma = static_cast<float>(outside.gamma),
                    .alpha = static_cast<float>(outside.alpha),
-                   .direction = at(direction),
-                   .weights = at(weights),
-                   .start = at(start)},
+                   .direction = values_of(direction, columns.begin),
+                   .weights = values_of(weights, columns.begin),
+                   .start = values_of(start, columns.begin)},
                   stream);
   };
   // Between the blocks P is zero: no rows.

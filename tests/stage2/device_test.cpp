@@ -107,6 +107,13 @@ TEST_F(DeviceAlgebra, RefusesMoreComponentsThanItsKernelsTake) {
   EXPECT_THROW(back_project(basis, values, values), std::logic_error);
 }
 
+TEST_F(DeviceAlgebra, RefusesVectorsWithGaps) {
+  const auto basis = torch::zeros({3, 8}).cuda();
+  const auto gaps = torch::zeros({8, 2}).cuda().select(1, 0);
+  EXPECT_THROW(project(basis, gaps), std::logic_error);
+  EXPECT_THROW(inner_product(gaps, torch::zeros({8}).cuda()), std::logic_error);
+}
+
 /// f(w) = sum_j c_j (w_j - 1)^2 / 2 in `columns` coordinates, on a device.
 struct Quadratic {
   explicit Quadratic(std::int64_t columns, torch::Device on)
