@@ -4,9 +4,10 @@
 
 Runs in a bundle of scripts/bundle.sh or in a repository with a finished build; needs the standard
 library and torch. Each part has a time of its own, and one that fails does not stop the others.
-Writes OUTPUT/gpu_check.json after every part, and prints a table. Exit code 0: all parts ran and no
-test failed, 1: else, 2: bad options. Bars that are not reached do not change it. --device cpu runs
-tiny sizes to check the check itself: nothing is judged then.
+Writes OUTPUT/gpu_check.json after every part, and prints a table. Exit code 0: all parts that were
+asked for ran and no test failed, 1: else (a part was skipped, too: standard error names it), 2: bad
+options. Bars that are not reached do not change it. --device cpu runs tiny sizes to check the check
+itself: nothing is judged then.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ def run_parts(check: Check, options: argparse.Namespace, told: dict[str, Any], s
     return results
 
 
-def is_good(results: Sequence[Result]) -> bool:
-    """Whether all parts ran, and no test failed."""
-    tests = [f.median for result in results for f in result.figures if f.name == "device tests that fail"]
-    return not any(tests) and all(result.outcome in ("done", "skipped") for result in results)
+def faults(results: Sequence[Result]) -> list[str]:
+    """Why the check is not good: parts that did not run to their end, for whatever reason, and tests that failed."""
+    found = [f"{result.name} {result.outcome}" for result in results if result.outcome != "done"]
+    tests = (f for result in results for f in result.figures if f.name == "device tests that fail")
+    return found + [f"{f.median:.0f} device tests fail" for f in tests if f.median]
 
 
 def checked(options: argparse.Namespace, scratch: Path) -> int:
@@ -114,7 +116,10 @@ def checked(options: argparse.Namespace, scratch: Path) -> int:
     print(f"\n{told['device']['device']}, driver {told['machine']['driver'] or 'none'}, torch {told['device']['torch']}, "
           f"{told['dimred']}: {found['reached']} bars reached, {found['not_reached']} not, {found['not_judged']} not "
           f"judged; {time.monotonic() - start:.0f} s; {options.output / 'gpu_check.json'}")  # fmt: skip
-    return 0 if is_good(results) else 1
+    found_faults = faults(results)
+    if found_faults:
+        print(f"gpu_check: not all is good: {', '.join(found_faults)}", file=sys.stderr)
+    return 1 if found_faults else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -90,7 +90,7 @@ def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "tests", "algebra", "demo", "--output",
                            tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "gpu_check: not all is good: demo skipped", done.stderr
     parts = json.loads((tmp_path / "out" / "gpu_check.json").read_text())["parts"]
     assert [(part["name"], part["outcome"]) for part in parts] == [("tests", "done"), ("algebra", "done"), ("demo", "skipped")]
 
