@@ -122,24 +122,38 @@ def checked(options: argparse.Namespace, scratch: Path) -> int:
     return 1 if found_faults else 0
 
 
+def own_folder(options: argparse.Namespace) -> Path:
+    """A new one for what is thrown away. Raises Failed where --output or --scratch cannot be a folder of ours."""
+    asked, folder = "--output", options.output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        asked, folder = "--scratch", options.scratch or options.output / "scratch"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="gpu_check_", dir=folder.resolve()))
+    except OSError as error:
+        raise Failed(f"{asked} needs a folder that can be written, received {folder}: {error.strerror}") from error
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; one line on standard error where nothing could be measured."""
     options = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
-    options.output.mkdir(parents=True, exist_ok=True)
-    parent = options.scratch or options.output / "scratch"
-    parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="gpu_check_", dir=parent.resolve()))
+    scratch = None
     try:
+        scratch = own_folder(options)
         return checked(options, scratch)
-    except (Failed, Skipped, Stopped, Unfit) as error:
+    except (Failed, Skipped, Stopped, Unfit, OSError) as error:
         print(f"gpu_check: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("gpu_check: interrupted", file=sys.stderr)
+        return 130
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
         if not options.scratch:
             with contextlib.suppress(OSError):  # what others put there stays
-                parent.rmdir()
+                (options.output / "scratch").rmdir()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -114,6 +115,31 @@ def test_bad_options_are_refused(tmp_path: Path, option: str) -> None:
     done = subprocess.run([*PROGRAM, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and option.split("=")[0] in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--output", "--scratch"])
+def test_folders_that_cannot_be_made_are_named(tmp_path: Path, option: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder, why in ((tmp_path / "file", "File exists"), (Path("/proc/nothere"), "No such file or directory")):
+        command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}", f"{option}={folder}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        says = f"gpu_check: {option} needs a folder that can be written, received {folder}: {why}\n"
+        assert (done.returncode, done.stderr) == (1, says)
+
+
+def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dimred").write_text(f"#!/bin/sh\ntouch {tmp_path / 'begun'}\nexec sleep 60\n")
+    (tmp_path / "bin" / "dimred").chmod(0o755)
+    command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}"]
+    given = os.environ | {"DIMRED_BUILD": str(tmp_path)}
+    process = subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=20)[1], process.returncode) == ("gpu_check: interrupted\n", 130)
+    assert not any((tmp_path / "out").iterdir())
 
 
 def test_a_bar_is_held_against_the_median() -> None:
