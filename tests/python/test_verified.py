@@ -14,11 +14,13 @@ from run_folders import row, write_run
 
 # Verifies weights whose text is the accuracy, and counts its calls.
 DIMRED = """#!{python}
-import json, sys
+import json, os, sys
 from pathlib import Path
 command, weights, _, pairs, _, output, _ = sys.argv[1:]
 if Path(weights).read_text() == "damaged":
     sys.exit(sys.stderr.write("dimred verify: error: damaged\\n") and 1)
+if Path(weights).read_text() == "killed":
+    os.kill(os.getpid(), 9)
 with Path({calls!r}).open("a") as stream:
     stream.write(weights + "\\n")
 Path(output).mkdir(parents=True, exist_ok=True)
@@ -103,3 +105,37 @@ def test_what_cannot_be_verified_is_named(folder: Path, capsys) -> None:
     assert capsys.readouterr().err == f"verified: {folder}/seed_1/last/final.h5: dimred verify: error: damaged\n"
     assert verified.main([*words(folder), "--phase=confirmation"]) == 1
     assert "no finished run of its confirmation" in capsys.readouterr().err
+
+
+def test_a_verifier_that_is_killed_is_named(folder: Path, capsys) -> None:
+    (folder / "seed_1/last/final.h5").write_text("killed")
+    assert verified.main(words(folder)) == 1
+    says = f"verified: {folder}/seed_1/last/final.h5: dimred verify ended with -9 and said nothing\n"
+    assert capsys.readouterr().err == says
+
+
+def test_an_axis_may_be_of_text(folder: Path, capsys) -> None:
+    for name in ("results.csv", "summary.csv"):
+        table = pd.read_csv(folder / name)
+        table.assign(**{"stage1.precision": "bfloat16"}).to_csv(folder / name, index=False)
+    assert verified.main(words(folder)) == 0
+    assert len([line for line in capsys.readouterr().out.splitlines() if "bfloat16" in line.split()]) >= 3
+
+
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("results.csv", "", "No columns to parse from file"),
+    ("results.csv", "a,b\n1,2\n", "it has no column phase"),
+    ("summary.csv", "phase,role\n", "it has no column compared_at"),
+])  # fmt: skip
+def test_tables_of_another_kind_are_named_before_any_work(folder: Path, capsys, name: str, text: str, says: str) -> None:
+    (folder / name).write_text(text)
+    assert verified.main(words(folder)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"verified: {folder / name} needs to be a table that compare.py wrote") and line.endswith(says)
+    assert not (folder.parent / "calls").exists()
+
+
+def test_no_jobs_at_a_time_are_refused(folder: Path, capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        verified.main([*words(folder), "--jobs=0"])
+    assert "--jobs needs a number above 0, received 0" in capsys.readouterr().err
