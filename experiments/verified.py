@@ -3,15 +3,16 @@
     python experiments/verified.py runs/faces_comparison --pairs runs/faces/pairs.txt
 
 Runs `dimred verify` on the end of every run and on stage 1's snapshots, one an epoch; what is done is not
-repeated. Prints stage 1's accuracy by epoch, then a line per method and budget with its paired difference to the
-baseline that the comparison set it against (the best by validation of those that took no more passes), Holm-corrected. Writes
-verification.csv, a line per run.
+repeated. Prints stage 1's accuracy by epoch, then a line per method and condition with its paired difference, over the
+seeds that both have, to the baseline that the comparison set it against (the best by validation of those that took no
+more passes), Holm-corrected. Writes verification.csv, a line per run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import pandas as pd
 from comparison.results import save_table
+from comparison.summary import percent
 from dimred_runs import BadRun, holm, mean_interval, paired_difference, read_run
 from workbench.jobs import DIMRED
 from workbench.text_table import text_table
@@ -77,19 +79,6 @@ def epoch_ends(folder: Path) -> dict[int, Verified]:
     return ends
 
 
-def by_epoch(dimred: Path, pairs: Path, folders: Sequence[Path], jobs: int) -> str:
-    """Stage 1's accuracy as it trains, over the seeds."""
-    ends = {(folder, epoch): weights for folder in folders for epoch, weights in epoch_ends(folder).items()}
-    with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda weights: verify(dimred, pairs, weights), ends.values()))
-    table = pd.Series(found, index=pd.MultiIndex.from_tuples(ends, names=["folder", "epoch"]))
-    lines = []
-    for epoch, values in table.groupby("epoch"):
-        mean = mean_interval(list(values))
-        lines.append([str(epoch), str(mean.n), f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"])
-    return text_table(["epoch of stage 1", "n", "verified %", "sd"], lines)
-
-
 def shown(value: object) -> str:
     """An axis' value: a number or a text."""
     return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
@@ -121,6 +110,61 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
     return [[*line, "" if p != p else f"{p:.3g}"] for line, p in zip(lines, corrected, strict=True)]
 
 
+def by_epoch(dimred: Path, pairs: Path, comparison: Path, starts: pd.DataFrame, jobs: int) -> str:
+    """Stage 1's accuracy as it trains, over the seeds, for each condition that it was trained in."""
+    axes = [name for name in starts.columns if name.startswith("stage1.")]
+    ends = [(*condition, epoch, weights) for folder, *condition in starts[["folder", *axes]].itertuples(index=False)
+            for epoch, weights in epoch_ends(comparison / folder).items()]  # fmt: skip
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(lambda end: verify(dimred, pairs, end[-1]), ends))
+    table = pd.DataFrame([end[:-1] for end in ends], columns=[*axes, "epoch of stage 1"]).assign(verified=found)
+    lines = []
+    for condition, values in table.groupby([*axes, "epoch of stage 1"], dropna=False)["verified"]:
+        mean = mean_interval(list(values))
+        lines.append([*map(shown, condition), str(mean.n), percent(mean.mean), percent(mean.sd)])
+    return text_table([*axes, "epoch of stage 1", "n", "verified %", "sd"], lines)
+
+
+def of_condition(runs: pd.DataFrame, name: str, condition: dict[str, object]) -> pd.DataFrame:
+    """The runs of a method and variant; one that does not depend on an axis belongs to each of its values."""
+    group = runs[runs["name"] == name]
+    for axis, value in condition.items():
+        group = group[group[axis].isna() | (group[axis] == value)]
+    return group
+
+
+def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> list[list[str]]:
+    """A line per method and condition; `runs` with their accuracy of verification. A test that stands in several
+    conditions, because neither side depends on an axis, counts once in Holm's correction."""
+    lines, tests = [], []
+    p_values: dict[tuple[str, ...], float] = {}
+    for told in summary.to_dict("records"):
+        condition = {axis: told[axis] for axis in axes}
+        group = of_condition(runs, f"{told['method']} {told['variant']}".strip(), condition)
+        rival = of_condition(runs, told["against"], condition)
+        mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
+        mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
+        line = [told["role"], told["method"], told["variant"], *map(shown, condition.values()), str(mean.n),
+                percent(mean.mean), percent(mean.sd)]  # fmt: skip
+        tests.append((*group["folder"], *rival["folder"]))
+        if told["baseline"]:
+            p_values[tests[-1]] = math.nan
+            line += ["–", "the best", "–", "–"]
+        else:
+            d = paired_difference(list(mine[both]), list(theirs[both]))
+            p_values[tests[-1]] = d.p
+            interval = "–" if math.isnan(d.low) else f"{percent(d.low, '+')} to {percent(d.high, '+')}"
+            line += [str(d.n), percent(d.mean, "+"), interval, short(d.p)]
+        lines.append(line)
+    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return [[*line, short(corrected[test])] for line, test in zip(lines, tests, strict=True)]
+
+
+def short(p: float) -> str:
+    """Three digits; a dash where no test was possible."""
+    return "–" if math.isnan(p) else f"{p:.3g}"
+
+
 def read_table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
     """A table that compare.py wrote. Raises BadRun for another one."""
     try:
@@ -149,7 +193,7 @@ def tables_of(options: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
 def text_of(options: argparse.Namespace) -> str:
     """Verifies all; the two tables."""
     runs, summary = tables_of(options)
-    text = by_epoch(options.dimred, options.pairs, [options.comparison / f for f in runs["folder"][runs["role"] == "start"]], options.jobs)
+    text = by_epoch(options.dimred, options.pairs, options.comparison, runs[runs["role"] == "start"], options.jobs)
     runs = runs[runs["role"] != "start"].copy()
     folders = [options.comparison / folder for folder in runs["folder"]]
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -158,7 +202,7 @@ def text_of(options: argparse.Namespace) -> str:
     save_table(runs, options.comparison / "verification")
     runs["name"] = (runs["method"] + " " + runs["variant"].fillna("")).str.strip()
     axes = [name for name in runs.columns if name.startswith(AXES)]
-    header = ["role", "method", "variant", *axes, "n", "verified %", "sd", "difference", "95 %", "p", "Holm"]
+    header = ["role", "method", "variant", *axes, "n", "verified %", "sd", "pairs", "difference", "95 %", "p", "Holm"]
     return f"{text}\n\n{text_table(header, differences(runs, summary, axes))}"
 
 
