@@ -57,6 +57,8 @@ class StoredShards : public data::ShardSource {
     }
   }
 
+  void drop(std::size_t shard) override { cache_.drop(shard); }
+
  private:
   fs::path folder_;
   stores::ShardCache cache_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "data/bytes.h"
 #include "data/cache_folder.h"
 #include "data/inflated_file.h"
+#include "data/marks.h"
 #include "data/parallel.h"
 #include "data/paths.h"
 #include "data/record_readers.h"
@@ -52,16 +54,27 @@ ShardIndices read_beside(const fs::path& file) {
   }
 }
 
-RecordIndex scan(const RecordFormat& format, ShardSource& source, std::size_t shard) {
+/// `fetched` says whether this process has fetched it. What an earlier start has left is believed
+/// as far as nothing is wrong with it; else it may be the copy that is damaged, not the file.
+RecordIndex scan(const RecordFormat& format,
+                 ShardSource& source,
+                 std::size_t shard,
+                 const Marks& fetched) {
+  const auto bytes = source.shards()[shard].bytes;
   while (true) {
-    const auto file = source.get({shard, source.shards()[shard].bytes}, reads_are_stopped);
+    const auto file = source.get({shard, bytes}, reads_are_stopped);
+    const bool fresh = fetched.has(shard);
     std::vector<MappedFile> files;
     try {
       files.emplace_back(file);
     } catch (const std::invalid_argument&) {
       continue;  // it has given way to another one since then
     }
-    return build_index(format, files);
+    if (fresh || std::ssize(files.front().bytes()) == bytes) {
+      auto index = build_index(format, files);
+      if (fresh || index.problem_count == 0) return index;
+    }
+    source.drop(shard);  // of another length: damaged, or gz, whose own length nobody knows yet
   }
 }
 
@@ -101,8 +114,10 @@ void scan_unknown(const RecordFormat& format,
   if (unknown.empty()) return;
   std::vector<std::string> places;
   for (const auto& shard : source.shards()) places.push_back(shard.place);
-  source.on_arrival([places](std::size_t shard, const fs::path& file) {
+  const auto fetched = std::make_shared<const Marks>(places.size());
+  source.on_arrival([places, fetched](std::size_t shard, const fs::path& file) {
     make_ready(file, places[shard], /*digest=*/"");
+    fetched->set(shard);
   });
   std::int64_t largest = 1;
   for (const auto& shard : source.shards()) largest = std::max(largest, shard.bytes);
@@ -110,7 +125,7 @@ void scan_unknown(const RecordFormat& format,
   const auto at_a_time = std::clamp<std::int64_t>(source.room() / largest, 1, 4);
   in_parallel(unknown.size(), static_cast<std::size_t>(at_a_time), [&](std::size_t i) {
     const auto shard = unknown[i];
-    auto index = scan(format, source, shard);
+    auto index = scan(format, source, shard, *fetched);
     write_file_atomically(index_file(format, source.shards()[shard], cache), to_bytes(index));
     known[shard] = std::move(index);
   });

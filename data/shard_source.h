@@ -51,6 +51,8 @@ class ShardSource {
   /// threads.
   virtual std::filesystem::path get(const ShardNeed& need,
                                     const std::function<bool()>& stopped) = 0;
+  /// The file that get() has given is not what it has to be: the next get() fetches it again.
+  virtual void drop(std::size_t shard) = 0;
 };
 
 /// A file cannot be had. No std::runtime_error: it is no sample's fault, so nobody may pass over

@@ -64,31 +64,45 @@ StreamedFiles::~StreamedFiles() { source_->want({}); }
 StreamedFiles::Part StreamedFiles::read(std::size_t shard,
                                         std::uint64_t offset,
                                         std::size_t size,
-                                        std::vector<std::uint8_t>& scratch) {
-  std::shared_ptr<const MappedFile> file;
-  {
-    const std::lock_guard lock(mutex_);
-    file = open_[shard];
-  }
+                                        std::vector<std::uint8_t>& scratch,
+                                        Verify verify) {
   Part part;
-  if (!file) {
-    const ScopedSeconds fetching(part.seconds_fetching);
-    file = open(shard);
+  for (bool again = false;; again = true) {
+    std::shared_ptr<const MappedFile> file;
+    try {
+      file = file_of(shard, part.seconds_fetching);
+      const auto wanted = file->bytes().subspan(offset, size);
+      file->fetch(wanted);
+      scratch.assign(wanted.begin(), wanted.end());
+      part.bytes = scratch;
+      verify(std::as_bytes(part.bytes));
+      return part;
+    } catch (const std::runtime_error& error) {
+      if (again)
+        throw FetchFailed(concat("[stream] ",
+                                 place(shard),
+                                 ", offset ",
+                                 offset,
+                                 ": its copy on this machine is damaged, and so is the one that "
+                                 "was fetched in its place: ",
+                                 error.what()));
+      discard(shard, file);
+    }
   }
-  const auto whole = file->bytes();
-  require_environment(offset <= whole.size() && size <= whole.size() - offset,
-                      "stream",
-                      place(shard),
-                      ", offset ",
-                      offset,
-                      ": its copy here was cut short");
-  const auto wanted = whole.subspan(offset, size);
-  file->fetch(wanted);
-  scratch.assign(wanted.begin(), wanted.end());
-  part.bytes = scratch;
-  return part;
 }
 
+std::shared_ptr<const MappedFile> StreamedFiles::file_of(std::size_t shard,
+                                                         double& seconds_fetching) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_[shard]) return open_[shard];
+  }
+  const ScopedSeconds fetching(seconds_fetching);
+  return open(shard);
+}
+
+/// Throws std::runtime_error when it cannot be opened or is of another length than the index says,
+/// so that every record lies within it.
 std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
   {
     const std::lock_guard lock(mutex_);
@@ -98,6 +112,13 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     const auto path = source_->get(need_of(shard), reads_are_stopped);
     try {
       auto file = std::make_shared<const MappedFile>(path);
+      require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
+                          "stream",
+                          path.string(),
+                          " has ",
+                          file->bytes().size(),
+                          " bytes of ",
+                          room_.bytes[shard]);
       const std::lock_guard lock(mutex_);
       open_[shard] = file;
       return file;
@@ -105,6 +126,14 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
       // Gone since then, for what another process needs.
     }
   }
+}
+
+/// `file`: what was read; null where it could not be opened.
+void StreamedFiles::discard(std::size_t shard, const std::shared_ptr<const MappedFile>& file) {
+  const std::lock_guard lock(mutex_);
+  if (open_[shard] && open_[shard] != file) return;  // another thread has the next one already
+  open_[shard].reset();
+  source_->drop(shard);
 }
 
 /// Whoever calls this and the next two has the mutex.

@@ -72,6 +72,18 @@ class CopiedSource : public ShardSource {
     return file;
   }
 
+  void drop(std::size_t shard) override {
+    const std::lock_guard lock(mutex_);
+    std::filesystem::remove(here_ / shards_[shard].name);
+    const auto is_it = [&](const ShardNeed& need) { return need.shard == shard; };
+    for (auto at = std::ranges::find_if(present_, is_it); at != present_.end();
+         at = std::ranges::find_if(present_, is_it)) {
+      bytes_ -= at->bytes;
+      present_.erase(at);
+    }
+    ++dropped;
+  }
+
   /// The latest of them.
   std::vector<std::size_t> wanted() {
     const std::lock_guard lock(mutex_);
@@ -84,6 +96,7 @@ class CopiedSource : public ShardSource {
   std::vector<std::size_t> fetched;
   std::vector<std::vector<std::size_t>> wants;
   std::int64_t most = 0;
+  std::int64_t dropped = 0;
 
  private:
   std::vector<std::filesystem::path> files_;

@@ -142,6 +142,27 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     assert "8 files, 64 records" in streamed
 
 
+def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
+    """Of what an earlier start has left in the room nothing is lost, whatever has become of it."""
+    shards = put_shards(tmp_path / "shards")
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    room = 2 * size_of(shards)
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    copies = sorted((tmp_path / "cache").glob("streams/*/shards/*/shard"))
+    assert len(copies) == 8
+    copies[0].write_bytes(copies[0].read_bytes()[:-50])
+    copies[1].write_bytes(b"")
+    copies[2].write_bytes(bytes(copies[2].stat().st_size))
+    copies[3].unlink()
+    web.requests.clear()
+    assert convert(f"{web.url}/tf", room, "--on_bad_sample=skip") == SAMPLES
+    fetched = [path for path, wanted in web.requests if "/train-" in path and wanted != "bytes=0-0"]
+    assert len(fetched) == 4
+    shutil.rmtree(next((tmp_path / "cache").glob("streams/*/index")))
+    copies[4].write_bytes(copies[4].read_bytes()[:-50])
+    assert convert(f"{web.url}/tf", room) == SAMPLES  # no index is made of a damaged copy
+
+
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
     """The one line of a conversion that fails."""
     command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
