@@ -10,6 +10,7 @@
 
 #include "stores/attempts.h"
 #include "stores/journal.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -180,6 +181,7 @@ fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer, 
   try {
     const auto store = open_store(url, options);
     auto found = part.files ? *part.files : find(*store, url, options);
+    std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
     auto side = beside(*store, url, found, options);
     const Remote remote{*store, url, options, std::move(found), std::move(side)};
     Transfer done;

@@ -26,7 +26,7 @@ struct Part {
 /// processes of this machine one does it while the others wait, and take what it came to: the copy,
 /// or its failure. A copy that a process has got stays as it is until that process ends; who finds
 /// other data at the URL meanwhile gets another copy, and the same process is given the same one.
-/// A single .npy brings the .json beside it.
+/// A single .npy brings the .json beside it. What others have sent of our caches stays there.
 std::filesystem::path bring(const Url& url,
                             const StoreOptions& options,
                             Transfer* transfer = nullptr,

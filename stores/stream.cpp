@@ -6,6 +6,7 @@
 
 #include "stores/cache.h"
 #include "stores/listing.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 
@@ -18,8 +19,10 @@ constexpr auto kind = "streams";
 
 std::vector<Found> look(const Url& url, const StoreOptions& options) {
   const auto store = open_store(url, options);
-  return is_pattern(url) ? find_in_folder(*store, parent(url), options)
-                         : find(*store, url, options);
+  auto found =
+      is_pattern(url) ? find_in_folder(*store, parent(url), options) : find(*store, url, options);
+  std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
+  return found;
 }
 
 /// Takes those of these names out of `found`, in the names' order.

@@ -59,7 +59,7 @@ Selection files_to_send(const fs::path& folder, Sending sending) {
   Selection selection{.left_out = std::ssize(walked.others)};
   const std::set<std::string> all(walked.files.begin(), walked.files.end());
   for (auto& name : walked.files) {
-    if (is_listing(name)) continue;
+    if (is_listing(name) || is_own_cache(name)) continue;
     if (sending == Sending::run && passes(name)) continue;
     if (name.ends_with(".part.of") || (name.ends_with(".part") && all.contains(name + ".of"))) {
       ++selection.left_out;

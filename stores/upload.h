@@ -12,7 +12,7 @@ namespace dimred::stores {
 /// Digests of local files by (inode, length, time), so that what stays is read once.
 using DigestMemory = std::map<std::string, std::string>;
 
-/// Which files of a folder go.
+/// Which files of a folder go: none of our caches (.dimred).
 enum class Sending {
   run,  // not temporary ones (.tmp, .part, .of) and hidden ones, as a run folder has
   all,  // but for what a download of ours has begun (NAME.part, NAME.part.of)

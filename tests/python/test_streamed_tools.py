@@ -163,6 +163,26 @@ def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: Ht
     assert convert(f"{web.url}/tf", room) == SAMPLES  # no index is made of a damaged copy
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable, dimred: Path, tmp_path: Path, packed: bool) -> None:
+    """The order that docs/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
+    shards = put_shards(tmp_path / "shards", packed)
+    execute("dimred", "data", "index", shards, "--output", shards / "shards.index")
+    assert (shards / ".dimred").is_dir()
+    url = f"file://{tmp_path}/remote"
+    execute("dimred", "store", "put", shards, url)
+    assert not (tmp_path / "remote" / ".dimred").exists()
+    shutil.copytree(shards / ".dimred", tmp_path / "other" / ".dimred")  # as another tool sends it
+    for file in shards.iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path / "other")
+    for place in (url, f"file://{tmp_path}/other"):
+        told = execute("dimred", "data", "convert", place, "--to=base64", "--split=train", "--output", tmp_path / place[-5:],
+                       "--stream_cache=1", f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
+        assert f"downloaded {place}: 2 files, " in told
+    assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
+
+
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
     """The one line of a conversion that fails."""
     command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",

@@ -65,6 +65,13 @@ TEST_F(OpenStream, NeedsNothingBesideIt) {
   EXPECT_EQ(files_of(open("data/train-*").content.parent_path()), Files{});
 }
 
+TEST_F(OpenStream, CachesThatLieThereStayThere) {
+  make_files(folder / "data", {{"train-0", "zero"}, {".dimred/a", "a"}, {"sub/.dimred/b", "b"}});
+  const auto place = open("data");
+  EXPECT_THAT(names_of(place), ElementsAre("train-0"));
+  EXPECT_EQ(files_of(place.content), Files{});
+}
+
 TEST_F(OpenStream, RefusesASingleFileAndWhatHoldsNothingToStream) {
   EXPECT_THAT(error_of([&] { open("data/train-0"); }), HasSubstr("needs a folder"));
   EXPECT_THAT(error_of([&] { open("data/test-*"); }), HasSubstr("nothing to stream at file://"));

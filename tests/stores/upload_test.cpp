@@ -161,6 +161,23 @@ TEST(Upload, AllIsSentButWhatADownloadOfOursHasBegun) {
   EXPECT_THROW(upload(store, folder / "run", place, quick(), Sending::all), std::runtime_error);
 }
 
+TEST(Upload, CachesOfOursStayHere) {
+  const TemporaryFolder folder;
+  Files files{{"train-0", "zero"}, {"sub/train-1", "one"}, {".dimredx", "x"}};
+  auto all = files;
+  all.insert({{".dimred/index.bin", "i"}, {"sub/.dimred/inflated", "z"}});
+  make_files(folder / "data", all);
+  MemoryStore store;
+  for (const auto sending : {Sending::all, Sending::run}) {
+    const auto chosen = files_to_send(folder / "data", sending);
+    EXPECT_EQ(std::ranges::count(chosen.names, ".dimred/index.bin"), 0);
+    EXPECT_EQ(std::ranges::count(chosen.names, "sub/.dimred/inflated"), 0);
+    EXPECT_EQ(chosen.left_out, 0);
+  }
+  upload(store, folder / "data", place, quick(), Sending::all);
+  EXPECT_EQ(visible(store), files);
+}
+
 TEST(Upload, WhatAKilledPutLeftGoes) {
   const TemporaryFolder folder;
   const auto there = folder / "there";
