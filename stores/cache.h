@@ -19,7 +19,7 @@ CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions&
 /// What is brought of a place, where that is not all of it, and under which kind it is kept.
 struct Part {
   std::string kind = "inputs";
-  std::optional<std::vector<Found>> files = {};  // unset: what find() finds
+  std::optional<std::vector<Found>> files = {};  // may be none; unset: what find() finds
 };
 
 /// Brings what lies at `url` into the cache, or up to date there, and returns its path. Of several

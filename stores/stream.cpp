@@ -42,13 +42,6 @@ std::vector<Found> taken(std::vector<Found>& found, const std::vector<std::strin
   return chosen;
 }
 
-/// The folder of the others where there are none.
-fs::path empty_content(const Url& url, const StoreOptions& options) {
-  auto content = place_of(url, kind, options).content;
-  create_folders(is_pattern(url) ? content.parent_path() : content);
-  return content;
-}
-
 }  // namespace
 
 StreamedPlace open_stream(const Url& url,
@@ -78,8 +71,9 @@ StreamedPlace open_stream(const Url& url,
     std::erase_if(found, [&](const Found& one) {
       return std::ranges::find(beside, one.item.name) == beside.end();
     });
-  place.content = found.empty() ? empty_content(url, options)
-                                : bring(url, options, transfer, {.kind = kind, .files = found});
+  // Also where there is none any more: what an earlier start has brought goes.
+  place.content = bring(url, options, transfer, {.kind = kind, .files = found});
+  create_folders(pattern ? place.content.parent_path() : place.content);
   return place;
 }
 
