@@ -16,6 +16,7 @@ struct Options {
   std::filesystem::path data, cache, output;
   double stream_cache = 0;
   std::int64_t stream_fetches = 4;
+  bool skip_bad = false;
   bool quiet = false;
 };
 
@@ -32,6 +33,10 @@ OptionTable table_of(Options& options) {
             "folder for indices and decompressed copies; default: .dimred beside the data, else "
             "~/.cache/dimred");
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
+  table.add_choice("on_bad_sample",
+                   &options.skip_bad,
+                   "a record that cannot be read ends the tool, or is left out and counted",
+                   {{"fail", false}, {"skip", true}});
   table.group("Output");
   table.add("output", &options.output, concat("a new file, named ", data::shards_index_name));
   table.add("quiet", &options.quiet, "print errors only");
@@ -60,16 +65,21 @@ int data_index(const std::vector<std::string>& arguments) {
           "needs a new --output, received ",
           options.output.string(),
           ", which is there");
-  const auto indices = data::index_shards(options.data, options.cache);
-  std::int64_t samples = 0;
-  for (const auto& [name, shard] : indices) samples += std::ssize(shard.index.entries);
+  const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
+  std::int64_t samples = 0, bad = 0;
+  for (const auto& [name, shard] : indices) {
+    samples += std::ssize(shard.index.entries);
+    bad += shard.index.problem_count;
+  }
   create_folders(options.output.parent_path());
   write_file_atomically(options.output, data::to_bytes(indices));
   if (!options.quiet)
     print(concat(count_text(std::ssize(indices)),
                  " files, ",
                  count_text(samples),
-                 " records, in ",
+                 " records, ",
+                 bad > 0 ? concat(count_text(bad), " bad ones left out, ") : std::string(),
+                 "in ",
                  options.output.string(),
                  '\n'));
   return exit_success;

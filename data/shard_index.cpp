@@ -143,6 +143,32 @@ std::vector<std::optional<RecordIndex>> indices_of(const RecordFormat& format,
   return known;
 }
 
+/// What all files together hold.
+struct Contents {
+  std::int64_t samples = 0, problems = 0;
+  std::string first_place;  // the first file, then the first with a problem
+  RecordProblem first;
+
+  void add(const RecordIndex& index, const std::string& place) {
+    samples += std::ssize(index.entries);
+    const bool bad = problems == 0 && index.problem_count > 0;
+    if (bad) first = index.problems.front();
+    if (bad || first_place.empty()) first_place = place;
+    problems += index.problem_count;
+  }
+
+  void require_good(bool skip_bad) const {
+    if (problems > 0 && !skip_bad)
+      throw std::runtime_error(problem_text(tfrecord_format.name, first_place, first, problems));
+    require_environment(samples > 0,
+                        tfrecord_format.name,
+                        first_place,
+                        ": needs at least one good record, received ",
+                        problems,
+                        " bad ones");
+  }
+};
+
 }  // namespace
 
 fs::path index_cache(const ShardSource& source, const fs::path& chosen) {
@@ -195,25 +221,30 @@ RecordIndex load_or_build_index(const RecordFormat& format,
   return whole;
 }
 
-ShardIndices index_shards(const fs::path& path, const fs::path& cache) {
+ShardIndices index_shards(const fs::path& path, const fs::path& cache, bool skip_bad) {
   const auto folder = fs::is_directory(path) ? path : path.parent_path();
   ShardIndices indices;
+  Contents contents;
   if (const auto source = source_of(path)) {
     auto found = indices_of(
         tfrecord_format, *source, folder / shards_index_name, index_cache(*source, cache));
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto& shard = source->shards()[i];
+      contents.add(*found[i], shard.place);
       indices[shard.name] = {shard.bytes, std::move(*found[i])};
     }
-    return indices;
+  } else {
+    for (const auto& file : find_shards(path, /*train=*/true)) {
+      std::vector<MappedFile> files;
+      files.emplace_back(inflated(file, cache));
+      auto index =
+          load_or_build_index(tfrecord_format, files, cache_folder(file.parent_path(), cache));
+      contents.add(index, path_text(file));
+      indices[file.lexically_relative(folder).string()] = {
+          static_cast<std::int64_t>(fs::file_size(file)), std::move(index)};
+    }
   }
-  for (const auto& file : find_shards(path, /*train=*/true)) {
-    std::vector<MappedFile> files;
-    files.emplace_back(inflated(file, cache));
-    indices[file.lexically_relative(folder).string()] = {
-        static_cast<std::int64_t>(fs::file_size(file)),
-        load_or_build_index(tfrecord_format, files, cache_folder(file.parent_path(), cache))};
-  }
+  contents.require_good(skip_bad);
   return indices;
 }
 

@@ -183,6 +183,23 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable,
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
 
 
+def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    file = shards / "train-00002-of-00008"
+    file.write_bytes(file.read_bytes()[:-10])
+    words = ["data", "index", shards, "--output", tmp_path / "shards.index"]
+    assert f"[tfrecord] {file}, offset " in fails(1, *words)
+    assert not (tmp_path / "shards.index").exists()
+    assert "8 files, 63 records, 1 bad ones left out, in " in execute("dimred", *words, "--on_bad_sample=skip")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("train-0", "train-1"):
+        (other / name).write_bytes(b"something else than records")
+    words = ["data", "index", other, "--output", tmp_path / "b" / "shards.index"]
+    assert f"[tfrecord] {other}/train-0, offset 0" in fails(1, *words)
+    assert "needs at least one good record, received 2 bad ones" in fails(1, *words, "--on_bad_sample=skip")
+
+
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
     """The one line of a conversion that fails."""
     command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
