@@ -17,6 +17,7 @@ struct Options {
   double stream_cache = 0;
   std::int64_t stream_fetches = 4;
   bool skip_bad = false;
+  bool overwrite = false;
   bool quiet = false;
 };
 
@@ -39,6 +40,7 @@ OptionTable table_of(Options& options) {
                    {{"fail", false}, {"skip", true}});
   table.group("Output");
   table.add("output", &options.output, concat("a new file, named ", data::shards_index_name));
+  table.add("overwrite", &options.overwrite, "replace an index that is there");
   table.add("quiet", &options.quiet, "print errors only");
   add_store_options(table);
   return table;
@@ -60,9 +62,9 @@ int data_index(const std::vector<std::string>& arguments) {
           data::shards_index_name,
           ", received ",
           options.output.string());
-  require(!std::filesystem::exists(options.output),
+  require(options.overwrite || !std::filesystem::exists(options.output),
           "data",
-          "needs a new --output, received ",
+          "needs a new --output or --overwrite, received ",
           options.output.string(),
           ", which is there");
   const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);

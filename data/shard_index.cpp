@@ -45,12 +45,14 @@ std::optional<RecordIndex> load(const fs::path& file) {
   return std::nullopt;
 }
 
-ShardIndices read_beside(const fs::path& file) {
+/// `where` stands for it in messages.
+ShardIndices read_beside(const fs::path& file, const std::string& where) {
   if (!fs::is_regular_file(file)) return {};
   try {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat(error.what(), ": ", path_text(file)));
+    throw std::runtime_error(
+        concat(error.what(), ": ", where, " (`dimred data index` with --overwrite makes it anew)"));
   }
 }
 
@@ -131,12 +133,12 @@ void scan_unknown(const RecordFormat& format,
   });
 }
 
-/// Of every file, all known.
+/// Of every file, all known. `beside` may be empty.
 std::vector<std::optional<RecordIndex>> indices_of(const RecordFormat& format,
                                                    ShardSource& source,
                                                    const fs::path& beside,
                                                    const fs::path& cache) {
-  const auto others = read_beside(beside);
+  const auto others = read_beside(beside, source.place_of(shards_index_name));
   const CacheLock lock(cache);
   auto known = known_indices(format, source, others, cache);
   scan_unknown(format, source, cache, known);
@@ -226,8 +228,7 @@ ShardIndices index_shards(const fs::path& path, const fs::path& cache, bool skip
   ShardIndices indices;
   Contents contents;
   if (const auto source = source_of(path)) {
-    auto found = indices_of(
-        tfrecord_format, *source, folder / shards_index_name, index_cache(*source, cache));
+    auto found = indices_of(tfrecord_format, *source, /*beside=*/{}, index_cache(*source, cache));
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto& shard = source->shards()[i];
       contents.add(*found[i], shard.place);

@@ -35,6 +35,8 @@ class ShardSource {
  public:
   virtual ~ShardSource() = default;
   virtual const std::vector<RemoteShard>& shards() const = 0;
+  /// For messages: the file `name` of the folder that the shards' names are below, its URL.
+  virtual std::string place_of(const std::string& name) const = 0;
   /// Local, for what is made of the shards and stays.
   virtual std::filesystem::path folder() const = 0;
   /// Bytes that the shards may take here together.

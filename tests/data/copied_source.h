@@ -30,6 +30,7 @@ class CopiedSource : public ShardSource {
   }
 
   const std::vector<RemoteShard>& shards() const override { return shards_; }
+  std::string place_of(const std::string& name) const override { return "there://" + name; }
   std::filesystem::path folder() const override { return here_; }
   std::int64_t room() const override { return room_; }
   void on_arrival(Arrival arrival) override {

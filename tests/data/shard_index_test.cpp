@@ -115,7 +115,11 @@ TEST(StreamedIndex, ThatLiesBesideTheFilesSparesThePass) {
   put_file(records.folder / "content/shards.index", "something else");
   std::filesystem::remove_all(records.folder / "here/index");
   EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
-              HasSubstr("content/shards.index"));
+              HasSubstr("there://shards.index (`dimred data index` with --overwrite"));
+  stream_from(records.folder / "content", records.source(records.bytes()));
+  const auto anew = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
+  EXPECT_EQ(anew.at("train-1").index.entries.size(), 3U);
+  forget_sources();
 }
 
 TEST(StreamedIndex, NamesWhatIsWrongByItsPlace) {

@@ -183,6 +183,25 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable,
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
 
 
+def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fails: Callable, execute: Callable, dimred: Path,
+                                                         tmp_path: Path) -> None:  # fmt: skip
+    shards = put_shards(tmp_path / "shards")
+    url = f"file://{shards}"
+    (shards / "shards.index").write_bytes(b"no index")
+    cache = f"--store_cache={tmp_path / 'cache'}"
+    assert f"{url}/shards.index (" in failure(dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1)
+    words = ["data", "index", f"{url}/train-*", "--stream_cache=1", "--output", f"{url}/shards.index", cache]
+    assert "shards.index exists already" in fails(2, *words)
+    assert "8 files, 64 records" in execute("dimred", *words, "--overwrite")
+    assert convert(f"{url}/train-*", 2 * size_of(shards)) == SAMPLES
+    here = ["data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}"]
+    assert "needs a new --output or --overwrite" in fails(2, *here)
+    execute("dimred", *here, "--overwrite")
+    execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
+    words = ["data", "index", f"file://{tmp_path}/listed", "--stream_cache=1", "--output", f"file://{tmp_path}/listed/shards.index", cache]
+    assert "names; send that folder again" in fails(2, *words, "--overwrite")
+
+
 def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, tmp_path: Path) -> None:
     shards = put_shards(tmp_path / "shards")
     file = shards / "train-00002-of-00008"
@@ -200,12 +219,12 @@ def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, 
     assert "needs at least one good record, received 2 bad ones" in fails(1, *words, "--on_bad_sample=skip")
 
 
-def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
+def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | None = None) -> str:
     """The one line of a conversion that fails."""
     command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
                f"--store_cache={tmp_path / 'cache'}", *QUICK, *words]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode in (1, 2), done.stdout
+    assert done.returncode in ((1, 2) if code is None else (code,)), done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr
 
