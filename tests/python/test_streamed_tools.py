@@ -183,6 +183,23 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable,
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
 
 
+def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute: Callable, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    half, all_of_it = (f"--stream_cache={part * size_of(shards) / 1e9:.12f}" for part in (0.5, 1.01))
+    tools = {"convert": ["--to=base64", "--split=train", "--shuffle"], "shuffle-split": ["--nranks=2"]}
+    for tool, words in tools.items():
+        common = ["data", tool, f"file://{shards}/train-*", *words, f"--store_cache={tmp_path / 'cache'}"]
+        line = fails(2, *common, "--output", tmp_path / "none", half)
+        assert "jumps among the files and needs a stream_cache for all of them (" in line
+        assert not (tmp_path / "none").exists()
+        execute("dimred", *common, "--output", tmp_path / tool, all_of_it)
+        here = ["data", tool, shards, *words, "--output", tmp_path / f"{tool}-here", f"--data_cache={tmp_path / 'index'}"]
+        execute("dimred", *here)
+        for file in (tmp_path / f"{tool}-here").rglob("*"):
+            if file.is_file() and file.name != "dimred-data.txt":  # which names the source
+                assert file.read_bytes() == (tmp_path / tool / file.relative_to(tmp_path / f"{tool}-here")).read_bytes()
+
+
 def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fails: Callable, execute: Callable, dimred: Path,
                                                          tmp_path: Path) -> None:  # fmt: skip
     shards = put_shards(tmp_path / "shards")
