@@ -4,6 +4,7 @@
 #include "commands/data_source.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -56,6 +57,10 @@ int data_index(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   require(!options.data.empty(), "data", "needs --data PATH");
+  require(options.stream_cache == 0 || data::source_of(options.data),
+          "data",
+          "stream_cache needs data at a URL, received ",
+          data::path_text(options.data));
   require(options.output.filename() == data::shards_index_name,
           "data",
           "needs an --output named ",

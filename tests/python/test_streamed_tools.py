@@ -246,12 +246,14 @@ def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | Non
     return done.stderr
 
 
-def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callable, tmp_path: Path) -> None:
     shards = put_shards(tmp_path / "there")
     url = f"file://{shards}"
     assert "needs a stream_cache of at least the largest file, file://" in failure(
         dimred, tmp_path, url, "--stream_cache=0.000000001")  # fmt: skip
     assert "stream_cache needs data at a URL" in failure(dimred, tmp_path, str(shards), "--stream_cache=1")
+    assert "stream_cache needs data at a URL" in fails(
+        2, "data", "index", shards, "--stream_cache=1", "--output", tmp_path / "shards.index")  # fmt: skip
     assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
     assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
     assert "streams TFRecord files, received dataset = folder" in failure(
