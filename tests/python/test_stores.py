@@ -32,6 +32,8 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
     command = [dimred, "store", "get", f"{web.url}/x.bin", "here.bin"]  # into the working folder
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "here.bin").read_bytes() == BYTES
+    assert store(dimred, "get", f"{web.url}/x.bin", f"{tmp_path}/new/folder/").returncode == 0
+    assert [(file.name, file.read_bytes()) for file in (tmp_path / "new" / "folder").iterdir()] == [("x.bin", BYTES)]
     assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
     assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 
