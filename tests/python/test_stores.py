@@ -259,6 +259,7 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
      (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
      (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
      (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
+     (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"), (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
      (["get", "s3://bucket/x"], "get needs URL and file or folder"), ([], "needs get, put or ls")],
 )  # fmt: skip
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:
