@@ -178,6 +178,24 @@ TEST(Upload, CachesOfOursStayHere) {
   EXPECT_EQ(visible(store), files);
 }
 
+TEST(Upload, AFolderIsNotSentIntoItself) {
+  const TemporaryFolder folder;
+  make_files(folder / "data", first);
+  std::filesystem::create_directory_symlink(folder / "data", folder / "link");
+  const auto send = [&](const std::filesystem::path& from, const std::string& to) {
+    return error_of([&] {
+      upload(from, parse_url("file://" + (folder / to).string()), quick(), Sending::all);
+    });
+  };
+  for (const auto* to : {"data", "data/sub", "data/a/b/..", "link/sub/new", "data/%73ub"})
+    EXPECT_THAT(send(folder / "data", to), testing::HasSubstr("is not sent into itself")) << to;
+  EXPECT_THAT(send(folder / "link", "data/sub"), testing::HasSubstr("is not sent into itself"));
+  EXPECT_EQ(files_of(folder / "data"), first);
+  EXPECT_EQ(send(folder / "data", "data2"), "");
+  EXPECT_EQ(send(folder / "data", "..data"), "");
+  EXPECT_EQ(send(folder / "data/a", "data/copy"), "");  // a file
+}
+
 TEST(Upload, WhatAKilledPutLeftGoes) {
   const TemporaryFolder folder;
   const auto there = folder / "there";
