@@ -38,6 +38,7 @@ class StoredShards : public data::ShardSource {
   }
   fs::path folder() const override { return folder_; }
   std::int64_t room() const override { return cache_.room(); }
+  std::int64_t fetches() const override { return cache_.fetches(); }
   void on_arrival(Arrival arrival) override { cache_.on_arrival(std::move(arrival)); }
 
   void want(std::vector<data::ShardNeed> needs) override {

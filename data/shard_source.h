@@ -41,6 +41,8 @@ class ShardSource {
   virtual std::filesystem::path folder() const = 0;
   /// Bytes that the shards may take here together.
   virtual std::int64_t room() const = 0;
+  /// Files that come at a time.
+  virtual std::int64_t fetches() const = 0;
   /// Gets each file that has just come, before anybody sees it; may change it in place. What it
   /// throws is why the file cannot be had.
   using Arrival = std::function<void(std::size_t shard, const std::filesystem::path& file)>;

@@ -1,5 +1,6 @@
 #include "data/streamed_files.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "data/inflated_file.h"
@@ -33,18 +34,21 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
     : source_(std::move(source)), open_(shards.size()) {
   check(shards.size() == source_->shards().size(), "an index of other files");
   room_.room = source_->room();
+  room_.fetches = source_->fetches();
   std::vector<std::string> digests;
   std::vector<std::string> places;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     room_.bytes.push_back(static_cast<std::int64_t>(shards[i].identity.size));
     digests.push_back(shards[i].digest);
     places.push_back(place(i));
-    require(need_of(i).bytes <= room_.room,
+    const auto need = need_of(i).bytes;
+    room_.packed = std::max(room_.packed, need - room_.bytes[i]);
+    require(need <= room_.room,
             "stream",
             "needs a stream_cache of at least the largest file, ",
             place(i),
             " of ",
-            need_of(i).bytes,
+            need,
             " bytes, received ",
             room_.room);
   }
@@ -152,8 +156,9 @@ void StreamedFiles::want(const std::vector<std::size_t>& shards) {
 void StreamedFiles::want_from(std::size_t shard) {
   std::vector<std::size_t> shards;
   std::int64_t used = 0;
-  for (auto i = shard; i < open_.size() && used + room_.bytes[i] <= room_.room; ++i) {
+  for (auto i = shard; i < open_.size(); ++i) {
     used += room_.bytes[i];
+    if (i > shard && used + room_.beside(std::ssize(shards) + 1) > room_.room) break;
     shards.push_back(i);
   }
   want(shards);

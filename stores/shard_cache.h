@@ -58,6 +58,7 @@ class ShardCache {
 
   const std::vector<Found>& shards() const { return shards_; }
   std::int64_t room() const { return room_.room(); }
+  std::int64_t fetches() const { return options_.fetches; }
 
   void on_arrival(Arrival arrival);
   /// These are brought in this order as far as there is room, and stay; replaces what was said

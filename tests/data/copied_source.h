@@ -33,6 +33,7 @@ class CopiedSource : public ShardSource {
   std::string place_of(const std::string& name) const override { return "there://" + name; }
   std::filesystem::path folder() const override { return here_; }
   std::int64_t room() const override { return room_; }
+  std::int64_t fetches() const override { return 2; }
   void on_arrival(Arrival arrival) override {
     const std::lock_guard lock(mutex_);
     arrival_ = std::move(arrival);

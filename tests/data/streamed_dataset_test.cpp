@@ -72,6 +72,7 @@ TEST_F(Streamed, GivesTheSameBatchesFromAnyStepForAnyThreadsAndRanks) {
 }
 
 TEST_F(Streamed, GzFilesAreDecompressedAsTheyCome) {
+  const auto plain = records.bytes();
   auto packed = records.files;
   for (auto& file : packed) {
     const auto text = text_of_file(file);
@@ -84,6 +85,10 @@ TEST_F(Streamed, GzFilesAreDecompressedAsTheyCome) {
   std::filesystem::remove_all(records.folder / "here");
   const auto dataset = records.open_streamed(records.source(records.bytes() * 2));
   EXPECT_EQ(dataset->digest(), here->digest());
+  std::uintmax_t largest = 0;
+  for (const auto& file : packed) largest = std::max(largest, std::filesystem::file_size(file));
+  const auto beside = 2 * static_cast<std::int64_t>(largest);  // as two come at a time
+  EXPECT_EQ(dataset->stream_room()->total(), plain + beside);
   for (std::int64_t index = 0; index < here->size(); ++index)
     EXPECT_EQ(bytes_at(*dataset, index), image_file(index));
 }
