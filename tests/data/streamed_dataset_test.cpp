@@ -118,8 +118,12 @@ TEST_F(Streamed, SaysWhichFilesTheEpochNeedsNext) {
   }
   // What the last steps need, for ranks that may be two steps behind.
   all = needed(order(), *here, 27 - 4 * 3);
-  for (const auto file : source->wanted())
-    EXPECT_NE(std::ranges::find(all, file), all.end()) << file;
+  const auto last = source->wanted();
+  ASSERT_FALSE(last.empty());
+  for (const auto file : last) EXPECT_NE(std::ranges::find(all, file), all.end()) << file;
+  // That of the last sample among them; and what was done long before is not wanted any more.
+  EXPECT_NE(std::ranges::find(last, needed(order(), *here, 26).front()), last.end());
+  EXPECT_NE(last, first);
 }
 
 TEST_F(Streamed, SaysWhatTheNextEpochNeedsWhereThereIsRoom) {
