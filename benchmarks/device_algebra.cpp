@@ -62,6 +62,9 @@ Json stage2_turns(std::int64_t columns,
   const auto w = torch::zeros_like(g);
   const std::vector<double> d(static_cast<std::size_t>(components), 1e-3);
   const auto communicator = distributed::single_rank();
+  const distributed::Columns alone;
+  const stage2::Place place{
+      .subspace = subspace, .communicator = *communicator, .columns = alone, .own_columns = g};
   const auto vector = static_cast<std::int64_t>(g.nbytes());
   const auto bytes = static_cast<std::int64_t>(dense.nbytes());
   Json result = {{"columns", columns},
@@ -77,9 +80,7 @@ Json stage2_turns(std::int64_t columns,
                                 }); }},
               {"advance",
                [&] {
-                 return seconds_of([&] {
-                   descent_line(subspace, d, d, {g, m, gamma, alpha}, w, *communicator, {});
-                 });
+                 return seconds_of([&] { descent_line(place, {d, d}, {g, m, gamma, alpha}, w); });
                }},
               {"copy", [&] { return seconds_of([&] { copy.copy_(dense); }); }}});
   return result;

@@ -27,6 +27,7 @@ import torch
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "experiments"))
+from machine import processor  # noqa: E402
 from workbench.text_table import text_table  # noqa: E402
 
 PEERS = ("resident", "loader0", "loader2")
@@ -141,9 +142,7 @@ def ratio_table(rounds: list[Round]) -> str:
 
 def versions_of_peers() -> dict[str, Any]:
     """What the figures depend on besides the code."""
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":")[1].strip() for line in cpus if line.startswith("model name")), "")
-    return {"python": platform.python_version(), "torch": torch.__version__, "processor": model,
+    return {"python": platform.python_version(), "torch": torch.__version__, "processor": processor(),
             "system": platform.platform()}  # fmt: skip
 
 

@@ -4,9 +4,10 @@
 
 Runs in a bundle of scripts/bundle.sh or in a repository with a finished build; needs the standard
 library and torch. Each part has a time of its own, and one that fails does not stop the others.
-Writes OUTPUT/gpu_check.json after every part, and prints a table. Exit code 0: all parts ran and no
-test failed, 1: else, 2: bad options. Bars that are not reached do not change it. --device cpu runs
-tiny sizes to check the check itself: nothing is judged then.
+Writes OUTPUT/gpu_check.json after every part, and prints a table. Exit code 0: all parts that were
+asked for ran and no test failed, 1: else (a part was skipped, too: standard error names it), 2: bad
+options. Bars that are not reached do not change it. --device cpu runs tiny sizes to check the check
+itself: nothing is judged then.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ def run_parts(check: Check, options: argparse.Namespace, told: dict[str, Any], s
     return results
 
 
-def is_good(results: Sequence[Result]) -> bool:
-    """Whether all parts ran, and no test failed."""
-    tests = [f.median for result in results for f in result.figures if f.name == "device tests that fail"]
-    return not any(tests) and all(result.outcome in ("done", "skipped") for result in results)
+def faults(results: Sequence[Result]) -> list[str]:
+    """Why the check is not good: parts that did not run to their end, for whatever reason, and tests that failed."""
+    found = [f"{result.name} {result.outcome}" for result in results if result.outcome != "done"]
+    tests = (f for result in results for f in result.figures if f.name == "device tests that fail")
+    return found + [f"{f.median:.0f} device tests fail" for f in tests if f.median]
 
 
 def checked(options: argparse.Namespace, scratch: Path) -> int:
@@ -114,27 +116,44 @@ def checked(options: argparse.Namespace, scratch: Path) -> int:
     print(f"\n{told['device']['device']}, driver {told['machine']['driver'] or 'none'}, torch {told['device']['torch']}, "
           f"{told['dimred']}: {found['reached']} bars reached, {found['not_reached']} not, {found['not_judged']} not "
           f"judged; {time.monotonic() - start:.0f} s; {options.output / 'gpu_check.json'}")  # fmt: skip
-    return 0 if is_good(results) else 1
+    found_faults = faults(results)
+    if found_faults:
+        print(f"gpu_check: not all is good: {', '.join(found_faults)}", file=sys.stderr)
+    return 1 if found_faults else 0
+
+
+def own_folder(options: argparse.Namespace) -> Path:
+    """A new one for what is thrown away. Raises Failed where --output or --scratch cannot be a folder of ours."""
+    asked, folder = "--output", options.output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        asked, folder = "--scratch", options.scratch or options.output / "scratch"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="gpu_check_", dir=folder.resolve()))
+    except OSError as error:
+        raise Failed(f"{asked} needs a folder that can be written, received {folder}: {error.strerror}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; one line on standard error where nothing could be measured."""
     options = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
-    options.output.mkdir(parents=True, exist_ok=True)
-    parent = options.scratch or options.output / "scratch"
-    parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="gpu_check_", dir=parent.resolve()))
+    scratch = None
     try:
+        scratch = own_folder(options)
         return checked(options, scratch)
-    except (Failed, Skipped, Stopped, Unfit) as error:
+    except (Failed, Skipped, Stopped, Unfit, OSError) as error:
         print(f"gpu_check: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("gpu_check: interrupted", file=sys.stderr)
+        return 130
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
         if not options.scratch:
             with contextlib.suppress(OSError):  # what others put there stays
-                parent.rmdir()
+                (options.output / "scratch").rmdir()
 
 
 if __name__ == "__main__":

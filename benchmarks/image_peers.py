@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from machine import processor
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = REPOSITORY / "runs" / "benchmark" / "python"
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -186,7 +188,7 @@ def main() -> None:
     """Measures what folders were given for."""
     options = parse()
     install(options.packages)
-    result: Row = {"workers": options.workers, "load_before": os.getloadavg()}
+    result: Row = {"processor": processor(), "workers": options.workers, "load_before": os.getloadavg()}
     if options.photos:
         result["photos"] = photos(options)
         show("photographs -> 224 x 224, images/s", result["photos"]["runs"])

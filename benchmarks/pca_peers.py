@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from machine import processor
 from threadpoolctl import threadpool_limits
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -212,12 +213,6 @@ def show(options: argparse.Namespace, result: dict[str, Any]) -> None:
         print(f"{line}; angle {errors_of['subspace']:.1e}, |PP'-I| {errors_of['orthonormality']:.1e}"
               f", peak memory {peak / 1e6:,.0f} MB ({peak / basis:.2f} x P)")  # fmt: skip
     print(f"dimred's fsync, apart: {span([run['fsync'] for run in result['runs']['dimred']], ' s')}")
-
-
-def processor() -> str:
-    """Model name, as Linux tells it."""
-    match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return match.group(1) if match else platform.machine()
 
 
 def main() -> None:

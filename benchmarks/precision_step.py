@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "experiments"))
+from machine import processor  # noqa: E402
 from workbench.text_table import text_table  # noqa: E402
 
 PRECISIONS = ("float32", "bfloat16")
@@ -93,12 +93,10 @@ def median_and_spread(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
 
 
-def processor() -> dict[str, object]:
-    """Its name and what it has for bfloat16."""
+def bfloat16_flags() -> list[str]:
+    """What the processor has for it."""
     text = Path("/proc/cpuinfo").read_text()
-    names = re.findall(r"model name\s*: (.*)", text)
-    flags = [flag for flag in ("avx512_bf16", "amx_bf16") if flag in text]
-    return {"name": names[0] if names else platform.processor(), "bfloat16": flags}
+    return [flag for flag in ("avx512_bf16", "amx_bf16") if flag in text]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text_table(["seconds a step", *PRECISIONS, "float32 / bfloat16"], rows))
     if options.json:
         settings = {key: getattr(options, key) for key in ("rounds", "steps", "warm_up", "threads", "device")}
-        text = json.dumps({"processor": processor(), "settings": settings, "cases": results}, indent=1)
+        text = json.dumps({"processor": {"name": processor(), "bfloat16": bfloat16_flags()}, "settings": settings, "cases": results}, indent=1)
         options.json.write_text(text + "\n")
     return 0
 

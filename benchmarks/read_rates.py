@@ -7,6 +7,8 @@ import json
 import subprocess
 from pathlib import Path
 
+from machine import processor
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -19,7 +21,7 @@ def main() -> None:
     options.scratch.mkdir(parents=True, exist_ok=True)
     arguments = [options.program, options.scratch, str(options.megabytes), str(options.repeats)]
     rates = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
-    options.json.write_text(json.dumps(rates, indent=1) + "\n")
+    options.json.write_text(json.dumps({"processor": processor()} | rates, indent=1) + "\n")
     print(f"{'copy seconds / our seconds':36} median    min    max   (bar: .8)")
     for name, ratio in rates.items():
         if isinstance(ratio, dict):

@@ -39,10 +39,11 @@ Problem make_problem(std::int64_t columns, std::int64_t components, const Commun
 }
 
 /// One accepted trial: the loss falls by more than any slope asks for.
-void step(Problem& problem,
+void step(const stage2::Place& place,
+          Problem& problem,
           stage2::StepState& state,
-          const stage2::StepOptions& options,
-          Communicator& ranks) {
+          const stage2::StepOptions& options) {
+  auto& ranks = place.communicator;
   const auto loss = [&] {
     std::array<double, 3> sums{-1e9, 0, 1};
     ranks.all_reduce(sums);
@@ -52,7 +53,7 @@ void step(Problem& problem,
       .loss = 1,
       .gradient = reduce_scatter(ranks, problem.gradient, problem.columns),
       .evaluate = loss};
-  stage2::step(problem.basis, batch, problem.weights, state, options, ranks, problem.columns);
+  stage2::step(place, batch, problem.weights, state, options);
 }
 
 void mindspore(const Problem& problem, Communicator& ranks) {
@@ -98,16 +99,19 @@ int main(int count, char** values) {
       });
   auto& ranks = *all.communicator;
   auto problem = make_problem(std::stoll(values[1]), std::stoll(values[2]), ranks);
-  const auto own = problem.basis.size(1);
-  auto state = stage2::initial_state(problem.basis, torch::zeros({own}));
+  const stage2::Place place{.subspace = problem.basis,
+                            .communicator = ranks,
+                            .columns = problem.columns,
+                            .own_columns = torch::zeros({problem.basis.size(1)})};
+  auto state = stage2::initial_state(place);
   nlohmann::json result{{"ranks", ranks.size()}, {"columns", problem.weights.numel()}};
   for (int round = -1; round < std::stoi(values[3]); ++round) {  // the first warms up
     if (round == 0) result["seconds"].clear();
     measure(result, "robust", ranks, [&] {
-      step(problem, state, stage2::preset("robust").step, ranks);
+      step(place, problem, state, stage2::preset("robust").step);
     });
     measure(result, "presets", ranks, [&] {
-      step(problem, state, stage2::preset("mindspore-latest").step, ranks);
+      step(place, problem, state, stage2::preset("mindspore-latest").step);
     });
     measure(result, "mindspore", ranks, [&] { mindspore(problem, ranks); });
   }

@@ -124,6 +124,8 @@ void validate(const ConvertOptions& options,
           options.seed,
           " without");
   for (const auto& part : parts)
+    if (options.shuffle) require_room_for_all(part, "shuffle");
+  for (const auto& part : parts)
     require(part.dataset->size() >= options.files,
             "data",
             "files needs at most the ",

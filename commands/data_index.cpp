@@ -4,6 +4,7 @@
 #include "commands/data_source.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -16,6 +17,8 @@ struct Options {
   std::filesystem::path data, cache, output;
   double stream_cache = 0;
   std::int64_t stream_fetches = 4;
+  bool skip_bad = false;
+  bool overwrite = false;
   bool quiet = false;
 };
 
@@ -32,8 +35,13 @@ OptionTable table_of(Options& options) {
             "folder for indices and decompressed copies; default: .dimred beside the data, else "
             "~/.cache/dimred");
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
+  table.add_choice("on_bad_sample",
+                   &options.skip_bad,
+                   "a record that cannot be read ends the tool, or is left out and counted",
+                   {{"fail", false}, {"skip", true}});
   table.group("Output");
   table.add("output", &options.output, concat("a new file, named ", data::shards_index_name));
+  table.add("overwrite", &options.overwrite, "replace an index that is there");
   table.add("quiet", &options.quiet, "print errors only");
   add_store_options(table);
   return table;
@@ -49,27 +57,36 @@ int data_index(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   require(!options.data.empty(), "data", "needs --data PATH");
+  require(options.stream_cache == 0 || data::source_of(options.data),
+          "data",
+          "stream_cache needs data at a URL, received ",
+          data::path_text(options.data));
   require(options.output.filename() == data::shards_index_name,
           "data",
           "needs an --output named ",
           data::shards_index_name,
           ", received ",
           options.output.string());
-  require(!std::filesystem::exists(options.output),
+  require(options.overwrite || !std::filesystem::exists(options.output),
           "data",
-          "needs a new --output, received ",
+          "needs a new --output or --overwrite, received ",
           options.output.string(),
           ", which is there");
-  const auto indices = data::index_shards(options.data, options.cache);
-  std::int64_t samples = 0;
-  for (const auto& [name, shard] : indices) samples += std::ssize(shard.index.entries);
+  const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
+  std::int64_t samples = 0, bad = 0;
+  for (const auto& [name, shard] : indices) {
+    samples += std::ssize(shard.index.entries);
+    bad += shard.index.problem_count;
+  }
   create_folders(options.output.parent_path());
   write_file_atomically(options.output, data::to_bytes(indices));
   if (!options.quiet)
     print(concat(count_text(std::ssize(indices)),
                  " files, ",
                  count_text(samples),
-                 " records, in ",
+                 " records, ",
+                 bad > 0 ? concat(count_text(bad), " bad ones left out, ") : std::string(),
+                 "in ",
                  options.output.string(),
                  '\n'));
   return exit_success;

@@ -52,6 +52,7 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
   check_output(options.output, options.source);
   require(options.source.split != Split::both, "data", "split needs to be train or test here");
   const auto part = open_source(options.source).front();
+  require_room_for_all(part, "shuffle-split");
   const auto size = part.dataset->size();
   auto plan =
       data::shuffle_split_plan(size, options.ranks, static_cast<std::uint64_t>(options.seed));

@@ -3,6 +3,7 @@
 #include "data/paths.h"
 #include "support/console.h"
 #include "support/errors.h"
+#include "support/human.h"
 #include "support/threads.h"
 
 namespace dimred::commands {
@@ -89,6 +90,17 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
                                    : data::open_test_set_if_any(options.dataset, names);
   if (test) parts.push_back({"test", std::move(test)});
   return parts;
+}
+
+void require_room_for_all(const SourcePart& part, const std::string& what) {
+  const auto files = part.dataset->stream_room();
+  require(!files || files->room >= files->total(),
+          "data",
+          what,
+          " jumps among the files and needs a stream_cache for all of them (",
+          files ? bytes_text(files->total()) : std::string(),
+          "), received ",
+          files ? bytes_text(files->room) : std::string());
 }
 
 std::int64_t thread_count(const SourceOptions& options) {

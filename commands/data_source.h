@@ -41,6 +41,10 @@ std::string source_text(const SourcePart& part);
 /// none of its own.
 std::vector<SourcePart> open_source(const SourceOptions& options);
 
+/// Throws std::invalid_argument where `part` is streamed through less room than all its files need,
+/// for `what`, which jumps among them and would fetch each many times.
+void require_room_for_all(const SourcePart& part, const std::string& what);
+
 std::int64_t thread_count(const SourceOptions& options);
 
 /// Shows progress of `total` samples on the console.

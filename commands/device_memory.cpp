@@ -19,7 +19,7 @@ std::string between_words(const std::string& text,
 std::string options_of(const std::string& command) {
   if (command == "evaluate" || command == "predict" || command == "verify")
     return "lower --batch_size";
-  const std::string common =
+  std::string common =
       "lower --batch_size (--gradient_accumulation splits a step's batch to the same result), or "
       "give --precision bfloat16, --cuda_graphs false or --data_on_device no";
   if (command != "stage2") return common;

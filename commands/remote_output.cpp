@@ -9,6 +9,8 @@
 #include <set>
 
 #include "commands/run.h"
+#include "stores/attempts.h"
+#include "stores/listing.h"
 #include "stores/mirror.h"
 #include "stores/walk.h"
 #include "support/atomic_file.h"
@@ -125,6 +127,24 @@ void require_new(const Output& output, bool may_overwrite, const stores::StoreOp
           may_overwrite ? " or give --overwrite" : "");
 }
 
+/// A listing says what its folder's files are: one that is replaced alone would be a damaged one.
+void require_unlisted(const Output& output, const stores::StoreOptions& options) {
+  const auto folder = stores::parent(output.url);
+  const auto place = stores::child(folder, stores::complete_name);
+  const auto store = stores::open_store(output.url, options);
+  std::optional<stores::Item> item;
+  stores::with_attempts(options, [&] { item = store->stat(place); });
+  if (!item) return;
+  const auto listing = stores::read_if_listing(*store, place, *item, options);
+  require(!listing || !listing->contains(stores::last_name(output.url)),
+          "stores",
+          "cannot replace ",
+          stores::shown(output.url),
+          " alone, which the listing ",
+          stores::shown(place),
+          " names; send that folder again by `dimred store put`");
+}
+
 /// A file's neighbours, such as pca_mat.json, go before it.
 stores::Transfer send(Output& output, const stores::StoreOptions& options) {
   const auto& content = output.place.content;
@@ -212,6 +232,7 @@ fs::path open_output(const stores::Url& url,
             " has not been uploaded: ",
             way_on(output));
     if (kind == OutputKind::made && !anew) require_new(output, overwrite.has_value(), options);
+    if (kind == OutputKind::made && anew) require_unlisted(output, options);
     fs::remove_all(content.parent_path());  // sent, or never finished
     fs::remove(unsent_mark(output));
     if (kind == OutputKind::added) take_up_run(output, options);

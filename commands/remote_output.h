@@ -31,7 +31,8 @@ struct Output {
 /// The place in the cache that `url` is made at, by this process alone. Throws
 /// std::invalid_argument where nothing can be written, something else lies, or (`made`) anything,
 /// but for `overwrite` (unset: the command has no such option); where an earlier command's work has
-/// not been sent; std::runtime_error while another process works there.
+/// not been sent; with `overwrite`, of a file that a folder's listing names; std::runtime_error
+/// while another process works there.
 std::filesystem::path open_output(const stores::Url& url,
                                   OutputKind kind,
                                   std::optional<bool> overwrite,

@@ -47,12 +47,14 @@ int get(const Options& options) {
           "stores",
           "get needs a path of this machine, received ",
           without_credentials(options.to));
-  const fs::path to = options.to;
+  fs::path to = options.to;
+  const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet
+  if (slash) to = to.parent_path();
   const auto store = stores::open_store(url, options.stores);
   const auto found = stores::find(*store, url, options.stores);
-  // A file into a folder that exists, as cp does.
+  // A file into a folder, as cp does.
   const bool file = found.size() == 1 && found.front().item.name.empty();
-  const auto local = file && fs::is_directory(to) ? to / stores::last_name(url) : to;
+  const auto local = file && (slash || fs::is_directory(to)) ? to / stores::last_name(url) : to;
   return say("downloaded", stores::download(*store, url, found, local, options.stores));
 }
 

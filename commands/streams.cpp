@@ -21,17 +21,24 @@ stores::ShardCache::Need to_need(const data::ShardNeed& need) { return {need.sha
 /// Shards of room `data` by the cache of room `stores`.
 class StoredShards : public data::ShardSource {
  public:
-  StoredShards(stores::StreamedPlace place,
+  StoredShards(const stores::Url& url,
+               stores::StreamedPlace place,
                stores::ShardCache::OpenStore open,
                const stores::ShardCacheOptions& options)
-      : folder_(std::move(place.entry)), cache_(std::move(place.shards), std::move(open), options) {
+      : url_(stores::is_pattern(url) ? stores::parent(url) : url),
+        folder_(std::move(place.entry)),
+        cache_(std::move(place.shards), std::move(open), options) {
     for (const auto& [item, url, digest] : cache_.shards())
       shards_.push_back({item.name, stores::shown(url), item.size, item.etag});
   }
 
   const std::vector<data::RemoteShard>& shards() const override { return shards_; }
+  std::string place_of(const std::string& name) const override {
+    return stores::shown(stores::child(url_, name));
+  }
   fs::path folder() const override { return folder_; }
   std::int64_t room() const override { return cache_.room(); }
+  std::int64_t fetches() const override { return cache_.fetches(); }
   void on_arrival(Arrival arrival) override { cache_.on_arrival(std::move(arrival)); }
 
   void want(std::vector<data::ShardNeed> needs) override {
@@ -57,7 +64,10 @@ class StoredShards : public data::ShardSource {
     }
   }
 
+  void drop(std::size_t shard) override { cache_.drop(shard); }
+
  private:
+  stores::Url url_;  // of the folder
   fs::path folder_;
   stores::ShardCache cache_;
   std::vector<data::RemoteShard> shards_;
@@ -116,7 +126,7 @@ fs::path open_streamed(const stores::Url& url,
                                         .room = room,
                                         .fetches = streaming.fetches};
   const auto open = [url](const stores::StoreOptions& own) { return stores::open_store(url, own); };
-  data::stream_from(path, std::make_shared<StoredShards>(std::move(place), open, cache));
+  data::stream_from(path, std::make_shared<StoredShards>(url, std::move(place), open, cache));
   return path;
 }
 

@@ -144,15 +144,7 @@ std::optional<StreamRoom> RecordDataset::stream_room() const {
 void RecordDataset::refuse_problems(const RecordIndex& index) const {
   if (index.problem_count == 0) return;
   const auto& first = index.problems.front();
-  throw std::runtime_error(concat(
-      '[',
-      format_,
-      "] ",
-      place_of(first.shard, first.offset),
-      ": ",
-      first.text,
-      index.problem_count > 1 ? concat("; and ", index.problem_count - 1, " more problems") : "",
-      " (--on_bad_sample skip leaves such records out)"));
+  throw std::runtime_error(problem_text(format_, name_of(first.shard), first, index.problem_count));
 }
 
 void RecordDataset::keep_labels_in_range() {

@@ -58,6 +58,22 @@ void ShardScan::add_problem(std::uint64_t offset, std::string text) {
   if (problems.size() < kept) problems.push_back({.offset = offset, .text = std::move(text)});
 }
 
+std::string problem_text(std::string_view format,
+                         const std::string& place,
+                         const RecordProblem& first,
+                         std::int64_t count) {
+  return concat('[',
+                format,
+                "] ",
+                place,
+                ", offset ",
+                first.offset,
+                ": ",
+                first.text,
+                count > 1 ? concat("; and ", count - 1, " more problems") : std::string(),
+                " (--on_bad_sample skip leaves such records out)");
+}
+
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files) {
   RecordIndex index;
   index.shards.resize(files.size());

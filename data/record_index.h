@@ -76,6 +76,13 @@ RecordIndex load_or_build_index(const RecordFormat& format,
 /// The pass alone.
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files);
 
+/// What is said of `count` problems, the first of which lies in the file `place`: "[format] PLACE,
+/// offset N: rule; and K more problems (...)".
+std::string problem_text(std::string_view format,
+                         const std::string& place,
+                         const RecordProblem& first,
+                         std::int64_t count);
+
 // The cache file's content: "DIMREDIX", version, XXH3-128 of the rest, the rest.
 std::string to_bytes(const RecordIndex& index);
 /// Throws std::runtime_error("[index] ...") unless the bytes are whole.

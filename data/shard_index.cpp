@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "data/bytes.h"
 #include "data/cache_folder.h"
 #include "data/inflated_file.h"
+#include "data/marks.h"
 #include "data/parallel.h"
 #include "data/paths.h"
 #include "data/record_readers.h"
@@ -43,25 +45,38 @@ std::optional<RecordIndex> load(const fs::path& file) {
   return std::nullopt;
 }
 
-ShardIndices read_beside(const fs::path& file) {
+/// `where` stands for it in messages.
+ShardIndices read_beside(const fs::path& file, const std::string& where) {
   if (!fs::is_regular_file(file)) return {};
   try {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat(error.what(), ": ", path_text(file)));
+    throw std::runtime_error(
+        concat(error.what(), ": ", where, " (`dimred data index` with --overwrite makes it anew)"));
   }
 }
 
-RecordIndex scan(const RecordFormat& format, ShardSource& source, std::size_t shard) {
+/// `fetched` says whether this process has fetched it. What an earlier start has left is believed
+/// as far as nothing is wrong with it; else it may be the copy that is damaged, not the file.
+RecordIndex scan(const RecordFormat& format,
+                 ShardSource& source,
+                 std::size_t shard,
+                 const Marks& fetched) {
+  const auto bytes = source.shards()[shard].bytes;
   while (true) {
-    const auto file = source.get({shard, source.shards()[shard].bytes}, reads_are_stopped);
+    const auto file = source.get({shard, bytes}, reads_are_stopped);
+    const bool fresh = fetched.has(shard);
     std::vector<MappedFile> files;
     try {
       files.emplace_back(file);
     } catch (const std::invalid_argument&) {
       continue;  // it has given way to another one since then
     }
-    return build_index(format, files);
+    if (fresh || std::ssize(files.front().bytes()) == bytes) {
+      auto index = build_index(format, files);
+      if (fresh || index.problem_count == 0) return index;
+    }
+    source.drop(shard);  // of another length: damaged, or gz, whose own length nobody knows yet
   }
 }
 
@@ -101,8 +116,10 @@ void scan_unknown(const RecordFormat& format,
   if (unknown.empty()) return;
   std::vector<std::string> places;
   for (const auto& shard : source.shards()) places.push_back(shard.place);
-  source.on_arrival([places](std::size_t shard, const fs::path& file) {
+  const auto fetched = std::make_shared<const Marks>(places.size());
+  source.on_arrival([places, fetched](std::size_t shard, const fs::path& file) {
     make_ready(file, places[shard], /*digest=*/"");
+    fetched->set(shard);
   });
   std::int64_t largest = 1;
   for (const auto& shard : source.shards()) largest = std::max(largest, shard.bytes);
@@ -110,23 +127,49 @@ void scan_unknown(const RecordFormat& format,
   const auto at_a_time = std::clamp<std::int64_t>(source.room() / largest, 1, 4);
   in_parallel(unknown.size(), static_cast<std::size_t>(at_a_time), [&](std::size_t i) {
     const auto shard = unknown[i];
-    auto index = scan(format, source, shard);
+    auto index = scan(format, source, shard, *fetched);
     write_file_atomically(index_file(format, source.shards()[shard], cache), to_bytes(index));
     known[shard] = std::move(index);
   });
 }
 
-/// Of every file, all known.
+/// Of every file, all known. `beside` may be empty.
 std::vector<std::optional<RecordIndex>> indices_of(const RecordFormat& format,
                                                    ShardSource& source,
                                                    const fs::path& beside,
                                                    const fs::path& cache) {
-  const auto others = read_beside(beside);
+  const auto others = read_beside(beside, source.place_of(shards_index_name));
   const CacheLock lock(cache);
   auto known = known_indices(format, source, others, cache);
   scan_unknown(format, source, cache, known);
   return known;
 }
+
+/// What all files together hold.
+struct Contents {
+  std::int64_t samples = 0, problems = 0;
+  std::string first_place;  // the first file, then the first with a problem
+  RecordProblem first;
+
+  void add(const RecordIndex& index, const std::string& place) {
+    samples += std::ssize(index.entries);
+    const bool bad = problems == 0 && index.problem_count > 0;
+    if (bad) first = index.problems.front();
+    if (bad || first_place.empty()) first_place = place;
+    problems += index.problem_count;
+  }
+
+  void require_good(bool skip_bad) const {
+    if (problems > 0 && !skip_bad)
+      throw std::runtime_error(problem_text(tfrecord_format.name, first_place, first, problems));
+    require_environment(samples > 0,
+                        tfrecord_format.name,
+                        first_place,
+                        ": needs at least one good record, received ",
+                        problems,
+                        " bad ones");
+  }
+};
 
 }  // namespace
 
@@ -180,25 +223,29 @@ RecordIndex load_or_build_index(const RecordFormat& format,
   return whole;
 }
 
-ShardIndices index_shards(const fs::path& path, const fs::path& cache) {
+ShardIndices index_shards(const fs::path& path, const fs::path& cache, bool skip_bad) {
   const auto folder = fs::is_directory(path) ? path : path.parent_path();
   ShardIndices indices;
+  Contents contents;
   if (const auto source = source_of(path)) {
-    auto found = indices_of(
-        tfrecord_format, *source, folder / shards_index_name, index_cache(*source, cache));
+    auto found = indices_of(tfrecord_format, *source, /*beside=*/{}, index_cache(*source, cache));
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto& shard = source->shards()[i];
+      contents.add(*found[i], shard.place);
       indices[shard.name] = {shard.bytes, std::move(*found[i])};
     }
-    return indices;
+  } else {
+    for (const auto& file : find_shards(path, /*train=*/true)) {
+      std::vector<MappedFile> files;
+      files.emplace_back(inflated(file, cache));
+      auto index =
+          load_or_build_index(tfrecord_format, files, cache_folder(file.parent_path(), cache));
+      contents.add(index, path_text(file));
+      indices[file.lexically_relative(folder).string()] = {
+          static_cast<std::int64_t>(fs::file_size(file)), std::move(index)};
+    }
   }
-  for (const auto& file : find_shards(path, /*train=*/true)) {
-    std::vector<MappedFile> files;
-    files.emplace_back(inflated(file, cache));
-    indices[file.lexically_relative(folder).string()] = {
-        static_cast<std::int64_t>(fs::file_size(file)),
-        load_or_build_index(tfrecord_format, files, cache_folder(file.parent_path(), cache))};
-  }
+  contents.require_good(skip_bad);
   return indices;
 }
 

@@ -38,8 +38,12 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 const std::filesystem::path& cache);
 
 /// The indices of the TFRecord shards of the training set at `path` (a place for find_shards, or
-/// one that is streamed), each as load_or_build_index() finds it; by their names below the folder
-/// that `path` is, or lies in. Throws as these.
-ShardIndices index_shards(const std::filesystem::path& path, const std::filesystem::path& cache);
+/// one that is streamed), each as load_or_build_index() finds it, but for a shards.index that may
+/// lie beside them, in whose place they are meant to come; by their names below the folder that
+/// `path` is, or lies in. Throws as these; std::runtime_error for bad records, which name file and
+/// offset, unless they are to be left out (`skip_bad`), and where no good one is left.
+ShardIndices index_shards(const std::filesystem::path& path,
+                          const std::filesystem::path& cache,
+                          bool skip_bad = false);
 
 }  // namespace dimred::data

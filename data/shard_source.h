@@ -35,10 +35,14 @@ class ShardSource {
  public:
   virtual ~ShardSource() = default;
   virtual const std::vector<RemoteShard>& shards() const = 0;
+  /// For messages: the file `name` of the folder that the shards' names are below, its URL.
+  virtual std::string place_of(const std::string& name) const = 0;
   /// Local, for what is made of the shards and stays.
   virtual std::filesystem::path folder() const = 0;
   /// Bytes that the shards may take here together.
   virtual std::int64_t room() const = 0;
+  /// Files that come at a time.
+  virtual std::int64_t fetches() const = 0;
   /// Gets each file that has just come, before anybody sees it; may change it in place. What it
   /// throws is why the file cannot be had.
   using Arrival = std::function<void(std::size_t shard, const std::filesystem::path& file)>;
@@ -51,6 +55,8 @@ class ShardSource {
   /// threads.
   virtual std::filesystem::path get(const ShardNeed& need,
                                     const std::function<bool()>& stopped) = 0;
+  /// The file that get() has given is not what it has to be: the next get() fetches it again.
+  virtual void drop(std::size_t shard) = 0;
 };
 
 /// A file cannot be had. No std::runtime_error: it is no sample's fault, so nobody may pass over

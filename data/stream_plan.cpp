@@ -9,7 +9,7 @@
 namespace dimred::data {
 
 std::int64_t StreamRoom::total() const {
-  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  return std::accumulate(bytes.begin(), bytes.end(), beside(std::ssize(bytes)));
 }
 
 StreamPlan::StreamPlan(StreamRoom files) : files_(std::move(files)) {
@@ -33,7 +33,8 @@ bool StreamPlan::advance(std::int64_t begin,
     const auto shard = shard_at(next_);
     if (last_[shard] < 0) {
       const auto bytes = files_.bytes[shard];
-      if (!shards_.empty() && used_ + bytes > files_.room) break;
+      const auto beside = files_.beside(std::ssize(shards_) + 1);
+      if (!shards_.empty() && used_ + bytes + beside > files_.room) break;
       shards_.push_back(shard);
       used_ += bytes;
       changed = true;
@@ -63,6 +64,12 @@ std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
   files = std::min(files + 2, sizes.size());
   return std::accumulate(
       sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(files), std::int64_t{0});
+}
+
+std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
+                             const StreamRoom& files,
+                             std::int64_t span) {
+  return bytes_at_a_time(samples, files.bytes, span) + files.beside(std::ssize(files.bytes));
 }
 
 }  // namespace dimred::data

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,12 @@ struct Upcoming {
 struct StreamRoom {
   std::vector<std::int64_t> bytes;
   std::int64_t room = 0;
+  std::int64_t packed = 0;   // of the largest compressed file, which is beside its content while it
+                             // comes; 0: none is
+  std::int64_t fetches = 1;  // files that come at a time
+  /// What so many files need beside their own bytes while they come.
+  std::int64_t beside(std::int64_t files) const { return std::min(files, fetches) * packed; }
+  /// What all files need.
   std::int64_t total() const;
 };
 
@@ -51,6 +58,10 @@ class StreamPlan {
 /// and each of these as large as the largest. `samples` and `bytes` are of each file; span >= 1.
 std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
                              const std::vector<std::int64_t>& bytes,
+                             std::int64_t span);
+/// The same with what they need while they come: the least room for such spans.
+std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
+                             const StreamRoom& files,
                              std::int64_t span);
 
 }  // namespace dimred::data

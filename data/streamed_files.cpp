@@ -1,5 +1,6 @@
 #include "data/streamed_files.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "data/inflated_file.h"
@@ -33,18 +34,21 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
     : source_(std::move(source)), open_(shards.size()) {
   check(shards.size() == source_->shards().size(), "an index of other files");
   room_.room = source_->room();
+  room_.fetches = source_->fetches();
   std::vector<std::string> digests;
   std::vector<std::string> places;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     room_.bytes.push_back(static_cast<std::int64_t>(shards[i].identity.size));
     digests.push_back(shards[i].digest);
     places.push_back(place(i));
-    require(need_of(i).bytes <= room_.room,
+    const auto need = need_of(i).bytes;
+    room_.packed = std::max(room_.packed, need - room_.bytes[i]);
+    require(need <= room_.room,
             "stream",
             "needs a stream_cache of at least the largest file, ",
             place(i),
             " of ",
-            need_of(i).bytes,
+            need,
             " bytes, received ",
             room_.room);
   }
@@ -64,31 +68,45 @@ StreamedFiles::~StreamedFiles() { source_->want({}); }
 StreamedFiles::Part StreamedFiles::read(std::size_t shard,
                                         std::uint64_t offset,
                                         std::size_t size,
-                                        std::vector<std::uint8_t>& scratch) {
-  std::shared_ptr<const MappedFile> file;
-  {
-    const std::lock_guard lock(mutex_);
-    file = open_[shard];
-  }
+                                        std::vector<std::uint8_t>& scratch,
+                                        Verify verify) {
   Part part;
-  if (!file) {
-    const ScopedSeconds fetching(part.seconds_fetching);
-    file = open(shard);
+  for (bool again = false;; again = true) {
+    std::shared_ptr<const MappedFile> file;
+    try {
+      file = file_of(shard, part.seconds_fetching);
+      const auto wanted = file->bytes().subspan(offset, size);
+      file->fetch(wanted);
+      scratch.assign(wanted.begin(), wanted.end());
+      part.bytes = scratch;
+      verify(std::as_bytes(part.bytes));
+      return part;
+    } catch (const std::runtime_error& error) {
+      if (again)
+        throw FetchFailed(concat("[stream] ",
+                                 place(shard),
+                                 ", offset ",
+                                 offset,
+                                 ": its copy on this machine is damaged, and so is the one that "
+                                 "was fetched in its place: ",
+                                 error.what()));
+      discard(shard, file);
+    }
   }
-  const auto whole = file->bytes();
-  require_environment(offset <= whole.size() && size <= whole.size() - offset,
-                      "stream",
-                      place(shard),
-                      ", offset ",
-                      offset,
-                      ": its copy here was cut short");
-  const auto wanted = whole.subspan(offset, size);
-  file->fetch(wanted);
-  scratch.assign(wanted.begin(), wanted.end());
-  part.bytes = scratch;
-  return part;
 }
 
+std::shared_ptr<const MappedFile> StreamedFiles::file_of(std::size_t shard,
+                                                         double& seconds_fetching) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_[shard]) return open_[shard];
+  }
+  const ScopedSeconds fetching(seconds_fetching);
+  return open(shard);
+}
+
+/// Throws std::runtime_error when it cannot be opened or is of another length than the index says,
+/// so that every record lies within it.
 std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
   {
     const std::lock_guard lock(mutex_);
@@ -98,6 +116,13 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     const auto path = source_->get(need_of(shard), reads_are_stopped);
     try {
       auto file = std::make_shared<const MappedFile>(path);
+      require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
+                          "stream",
+                          path.string(),
+                          " has ",
+                          file->bytes().size(),
+                          " bytes of ",
+                          room_.bytes[shard]);
       const std::lock_guard lock(mutex_);
       open_[shard] = file;
       return file;
@@ -105,6 +130,14 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
       // Gone since then, for what another process needs.
     }
   }
+}
+
+/// `file`: what was read; null where it could not be opened.
+void StreamedFiles::discard(std::size_t shard, const std::shared_ptr<const MappedFile>& file) {
+  const std::lock_guard lock(mutex_);
+  if (open_[shard] && open_[shard] != file) return;  // another thread has the next one already
+  open_[shard].reset();
+  source_->drop(shard);
 }
 
 /// Whoever calls this and the next two has the mutex.
@@ -123,8 +156,9 @@ void StreamedFiles::want(const std::vector<std::size_t>& shards) {
 void StreamedFiles::want_from(std::size_t shard) {
   std::vector<std::size_t> shards;
   std::int64_t used = 0;
-  for (auto i = shard; i < open_.size() && used + room_.bytes[i] <= room_.room; ++i) {
+  for (auto i = shard; i < open_.size(); ++i) {
     used += room_.bytes[i];
+    if (i > shard && used + room_.beside(std::ssize(shards) + 1) > room_.room) break;
     shards.push_back(i);
   }
   want(shards);

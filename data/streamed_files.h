@@ -31,12 +31,16 @@ class StreamedFiles {
     std::span<const std::uint8_t> bytes;  // in `scratch`
     double seconds_fetching = 0;          // that it waited for the file
   };
-  /// Waits for the file where it is not here. Throws FetchFailed, ReadingStopped, and
-  /// std::runtime_error when the local file cannot be read.
+  /// Throws std::runtime_error unless the bytes are what was asked for.
+  using Verify = void (*)(std::span<const std::byte> bytes);
+  /// Waits for the file where it is not here. One that is here and is not of the length that the
+  /// index says, cannot be read, or holds other bytes, is fetched again, once: whatever it is, it
+  /// is no sample's fault. Throws FetchFailed, and ReadingStopped.
   Part read(std::size_t shard,
             std::uint64_t offset,
             std::size_t size,
-            std::vector<std::uint8_t>& scratch);
+            std::vector<std::uint8_t>& scratch,
+            Verify verify);
 
   /// What will be read, and the file of each index. Files that this needs first are fetched as far
   /// as there is room. Until it is called, files are taken to be read from first to last.
@@ -47,7 +51,9 @@ class StreamedFiles {
   const std::string& place(std::size_t shard) const { return source_->shards()[shard].place; }
 
  private:
+  std::shared_ptr<const MappedFile> file_of(std::size_t shard, double& seconds_fetching);
   std::shared_ptr<const MappedFile> open(std::size_t shard);
+  void discard(std::size_t shard, const std::shared_ptr<const MappedFile>& file);
   ShardNeed need_of(std::size_t shard) const;
   void want(const std::vector<std::size_t>& shards);
   void want_from(std::size_t shard);

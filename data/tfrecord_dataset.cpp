@@ -106,31 +106,34 @@ class TfRecordDataset : public RecordDataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     const auto& found = entry(index);
-    const auto at = static_cast<std::size_t>(index);
     try {
-      const bool first = !verified_.has(at);
-      const auto [record, seconds_fetching] = record_of(found, first, scratch);
-      if (first) {
-        verify(std::as_bytes(record));
-        verified_.set(at);
-      }
+      const auto [record, seconds_fetching] = record_of(found, index, scratch);
       auto sample = sample_in(record, label_of(found));
       sample.seconds_fetching = seconds_fetching;
       return sample;
     } catch (const std::runtime_error& error) {
-      throw std::runtime_error(concat("[tfrecord] ", origin(index), ": ", rule_of(error)));
+      const auto place = concat(origin(index), ": ");
+      const auto rule = rule_of(error);
+      throw std::runtime_error(
+          concat("[tfrecord] ", place, rule.starts_with(place) ? rule.substr(place.size()) : rule));
     }
   }
 
  private:
+  /// Verified whenever it is copied out of a file that came from elsewhere, which may be another
+  /// copy than before; else the first time.
   StreamedFiles::Part record_of(const RecordEntry& found,
-                                bool first,
+                                std::int64_t index,
                                 std::vector<std::uint8_t>& scratch) const {
     if (auto* const streamed = this->streamed())
-      return streamed->read(found.shard, found.offset, found.size, scratch);
+      return streamed->read(found.shard, found.offset, found.size, scratch, verify);
     const auto& file = file_of(found);
     const auto record = file.bytes().subspan(found.offset, found.size);
-    if (first) file.fetch(record);
+    const auto at = static_cast<std::size_t>(index);
+    if (verified_.has(at)) return {.bytes = record};
+    file.fetch(record);
+    verify(std::as_bytes(record));
+    verified_.set(at);
     return {.bytes = record};
   }
 

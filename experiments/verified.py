@@ -3,29 +3,33 @@
     python experiments/verified.py runs/faces_comparison --pairs runs/faces/pairs.txt
 
 Runs `dimred verify` on the end of every run and on stage 1's snapshots, one an epoch; what is done is not
-repeated. Prints stage 1's accuracy by epoch, then a line per method and budget with its paired difference to the
-baseline that the comparison set it against (the best by validation of those that took no more passes), Holm-corrected. Writes
-verification.csv, a line per run.
+repeated. Prints stage 1's accuracy by epoch, then a line per method and condition with its paired difference, over the
+seeds that both have, to the baseline that the comparison set it against (the best by validation of those that took no
+more passes), Holm-corrected. Writes verification.csv, a line per run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import pandas as pd
 from comparison.results import save_table
+from comparison.summary import percent
 from dimred_runs import BadRun, holm, mean_interval, paired_difference, read_run
 from workbench.jobs import DIMRED
 from workbench.text_table import text_table
 
 AT_EQUAL_PASSES = "no more passes"
+AXES = ("stage1.", "matrices.", "methods.")  # how the names of their columns begin
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,12 @@ def verify(dimred: Path, pairs: Path, weights: Verified) -> float:
     words = ["verify", weights.weights, "--pairs", pairs, "--output", weights.folder, "--threads=1"]
     done = subprocess.run([dimred, *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BadRun(f"{weights.weights}: {done.stderr.strip().splitlines()[-1]}")
-    return json.loads((weights.folder / "verification.json").read_text())["accuracy"]
+        said = done.stderr.strip().splitlines() or [f"dimred verify ended with {done.returncode} and said nothing"]
+        raise BadRun(f"{weights.weights}: {said[-1]}")
+    try:
+        return float(json.loads((weights.folder / "verification.json").read_text())["accuracy"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadRun(f"{weights.folder}/verification.json has no accuracy: {error!r}") from error
 
 
 def epoch_ends(folder: Path) -> dict[int, Verified]:
@@ -71,17 +79,9 @@ def epoch_ends(folder: Path) -> dict[int, Verified]:
     return ends
 
 
-def by_epoch(dimred: Path, pairs: Path, folders: Sequence[Path], jobs: int) -> str:
-    """Stage 1's accuracy as it trains, over the seeds."""
-    ends = {(folder, epoch): weights for folder in folders for epoch, weights in epoch_ends(folder).items()}
-    with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda weights: verify(dimred, pairs, weights), ends.values()))
-    table = pd.Series(found, index=pd.MultiIndex.from_tuples(ends, names=["folder", "epoch"]))
-    lines = []
-    for epoch, values in table.groupby("epoch"):
-        mean = mean_interval(list(values))
-        lines.append([str(epoch), str(mean.n), f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"])
-    return text_table(["epoch of stage 1", "n", "verified %", "sd"], lines)
+def shown(value: object) -> str:
+    """An axis' value: a number or a text."""
+    return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
 
 
 def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> list[list[str]]:
@@ -96,7 +96,7 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
             rival = rival[rival[axis].isna() | (rival[axis] == told[axis])]
         mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
         mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [told["role"], told["method"], told["variant"], *(f"{told[axis]:g}" for axis in axes), str(mean.n),
+        line = [told["role"], told["method"], told["variant"], *(shown(told[axis]) for axis in axes), str(mean.n),
                 f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"]  # fmt: skip
         if told["baseline"]:
             line += ["the best", "", ""]
@@ -110,14 +110,90 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
     return [[*line, "" if p != p else f"{p:.3g}"] for line, p in zip(lines, corrected, strict=True)]
 
 
-def text_of(options: argparse.Namespace) -> str:
-    """Verifies all; the two tables."""
-    runs = pd.read_csv(options.comparison / "results.csv", dtype={"variant": str})
-    summary = pd.read_csv(options.comparison / "summary.csv", dtype={"variant": str, "against": str})
+def by_epoch(dimred: Path, pairs: Path, comparison: Path, starts: pd.DataFrame, jobs: int) -> str:
+    """Stage 1's accuracy as it trains, over the seeds, for each condition that it was trained in."""
+    axes = [name for name in starts.columns if name.startswith("stage1.")]
+    ends = [(*condition, epoch, weights) for folder, *condition in starts[["folder", *axes]].itertuples(index=False)
+            for epoch, weights in epoch_ends(comparison / folder).items()]  # fmt: skip
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(lambda end: verify(dimred, pairs, end[-1]), ends))
+    table = pd.DataFrame([end[:-1] for end in ends], columns=[*axes, "epoch of stage 1"]).assign(verified=found)
+    lines = []
+    for condition, values in table.groupby([*axes, "epoch of stage 1"], dropna=False)["verified"]:
+        mean = mean_interval(list(values))
+        lines.append([*map(shown, condition), str(mean.n), percent(mean.mean), percent(mean.sd)])
+    return text_table([*axes, "epoch of stage 1", "n", "verified %", "sd"], lines)
+
+
+def of_condition(runs: pd.DataFrame, name: str, condition: dict[str, object]) -> pd.DataFrame:
+    """The runs of a method and variant; one that does not depend on an axis belongs to each of its values."""
+    group = runs[runs["name"] == name]
+    for axis, value in condition.items():
+        group = group[group[axis].isna() | (group[axis] == value)]
+    return group
+
+
+def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> list[list[str]]:
+    """A line per method and condition; `runs` with their accuracy of verification. A test that stands in several
+    conditions, because neither side depends on an axis, counts once in Holm's correction."""
+    lines, tests = [], []
+    p_values: dict[tuple[str, ...], float] = {}
+    for told in summary.to_dict("records"):
+        condition = {axis: told[axis] for axis in axes}
+        group = of_condition(runs, f"{told['method']} {told['variant']}".strip(), condition)
+        rival = of_condition(runs, told["against"], condition)
+        mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
+        mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
+        line = [told["role"], told["method"], told["variant"], *map(shown, condition.values()), str(mean.n),
+                percent(mean.mean), percent(mean.sd)]  # fmt: skip
+        tests.append((*group["folder"], *rival["folder"]))
+        if told["baseline"]:
+            p_values[tests[-1]] = math.nan
+            line += ["–", "the best", "–", "–"]
+        else:
+            d = paired_difference(list(mine[both]), list(theirs[both]))
+            p_values[tests[-1]] = d.p
+            interval = "–" if math.isnan(d.low) else f"{percent(d.low, '+')} to {percent(d.high, '+')}"
+            line += [str(d.n), percent(d.mean, "+"), interval, short(d.p)]
+        lines.append(line)
+    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return [[*line, short(corrected[test])] for line, test in zip(lines, tests, strict=True)]
+
+
+def short(p: float) -> str:
+    """Three digits; a dash where no test was possible."""
+    return "–" if math.isnan(p) else f"{p:.3g}"
+
+
+def read_table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table that compare.py wrote. Raises BadRun for another one."""
+    try:
+        table = pd.read_csv(file, dtype=dict.fromkeys(("variant", "against"), str))
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise BadRun(f"{file} needs to be a table that compare.py wrote: {error}") from error
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise BadRun(f"{file} needs to be a table that compare.py wrote, it has no column {missing[0]}")
+    return table
+
+
+def tables_of(options: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Finished runs and lines of the summary of the phase, before anything is verified. Raises BadRun."""
+    runs = read_table(options.comparison / "results.csv", ("phase", "seed", "role", "method", "variant", "outcome", "folder"))
+    columns = ("phase", "compared_at", "role", "method", "variant", "chosen", "baseline", "against")
+    axes = [name for name in runs.columns if name.startswith(AXES)]
+    summary = read_table(options.comparison / "summary.csv", (*columns, *axes))
     runs = runs[(runs["outcome"] == "finished") & (runs["phase"] == options.phase)].copy()
     if runs.empty:
         raise BadRun(f"{options.comparison}: no finished run of its {options.phase}")
-    text = by_epoch(options.dimred, options.pairs, [options.comparison / f for f in runs["folder"][runs["role"] == "start"]], options.jobs)
+    wanted = (summary["phase"] == options.phase) & (summary["compared_at"] == AT_EQUAL_PASSES)
+    return runs, summary[wanted & summary["chosen"]].fillna({"variant": "", "against": ""})
+
+
+def text_of(options: argparse.Namespace) -> str:
+    """Verifies all; the two tables."""
+    runs, summary = tables_of(options)
+    text = by_epoch(options.dimred, options.pairs, options.comparison, runs[runs["role"] == "start"], options.jobs)
     runs = runs[runs["role"] != "start"].copy()
     folders = [options.comparison / folder for folder in runs["folder"]]
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -125,10 +201,8 @@ def text_of(options: argparse.Namespace) -> str:
         runs["verified"] = list(pool.map(lambda weights: verify(options.dimred, options.pairs, weights), ends))
     save_table(runs, options.comparison / "verification")
     runs["name"] = (runs["method"] + " " + runs["variant"].fillna("")).str.strip()
-    axes = [name for name in runs.columns if name.startswith(("stage1.", "matrices.", "methods."))]
-    wanted = (summary["phase"] == options.phase) & (summary["compared_at"] == AT_EQUAL_PASSES)
-    summary = summary[wanted & summary["chosen"]].fillna({"variant": "", "against": ""})
-    header = ["role", "method", "variant", *axes, "n", "verified %", "sd", "difference", "95 %", "p", "Holm"]
+    axes = [name for name in runs.columns if name.startswith(AXES)]
+    header = ["role", "method", "variant", *axes, "n", "verified %", "sd", "pairs", "difference", "95 %", "p", "Holm"]
     return f"{text}\n\n{text_table(header, differences(runs, summary, axes))}"
 
 
@@ -141,9 +215,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="verifications at a time (default: %(default)s)")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error(f"--jobs needs a number above 0, received {options.jobs}")
     try:
         text = text_of(options)
-    except (BadRun, OSError, KeyError) as error:
+    except (BadRun, OSError) as error:
         print(f"verified: {error}", file=sys.stderr)
         return 1
     (options.comparison / "verification.txt").write_text(text + "\n")

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "layout/shard.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -152,7 +153,7 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
                               layout.file_size,
                               whole_size,
                               layout.whole_size,
-                              skipped,
+                              layout.whole_size + skipped,
                               layout.memory_size});
     layout.file_size += size;
     layout.whole_size += whole_size;
@@ -191,11 +192,10 @@ std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
           " weights, received ",
           whole.size());
   if (layout.file_size == layout.whole_size) return whole;
-  std::vector<float> own(static_cast<std::size_t>(layout.file_size));
-  for (const Entry& entry : layout.entries)
-    std::copy_n(whole.data() + entry.whole_offset + entry.skipped,
-                entry.size,
-                own.data() + entry.file_offset);
+  std::vector<float> own;
+  own.reserve(static_cast<std::size_t>(layout.file_size));
+  for (const auto& [begin, end] : own_ranges(layout))
+    own.insert(own.end(), whole.begin() + begin, whole.begin() + end);
   return own;
 }
 

@@ -33,7 +33,7 @@ struct Entry : Parameter {
   std::int64_t file_offset = 0;    // elements from the start of this rank's file vector
   std::int64_t whole_size = 0;     // elements of all ranks
   std::int64_t whole_offset = 0;   // of these in files [M]
-  std::int64_t skipped = 0;        // of these before this rank's first one
+  std::int64_t own_offset = 0;     // of this rank's first one in files [M]
   std::int64_t memory_offset = 0;  // elements from the start of the memory vector, multiple of 16
 };
 
@@ -63,7 +63,7 @@ void file_to_memory(const Layout& layout, std::span<const float> file, std::span
 /// The inverse of file_to_memory.
 void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file);
 
-/// This rank's elements [file_size] of a vector of files [M]: own_ranges() of it.
+/// This rank's elements [file_size] of a vector of files [M]: own_ranges() of it (shard.h).
 std::vector<float> own_part(const Layout& layout, std::vector<float> whole);
 
 /// JSON text of the table ({"hash", "parameters": [{"name", "shape", "offset"}]}) as files carry

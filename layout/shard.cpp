@@ -42,11 +42,10 @@ std::int64_t Shard::memory_columns() const {
 std::vector<ColumnRange> own_ranges(const Layout& layout) {
   std::vector<ColumnRange> ranges;
   for (const Entry& entry : layout.entries) {
-    const std::int64_t begin = entry.whole_offset + entry.skipped;
-    if (!ranges.empty() && ranges.back().end == begin) {
+    if (!ranges.empty() && ranges.back().end == entry.own_offset) {
       ranges.back().end += entry.size;
     } else {
-      ranges.push_back({begin, begin + entry.size});
+      ranges.push_back({entry.own_offset, entry.own_offset + entry.size});
     }
   }
   return ranges;
@@ -92,7 +91,7 @@ std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
               end,
               ")");
       pieces.push_back({static_cast<std::int64_t>(i),
-                        entry.whole_offset + entry.skipped + begin,
+                        entry.own_offset + begin,
                         entry.memory_offset + begin,
                         end - begin});
     }

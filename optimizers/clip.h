@@ -10,8 +10,8 @@ namespace dimred::optimizers {
 void centralize(torch::Tensor& gradient, const std::vector<Segment>& segments);
 
 /// g <- g min(1, most / |g|), in place, |g| over all columns of all ranks [M] in float64; returns
-/// |g| []. Nothing waits for the device. Source: tf.clip_by_global_norm. The gradient must be
-/// summed over ranks; of sharded segments, which come last, `sum_over_ranks` adds the squares.
+/// |g| []. Source: tf.clip_by_global_norm. The gradient must be summed over ranks; of sharded
+/// segments, which come last, `sum_over_ranks` adds the squares. Nothing else waits for the device.
 torch::Tensor clip_to_norm(torch::Tensor& gradient,
                            const std::vector<Segment>& segments,
                            double most,

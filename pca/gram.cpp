@@ -99,7 +99,7 @@ void require_finite(const SnapshotSource& source,
   }
 }
 
-layout::ColumnRange own_columns(const Ranks& ranks, std::int64_t columns) {
+layout::ColumnRange own_range(const Ranks& ranks, std::int64_t columns) {
   check(ranks.size >= 1 && 0 <= ranks.rank && ranks.rank < ranks.size, "a rank needs 0 <= r < R");
   const std::int64_t blocks = padded(columns, kDigestColumns) / kDigestColumns;
   // The first blocks % R ranks have one block more than the others.

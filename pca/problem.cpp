@@ -77,7 +77,7 @@ PassPlan passes_of(const SnapshotSource& rows,
                               components,
                               threads,
                               options.tile_bytes,
-                              own_columns(ranks, rows.columns()));
+                              own_range(ranks, rows.columns()));
   if (device) {
     plan.threads = threads;  // the device has the tiles
     use_device(plan, *device, options.tile_bytes);

@@ -17,6 +17,7 @@ std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
   for (layout::Entry& entry : moved.entries) {
     const auto found = in_file.find(entry.name);
     if (found == in_file.end() || found->second->shape != entry.whole_shape()) return std::nullopt;
+    entry.own_offset += found->second->whole_offset - entry.whole_offset;
     entry.whole_offset = found->second->whole_offset;
   }
   return moved;

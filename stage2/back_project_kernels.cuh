@@ -8,49 +8,39 @@ namespace {
 
 constexpr int rows_at_once = 8;
 
-/// Coefficients [rows] of both right-hand sides.
-struct Coefficients {
-  float first[max_components];
-  float second[max_components];
-};
-
 /// Both right-hand sides as they are.
 struct TwoVectors {
   float* first = nullptr;
   float* second = nullptr;
-
-  template <int width>
-  __device__ void take(long long column, const float* a, const float* b) const {
-    store<width>(first + column, a);
-    store<width>(second + column, b);
-  }
 };
+
+template <int width>
+__device__ void take(const TwoVectors& to, long long column, const float* a, const float* b) {
+  store<width>(to.first + column, a);
+  store<width>(to.second + column, b);
+}
 
 /// Both put to use: a = P'd, b = P'g_k.
-struct Advanced {
-  Advance to;
-
-  template <int width>
-  __device__ void take(long long column, const float* a, const float* b) const {
-    float g[width];
-    float m[width];
-    float u[width];
-    load<width>(to.gradient + column, g);
-    load<width>(to.momentum + column, m);
-    for (int i = 0; i < width; ++i) {
-      m[i] = fmaf(to.gamma, m[i], g[i] - b[i]);
-      u[i] = to.alpha == 0 ? a[i] : fmaf(-to.alpha, m[i], a[i]);
-    }
-    store<width>(to.momentum + column, m);
-    store<width>(to.direction + column, u);
-    if (to.weights == nullptr) return;
-    float w[width];
-    load<width>(to.weights + column, w);
-    store<width>(to.start + column, w);
-    for (int i = 0; i < width; ++i) w[i] += u[i];
-    store<width>(to.weights + column, w);
+template <int width>
+__device__ void take(const Advance& to, long long column, const float* a, const float* b) {
+  float g[width];
+  float m[width];
+  float u[width];
+  load<width>(to.gradient + column, g);
+  load<width>(to.momentum + column, m);
+  for (int i = 0; i < width; ++i) {
+    m[i] = fmaf(to.gamma, m[i], g[i] - b[i]);
+    u[i] = to.alpha == 0 ? a[i] : fmaf(-to.alpha, m[i], a[i]);
   }
-};
+  store<width>(to.momentum + column, m);
+  store<width>(to.direction + column, u);
+  if (to.weights == nullptr) return;
+  float w[width];
+  load<width>(to.weights + column, w);
+  store<width>(to.start + column, w);
+  for (int i = 0; i < width; ++i) w[i] += u[i];
+  store<width>(to.weights + column, w);
+}
 
 /// a += first' rows, b += second' rows in `width` columns, for `count` rows from row `i` on. All
 /// are asked for before the first is used: so many bytes under way fill the memory's latency.
@@ -83,22 +73,22 @@ __device__ void combine(
 }
 
 /// One thread for `width` columns.
-template <int width, class Value, class Finish>
+template <int width, class Value, class Result>
 __global__ void __launch_bounds__(threads)
     back_project_columns(const __grid_constant__ Matrix<Value> basis,
                          const __grid_constant__ Coefficients by,
-                         const __grid_constant__ Finish finish) {
+                         const __grid_constant__ Result result) {
   long long column = (static_cast<long long>(blockIdx.x) * threads + threadIdx.x) * width;
   float a[width];
   float b[width];
   if (column + width <= basis.columns) {
     combine<width>(basis, by, column, a, b);
-    finish.template take<width>(column, a, b);
+    take<width>(result, column, a, b);
     return;
   }
   for (; column < basis.columns; ++column) {
     combine<1>(basis, by, column, a, b);
-    finish.template take<1>(column, a, b);
+    take<1>(result, column, a, b);
   }
 }
 

@@ -7,41 +7,13 @@ namespace {
 
 /// u on this rank's own columns, on the host.
 torch::Tensor direction_on_host(const Subspace& subspace,
-                                std::span<const double> d,
-                                std::span<const double> g_k,
+                                const InsideStep& inside,
                                 const OutsideStep& outside) {
-  const auto [forward, projected] = back_project(subspace, d, g_k, outside.gradient);  // P'd, P'g_k
+  const auto [forward, projected] =  // P'd, P'g_k
+      back_project(subspace, inside.direction, inside.gradient, outside.gradient);
   auto m = outside.momentum;
   m.mul_(outside.gamma).add_(outside.gradient).sub_(projected);
   return outside.alpha > 0 ? forward - outside.alpha * m : forward;
-}
-
-torch::Tensor part(const torch::Tensor& vector, const layout::ColumnRange& columns) {
-  return vector.defined() ? vector.narrow(0, columns.begin, columns.size()) : vector;
-}
-
-/// All of `whole` with the blocks' rows of P, and between the blocks, where P is zero, without.
-void advance_blocks(const Subspace& subspace,
-                    std::span<const double> d,
-                    std::span<const double> g_k,
-                    const device::Advance& whole) {
-  const auto over =
-      [&](const layout::ColumnRange& columns, const torch::Tensor& basis, std::size_t row) {
-        auto to = whole;
-        for (auto* vector : {&to.gradient, &to.momentum, &to.direction, &to.weights, &to.start})
-          *vector = part(*vector, columns);
-        const auto k = basis.defined() ? static_cast<std::size_t>(basis.size(0)) : 0;
-        device::advance(basis, d.subspan(row, k), g_k.subspan(row, k), to);
-      };
-  std::int64_t done = 0;
-  std::size_t row = 0;
-  for (const auto& [columns, basis] : subspace.blocks) {
-    if (done < columns.begin) over({done, columns.begin}, {}, row);
-    over(columns, basis, row);
-    done = std::max(done, columns.end);
-    row += static_cast<std::size_t>(basis.size(0));
-  }
-  if (done < subspace.own_columns) over({done, subspace.own_columns}, {}, row);
 }
 
 }  // namespace
@@ -56,30 +28,20 @@ void Line::move_to(double t) {
   }
 }
 
-Line descent_line(const Subspace& subspace,
-                  std::span<const double> d,
-                  std::span<const double> g_k,
+Line descent_line(const Place& place,
+                  const InsideStep& inside,
                   const OutsideStep& outside,
-                  const torch::Tensor& weights,
-                  distributed::Communicator& communicator,
-                  const distributed::Columns& columns) {
-  if (outside.gradient.is_cpu()) {
-    const auto own = direction_on_host(subspace, d, g_k, outside);
-    return {weights, all_gather(communicator, own, columns)};
+                  const torch::Tensor& weights) {
+  const bool on_host = outside.gradient.is_cpu();
+  const bool alone = place.communicator.size() == 1 && weights.numel() == outside.gradient.numel();
+  if (on_host || !alone) {
+    const auto own = on_host ? direction_on_host(place.subspace, inside, outside)
+                             : device::advance(place.subspace, inside, outside);
+    return {weights, all_gather(place.communicator, own, place.columns)};
   }
-  device::Advance to{.gradient = outside.gradient,
-                     .momentum = outside.momentum,
-                     .gamma = outside.gamma,
-                     .alpha = outside.alpha,
-                     .direction = torch::empty_like(outside.gradient)};
-  const bool alone = communicator.size() == 1 && weights.numel() == outside.gradient.numel();
-  if (alone) {
-    to.weights = weights;
-    to.start = torch::empty_like(weights);
-  }
-  advance_blocks(subspace, d, g_k, to);
-  if (alone) return {weights, to.direction, to.start, 1};
-  return {weights, all_gather(communicator, to.direction, columns)};
+  auto start = torch::empty_like(weights);
+  auto direction = device::advance(place.subspace, inside, outside, weights, start);
+  return {weights, std::move(direction), std::move(start), 1};
 }
 
 }  // namespace dimred::stage2

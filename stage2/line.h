@@ -4,8 +4,7 @@
 
 #include <span>
 
-#include "distributed/columns.h"
-#include "stage2/subspace.h"
+#include "stage2/place.h"
 
 namespace dimred::stage2 {
 
@@ -31,23 +30,12 @@ class Line {
   double t_;
 };
 
-/// What a step takes from outside the subspace, own columns: m <- gamma m + (g - P' g_k).
-struct OutsideStep {
-  torch::Tensor gradient;  // g
-  torch::Tensor momentum;  // m, changed
-  double gamma = 0;
-  double alpha = 0;  // of m in u; 0: m moves, u does without it
-};
-
 /// The line along u = P'd - alpha m of all columns, m moved before. ONE read of P; on the device of
 /// a single rank one of g, m and w, too, in the same pass, which leaves the weights at the line's
 /// first trial, t = 1.
-Line descent_line(const Subspace& subspace,
-                  std::span<const double> d,
-                  std::span<const double> g_k,
+Line descent_line(const Place& place,
+                  const InsideStep& inside,
                   const OutsideStep& outside,
-                  const torch::Tensor& weights,
-                  distributed::Communicator& communicator,
-                  const distributed::Columns& columns);
+                  const torch::Tensor& weights);
 
 }  // namespace dimred::stage2

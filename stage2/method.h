@@ -6,6 +6,7 @@
 #include <string>
 
 #include "schedules/schedule.h"
+#include "stage2/place.h"
 #include "stage2/step.h"
 
 namespace dimred::stage2 {
@@ -28,14 +29,6 @@ class Method {
   virtual nlohmann::json numbers() const = 0;
   virtual void restore_numbers(const nlohmann::json& numbers) = 0;
   virtual std::map<std::string, torch::Tensor> vectors() = 0;
-};
-
-/// What a method works in, and with whom.
-struct Place {
-  Subspace subspace;
-  distributed::Communicator& communicator;
-  const distributed::Columns& columns;
-  torch::Tensor own_columns;  // any vector of them: length, device
 };
 
 /// How a rate falls as the budget is spent: constant; linear or cosine, to zero; step: a tenth at

@@ -7,13 +7,24 @@
 namespace dimred::stage2 {
 namespace {
 
+/// Of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
-  require(rows.size(-1) == columns && (rows.is_cuda() || rows.is_contiguous()),
+  require(rows.size(-1) == columns,
           "stage2::project",
-          "needs a basis of ",
+          "needs the vector's ",
           columns,
           " columns, received ",
           rows.sizes());
+}
+
+/// The loops on the host read values one after another.
+void require_contiguous(const torch::Tensor& rows, const char* place) {
+  require(rows.is_contiguous(),
+          place,
+          "needs values in one piece, received ",
+          rows.sizes(),
+          " with strides ",
+          rows.strides());
 }
 
 /// work(the basis's values), as the loops take them.
@@ -30,6 +41,7 @@ std::vector<float> rounded(std::span<const double> values) {
 std::vector<double> project_on_host(const std::vector<Product>& products) {
   std::vector<double> sums;
   const auto append = [&sums](const torch::Tensor& rows, const torch::Tensor& vector) {
+    for (const auto& values : {rows, vector}) require_contiguous(values, "stage2::project");
     const auto part = with_values(rows, [&](const auto* p) {
       const auto columns = vector.numel();
       // A vector is a basis of one component: the same blocks, the same order.
@@ -78,6 +90,7 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
       " and ",
       second.size());
   if (basis.is_cuda()) return device::back_project(basis, first, second);
+  require_contiguous(basis, "stage2::back_project");
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
   auto two = torch::empty_like(one);
   const auto a = rounded(first);

@@ -12,7 +12,8 @@ namespace dimred::stage2 {
 /// both this rank's columns on one device; returns [k] float64 partial sums (the caller adds them
 /// over ranks). Deterministic: sums over fixed blocks of columns, added in order, for any number of
 /// threads. bfloat16 is widened as it is read: the result is that of the same values in float32, to
-/// rounding. Cost: one read of P (4 or 2 k columns bytes) and of the vector.
+/// rounding. Throws std::invalid_argument for another number of columns, or on the host for values
+/// with gaps. Cost: one read of P (4 or 2 k columns bytes) and of the vector.
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);
 
 /// (P' first, P' second) [columns] float32 each, from coefficients [k]; ONE read of P.

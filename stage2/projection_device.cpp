@@ -3,7 +3,7 @@
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/DeviceGuard.h>
 
-#include <array>
+#include <algorithm>
 
 #include "stage2/projection_cuda.h"
 #include "support/errors.h"
@@ -15,39 +15,32 @@ c10::Stream stream_of(const torch::Device& device) {
   return at::accelerator::getCurrentStream(device.index());
 }
 
-template <class Value>
-cuda::Matrix<Value> matrix_of(const torch::Tensor& basis, const Value* values) {
-  check(basis.size(1) < 2 || basis.stride(1) == 1, "rows of P are contiguous");
-  return {values, basis.size(0), basis.size(1), basis.stride(0)};
+/// P as the kernels take it; of none, `columns` without rows.
+cuda::Basis basis_of(const torch::Tensor& basis, std::int64_t columns) {
+  if (!basis.defined()) return cuda::Matrix<float>{.columns = columns};
+  const auto rows = basis.size(0);
+  const auto pitch = basis.stride(0);
+  check(rows <= cuda::max_components, "P has no more rows than the kernels take");
+  check(columns < 2 || basis.stride(1) == 1, "rows of P are contiguous");
+  if (basis.scalar_type() != torch::kBFloat16)
+    return cuda::Matrix<float>{basis.const_data_ptr<float>(), rows, columns, pitch};
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(basis.const_data_ptr<c10::BFloat16>());
+  return cuda::Matrix<std::uint16_t>{bits, rows, columns, pitch};
 }
 
-/// work(the basis as the kernels take it); of no basis, `columns` without rows.
-template <class Work>
-void with_matrix(const torch::Tensor& basis, std::int64_t columns, const Work& work) {
-  if (!basis.defined()) {
-    work(cuda::Matrix<float>{.columns = columns});
-  } else if (basis.scalar_type() == torch::kBFloat16) {
-    const auto* values = basis.const_data_ptr<c10::BFloat16>();
-    work(matrix_of(basis, reinterpret_cast<const std::uint16_t*>(values)));
-  } else {
-    work(matrix_of(basis, basis.const_data_ptr<float>()));
-  }
+cuda::Coefficients rounded(std::span<const double> first, std::span<const double> second) {
+  cuda::Coefficients by;
+  const auto nearest = [](double value) { return static_cast<float>(value); };
+  std::ranges::transform(first, by.first, nearest);
+  std::ranges::transform(second, by.second, nearest);
+  return by;
 }
 
-using Coefficients = std::array<float, cuda::max_components>;
-
-/// They travel as a kernel's parameters, so they may go out of scope at once.
-Coefficients rounded(std::span<const double> values) {
-  require(values.size() <= cuda::max_components,
-          "stage2::device",
-          "needs at most ",
-          cuda::max_components,
-          " components, received ",
-          values.size());
-  Coefficients result{};
-  std::transform(
-      values.begin(), values.end(), result.begin(), [](double v) { return static_cast<float>(v); });
-  return result;
+/// Of a vector, from its column `begin` on; undefined: none.
+float* values_of(const torch::Tensor& vector, std::int64_t begin = 0) {
+  if (!vector.defined()) return nullptr;
+  check(vector.is_contiguous(), "a vector's values lie together");
+  return vector.data_ptr<float>() + begin;
 }
 
 std::int64_t rows_of(const Product& product) {
@@ -59,22 +52,16 @@ std::int64_t rows_of(const Product& product) {
 void enqueue(const Product& product, double* sums, void* stream) {
   check(product.others.size() <= cuda::max_others, "at most two vectors beside P");
   std::vector<const float*> others;
-  for (const auto& other : product.others) others.push_back(other.const_data_ptr<float>());
+  for (const auto& other : product.others) others.push_back(values_of(other));
   const auto columns = product.vector.numel();
   const auto partial = torch::empty({cuda::partial_sums(rows_of(product), columns)},
                                     product.vector.options().dtype(torch::kFloat64));
-  with_matrix(product.basis, columns, [&](const auto& matrix) {
-    cuda::project(matrix,
-                  others,
-                  product.vector.const_data_ptr<float>(),
-                  partial.data_ptr<double>(),
-                  sums,
-                  stream);
-  });
-}
-
-float* values_of(const torch::Tensor& vector) {
-  return vector.defined() ? vector.data_ptr<float>() : nullptr;
+  cuda::project(basis_of(product.basis, columns),
+                others,
+                values_of(product.vector),
+                partial.data_ptr<double>(),
+                sums,
+                stream);
 }
 
 }  // namespace
@@ -114,36 +101,50 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
   const c10::DeviceGuard guard(basis.device());
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
   auto two = torch::empty_like(one);
-  with_matrix(basis, basis.size(1), [&](const auto& matrix) {
-    cuda::back_project(matrix,
-                       rounded(first).data(),
-                       rounded(second).data(),
-                       one.data_ptr<float>(),
-                       two.data_ptr<float>(),
-                       stream_of(basis.device()).native_handle());
-  });
+  const auto matrix = basis_of(basis, basis.size(1));
+  cuda::back_project(matrix,
+                     rounded(first, second),
+                     one.data_ptr<float>(),
+                     two.data_ptr<float>(),
+                     stream_of(basis.device()).native_handle());
   return {one, two};
 }
 
-void advance(const torch::Tensor& basis,
-             std::span<const double> d,
-             std::span<const double> g_k,
-             const Advance& to) {
-  const c10::DeviceGuard guard(to.gradient.device());
-  const cuda::Advance pointers{.gradient = values_of(to.gradient),
-                               .momentum = values_of(to.momentum),
-                               .gamma = static_cast<float>(to.gamma),
-                               .alpha = static_cast<float>(to.alpha),
-                               .direction = values_of(to.direction),
-                               .weights = values_of(to.weights),
-                               .start = values_of(to.start)};
-  with_matrix(basis, to.gradient.numel(), [&](const auto& matrix) {
+torch::Tensor advance(const Subspace& subspace,
+                      const InsideStep& inside,
+                      const OutsideStep& outside,
+                      const torch::Tensor& weights,
+                      const torch::Tensor& start) {
+  const auto device = outside.gradient.device();
+  const c10::DeviceGuard guard(device);
+  auto* stream = stream_of(device).native_handle();
+  auto direction = torch::empty_like(outside.gradient);
+  std::size_t row = 0;
+  const auto over = [&](const layout::ColumnRange& columns, const torch::Tensor& basis) {
+    const auto matrix = basis_of(basis, columns.size());
+    const auto k = static_cast<std::size_t>(basis.defined() ? basis.size(0) : 0);
+    const auto by = rounded(inside.direction.subspan(row, k), inside.gradient.subspan(row, k));
+    row += k;
     cuda::advance(matrix,
-                  rounded(d).data(),
-                  rounded(g_k).data(),
-                  pointers,
-                  stream_of(to.gradient.device()).native_handle());
-  });
+                  by,
+                  {.gradient = values_of(outside.gradient, columns.begin),
+                   .momentum = values_of(outside.momentum, columns.begin),
+                   .gamma = static_cast<float>(outside.gamma),
+                   .alpha = static_cast<float>(outside.alpha),
+                   .direction = values_of(direction, columns.begin),
+                   .weights = values_of(weights, columns.begin),
+                   .start = values_of(start, columns.begin)},
+                  stream);
+  };
+  // Between the blocks P is zero: no rows.
+  std::int64_t done = 0;
+  for (const auto& [columns, basis] : subspace.blocks) {
+    if (done < columns.begin) over({done, columns.begin}, {});
+    over(columns, basis);
+    done = std::max(done, columns.end);
+  }
+  if (done < subspace.own_columns) over({done, subspace.own_columns}, {});
+  return direction;
 }
 
 }  // namespace dimred::stage2::device

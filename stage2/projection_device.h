@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "stage2/projection.h"
+#include "stage2/subspace.h"
 
-// projection.h for tensors on a CUDA device: by projection_cuda.h, on PyTorch's current stream,
-// with workspaces of its allocator.
+// projection.h and a step for tensors on a CUDA device: by projection_cuda.h, on PyTorch's current
+// stream, with workspaces of its allocator.
 namespace dimred::stage2::device {
 
 /// Rows [k x columns] copied to `device`, each on a 128-byte boundary, so that the kernels read
@@ -24,21 +25,13 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
                                                      std::span<const double> first,
                                                      std::span<const double> second);
 
-/// What moves when P' g_k is known, over one range of columns: see cuda::Advance.
-struct Advance {
-  torch::Tensor gradient;
-  torch::Tensor momentum;  // changed
-  double gamma = 0;
-  double alpha = 0;
-  torch::Tensor direction;  // written
-  torch::Tensor weights;    // changed; undefined: left out
-  torch::Tensor start;      // written with them
-};
-
-/// One pass over P (undefined: no rows) and the vectors of `to`. Waits for nothing.
-void advance(const torch::Tensor& basis,
-             std::span<const double> d,
-             std::span<const double> g_k,
-             const Advance& to);
+/// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
+/// vectors; with `weights` [own columns] given, start = w and w <- w + u in the same pass.
+/// Waits for nothing.
+torch::Tensor advance(const Subspace& subspace,
+                      const InsideStep& inside,
+                      const OutsideStep& outside,
+                      const torch::Tensor& weights = {},
+                      const torch::Tensor& start = {});
 
 }  // namespace dimred::stage2::device

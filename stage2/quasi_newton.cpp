@@ -31,13 +31,12 @@ class QuasiNewton : public Method {
       : place_(std::move(place)),
         options_(options),
         alpha_decay_(alpha_decay),
-        state_(initial_state(place_.subspace, place_.own_columns)) {}
+        state_(initial_state(place_)) {}
 
   StepReport step(const BatchLoss& batch, torch::Tensor& weights, double progress) override {
     auto now = options_;
     now.residual.alpha *= factor(alpha_decay_, progress);
-    auto report = stage2::step(
-        place_.subspace, batch, weights, state_, now, place_.communicator, place_.columns);
+    auto report = stage2::step(place_, batch, weights, state_, now);
     report.rate = now.residual.alpha;
     return report;
   }

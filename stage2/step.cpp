@@ -16,15 +16,16 @@ struct Projected {
   Eigen::VectorXd g_k;           // P g [components]
   double gradient_momentum = 0;  // g'm with the momentum of before the step
   double gradient_square = 0;    // |g|^2
+
+  /// |g - P'g_k|^2, as P has orthonormal rows.
+  double residual_square() const { return gradient_square - g_k.squaredNorm(); }
+  bool is_finite() const { return std::isfinite(gradient_square) && g_k.allFinite(); }
 };
 
-Projected project_all(const Subspace& subspace,
-                      const torch::Tensor& g,
-                      const torch::Tensor& m,
-                      distributed::Communicator& communicator) {
-  auto numbers = project(subspace, g, {m, g});
-  communicator.all_reduce(numbers);
-  const auto k = subspace.components();
+Projected project_all(const Place& place, const torch::Tensor& g, const torch::Tensor& m) {
+  auto numbers = project(place.subspace, g, {m, g});
+  place.communicator.all_reduce(numbers);
+  const auto k = place.subspace.components();
   return {Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),
           numbers[static_cast<std::size_t>(k)],
           numbers[static_cast<std::size_t>(k) + 1]};
@@ -65,17 +66,16 @@ Direction direction(std::vector<Eigen::MatrixXd>& inverse_hessians, const Eigen:
 
 /// H learns from the change of g_k on the batch that the step was taken on. B s = -t g_k, because
 /// d = -H g_k.
-void learn_from_the_same_batch(const Subspace& subspace,
+void learn_from_the_same_batch(const Place& place,
                                const BatchLoss& batch,
                                const Eigen::VectorXd& g_k,
                                const BfgsOptions& options,
                                StepState& state,
-                               StepReport& report,
-                               distributed::Communicator& communicator) {
+                               StepReport& report) {
   const auto there = batch.gradient_here();
   ++report.gradients;
-  auto numbers = project(subspace, there);
-  communicator.all_reduce(numbers);
+  auto numbers = project(place.subspace, there);
+  place.communicator.all_reduce(numbers);
   const Eigen::VectorXd y = Eigen::Map<const Eigen::VectorXd>(numbers.data(), g_k.size()) - g_k;
   state.has_last = false;
   report.curvature = state.s.dot(y);
@@ -97,36 +97,33 @@ void learn_from_the_same_batch(const Subspace& subspace,
 
 }  // namespace
 
-StepState initial_state(const Subspace& subspace, const torch::Tensor& own_gradient) {
+StepState initial_state(const Place& place) {
   StepState state;
-  for (const auto& block : subspace.blocks) {
+  for (const auto& block : place.subspace.blocks) {
     const auto k = block.basis.size(0);
     state.inverse_hessians.push_back(Eigen::MatrixXd::Identity(k, k));
   }
-  state.s = Eigen::VectorXd::Zero(subspace.components());
+  state.s = Eigen::VectorXd::Zero(place.subspace.components());
   state.last_gradient = state.s;
-  state.residual_momentum = torch::zeros_like(own_gradient);
+  state.residual_momentum = torch::zeros_like(place.own_columns);
   return state;
 }
 
-StepReport step(const Subspace& subspace,
+StepReport step(const Place& place,
                 const BatchLoss& batch,
                 torch::Tensor& weights,
                 StepState& state,
-                const StepOptions& options,
-                distributed::Communicator& communicator,
-                const distributed::Columns& columns) {
+                const StepOptions& options) {
   const torch::NoGradGuard no_grad;
   const auto& residual = options.residual;
   auto& m = state.residual_momentum;
   StepReport report{.loss = batch.loss};
 
-  const auto [g_k, gradient_momentum, gradient_square] =
-      project_all(subspace, batch.gradient, m, communicator);
-  report.not_finite =
-      !std::isfinite(gradient_square) || !std::isfinite(batch.loss) || !g_k.allFinite();
+  const auto projected = project_all(place, batch.gradient, m);
+  const auto& g_k = projected.g_k;
+  report.not_finite = !projected.is_finite() || !std::isfinite(batch.loss);
   if (report.not_finite) return report;
-  report.residual_norm = std::sqrt(std::max(0.0, gradient_square - g_k.squaredNorm()));
+  report.residual_norm = std::sqrt(std::max(0.0, projected.residual_square()));
 
   auto inverse_hessians = state.inverse_hessians;
   if (state.has_last) {
@@ -138,24 +135,22 @@ StepReport step(const Subspace& subspace,
   report.reset = reset;
   report.direction_norm = d.norm();
 
-  // g'm of the new m without another pass: g'(g - P'g_k) = |g|^2 - |g_k|^2.
+  // g'm of the new m without another pass: g'(g - P'g_k) = |g - P'g_k|^2.
   const double momentum_slope =
-      residual.gamma * gradient_momentum + gradient_square - g_k.squaredNorm();
+      residual.gamma * projected.gradient_momentum + projected.residual_square();
   const double joint_slope = subspace_slope - residual.alpha * momentum_slope;
-  const bool joint = residual.joint && residual.alpha > 0 && joint_slope < 0;
-  report.residual_left_out = residual.joint && residual.alpha > 0 && !joint;
+  const bool wanted = residual.joint && residual.alpha > 0;
+  const bool joint = wanted && joint_slope < 0;
+  report.residual_left_out = wanted && !joint;
   report.slope = joint ? joint_slope : subspace_slope;
 
-  auto line = descent_line(subspace,
-                           view(d),
-                           view(g_k),
+  auto line = descent_line(place,
+                           {view(d), view(g_k)},
                            {.gradient = batch.gradient,
                             .momentum = m,
                             .gamma = residual.gamma,
                             .alpha = joint ? residual.alpha : 0},
-                           weights,
-                           communicator,
-                           columns);
+                           weights);
   const auto loss_at = [&](double t) {
     line.move_to(t);
     return batch.evaluate();
@@ -177,10 +172,10 @@ StepReport step(const Subspace& subspace,
     state.last_gradient = g_k;
     state.has_last = true;
     if (known && options.curvature == Curvature::same)
-      learn_from_the_same_batch(subspace, batch, g_k, options.bfgs, state, report, communicator);
+      learn_from_the_same_batch(place, batch, g_k, options.bfgs, state, report);
   }
   if (!residual.joint && residual.alpha > 0)
-    weights.sub_(all_gather(communicator, m, columns), residual.alpha);
+    weights.sub_(all_gather(place.communicator, m, place.columns), residual.alpha);
   return report;
 }
 

@@ -6,9 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "distributed/columns.h"
+#include "stage2/place.h"
 #include "stage2/presets.h"
-#include "stage2/subspace.h"
 
 namespace dimred::stage2 {
 
@@ -20,7 +19,7 @@ struct StepState {
   bool has_last = false;                          // there was one, and the step before this was it
   torch::Tensor residual_momentum;                // m, own columns
 };
-StepState initial_state(const Subspace& subspace, const torch::Tensor& own_gradient);
+StepState initial_state(const Place& place);
 
 /// The loss of one global batch as a function of the weights.
 struct BatchLoss {
@@ -46,15 +45,13 @@ struct StepReport {
   double rate = 0;                 // learning rate, or alpha of the quasi-Newton methods
 };
 
-/// One step of line-searched quasi-Newton descent in the subspace (own columns), in place on
-/// `weights` [memory_size, all columns] and `state`. Reads P twice, or three times with the
-/// curvature of the same batch. See docs/methods.md.
-StepReport step(const Subspace& subspace,
+/// One step of line-searched quasi-Newton descent in the place's subspace, in place on `weights`
+/// [memory_size, all columns] and `state`. Reads P twice, or three times with the curvature of the
+/// same batch. See docs/methods.md.
+StepReport step(const Place& place,
                 const BatchLoss& batch,
                 torch::Tensor& weights,
                 StepState& state,
-                const StepOptions& options,
-                distributed::Communicator& communicator,
-                const distributed::Columns& columns);
+                const StepOptions& options);
 
 }  // namespace dimred::stage2

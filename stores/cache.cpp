@@ -10,6 +10,7 @@
 
 #include "stores/attempts.h"
 #include "stores/journal.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -88,9 +89,11 @@ struct Remote {
   const StoreOptions& options;
   std::vector<Found> found;
   std::optional<Found> side;
+  bool may_be_empty = false;
 
   std::vector<Wanted> in(const Copy& copy) const {
     const auto local = is_pattern(url) ? copy.folder : copy.folder / last_name(url);
+    if (found.empty() && may_be_empty) return {};
     auto wanted = placed_at(url, found, local);
     if (side) wanted.push_back({*side, fs::path(local).replace_extension(".json")});
     return wanted;
@@ -180,8 +183,10 @@ fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer, 
   try {
     const auto store = open_store(url, options);
     auto found = part.files ? *part.files : find(*store, url, options);
+    std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
     auto side = beside(*store, url, found, options);
-    const Remote remote{*store, url, options, std::move(found), std::move(side)};
+    const Remote remote{
+        *store, url, options, std::move(found), std::move(side), part.files.has_value()};
     Transfer done;
     auto held = bring_copy(remote, entry, done);
     if (transfer != nullptr) *transfer = done;

@@ -90,6 +90,12 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
   return file;
 }
 
+void ShardCache::drop(std::size_t shard) {
+  room_.drop(keys_.at(shard));
+  const std::lock_guard lock(mutex_);
+  first_wanted_ = 0;  // it may be among those that were here
+}
+
 /// Of its file since it came; null for none.
 std::exception_ptr ShardCache::failure_for(const Waiter& waiter) const {
   const auto failure = failures_.find(waiter.need.shard);

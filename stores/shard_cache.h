@@ -58,6 +58,7 @@ class ShardCache {
 
   const std::vector<Found>& shards() const { return shards_; }
   std::int64_t room() const { return room_.room(); }
+  std::int64_t fetches() const { return options_.fetches; }
 
   void on_arrival(Arrival arrival);
   /// These are brought in this order as far as there is room, and stay; replaces what was said
@@ -66,6 +67,9 @@ class ShardCache {
   /// The file here; waits for it. It may give way as soon as this returns. Throws what its fetch
   /// threw; Stopped when `stopped` (asked now and then) says so.
   std::filesystem::path get(const Need& need, const std::function<bool()>& stopped);
+
+  /// The file here is not what it has to be: it is as if it had not come. Who has it open keeps it.
+  void drop(std::size_t shard);
 
   ShardCacheReport report() const;
 

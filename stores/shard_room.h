@@ -21,6 +21,8 @@ class ShardRoom {
 
   std::filesystem::path file(const std::string& key) const { return folder_ / key / "shard"; }
   std::int64_t room() const { return room_; }
+  /// Removes a whole one; no error when there is none.
+  void drop(const std::string& key) const { std::filesystem::remove(file(key)); }
 
   /// The right to fetch one file, for one thread of one process.
   class Fetch {

@@ -6,6 +6,7 @@
 
 #include "stores/cache.h"
 #include "stores/listing.h"
+#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 
@@ -18,8 +19,10 @@ constexpr auto kind = "streams";
 
 std::vector<Found> look(const Url& url, const StoreOptions& options) {
   const auto store = open_store(url, options);
-  return is_pattern(url) ? find_in_folder(*store, parent(url), options)
-                         : find(*store, url, options);
+  auto found =
+      is_pattern(url) ? find_in_folder(*store, parent(url), options) : find(*store, url, options);
+  std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
+  return found;
 }
 
 /// Takes those of these names out of `found`, in the names' order.
@@ -37,13 +40,6 @@ std::vector<Found> taken(std::vector<Found>& found, const std::vector<std::strin
   found.clear();
   for (auto& [name, one] : by_name) found.push_back(std::move(one));
   return chosen;
-}
-
-/// The folder of the others where there are none.
-fs::path empty_content(const Url& url, const StoreOptions& options) {
-  auto content = place_of(url, kind, options).content;
-  create_folders(is_pattern(url) ? content.parent_path() : content);
-  return content;
 }
 
 }  // namespace
@@ -75,8 +71,9 @@ StreamedPlace open_stream(const Url& url,
     std::erase_if(found, [&](const Found& one) {
       return std::ranges::find(beside, one.item.name) == beside.end();
     });
-  place.content = found.empty() ? empty_content(url, options)
-                                : bring(url, options, transfer, {.kind = kind, .files = found});
+  // Also where there is none any more: what an earlier start has brought goes.
+  place.content = bring(url, options, transfer, {.kind = kind, .files = found});
+  create_folders(pattern ? place.content.parent_path() : place.content);
   return place;
 }
 

@@ -22,9 +22,9 @@ struct StreamedPlace {
 };
 
 /// Looks at `url`, a folder or a pattern, parts what `pick` chooses from the rest and brings the
-/// rest: of a folder all, of a pattern those of `beside` that lie beside its files. Throws as
-/// bring(); std::invalid_argument when nothing is chosen, or a chosen file has no etag, so that
-/// nobody could tell that it changes.
+/// rest: of a folder all but our caches (.dimred), of a pattern those of `beside` that lie beside
+/// its files. Throws as bring(); std::invalid_argument when nothing is chosen, or a chosen file has
+/// no etag, so that nobody could tell that it changes.
 StreamedPlace open_stream(const Url& url,
                           const PickStreamed& pick,
                           const std::vector<std::string>& beside,

@@ -52,6 +52,19 @@ bool passes(const fs::path& name) {
   });
 }
 
+/// Each upload would send what the one before it has left.
+void require_outside(const fs::path& local, const Url& url) {
+  if (url.scheme != "file" || !fs::is_directory(local)) return;
+  const auto below =
+      fs::weakly_canonical(decoded_path(url)).lexically_relative(fs::canonical(local));
+  require(*below.begin() == "..",
+          "stores",
+          "a folder is not sent into itself, received ",
+          local.string(),
+          " and ",
+          shown(url));
+}
+
 }  // namespace
 
 Selection files_to_send(const fs::path& folder, Sending sending) {
@@ -59,7 +72,7 @@ Selection files_to_send(const fs::path& folder, Sending sending) {
   Selection selection{.left_out = std::ssize(walked.others)};
   const std::set<std::string> all(walked.files.begin(), walked.files.end());
   for (auto& name : walked.files) {
-    if (is_listing(name)) continue;
+    if (is_listing(name) || is_own_cache(name)) continue;
     if (sending == Sending::run && passes(name)) continue;
     if (name.ends_with(".part.of") || (name.ends_with(".part") && all.contains(name + ".of"))) {
       ++selection.left_out;
@@ -98,6 +111,7 @@ Transfer upload(const fs::path& local,
   require_writable(url);
   require(
       fs::exists(local), "stores", "no such file or folder: ", without_credentials(local.string()));
+  require_outside(local, url);
   return upload(*open_store(url, options), local, url, options, sending, memory);
 }
 

@@ -12,7 +12,7 @@ namespace dimred::stores {
 /// Digests of local files by (inode, length, time), so that what stays is read once.
 using DigestMemory = std::map<std::string, std::string>;
 
-/// Which files of a folder go.
+/// Which files of a folder go: none of our caches (.dimred).
 enum class Sending {
   run,  // not temporary ones (.tmp, .part, .of) and hidden ones, as a run folder has
   all,  // but for what a download of ours has begun (NAME.part, NAME.part.of)
@@ -27,8 +27,8 @@ Selection files_to_send(const std::filesystem::path& folder, Sending sending);
 /// folder is complete by its _COMPLETE listing, written last: whoever downloads it sees the earlier
 /// upload or this one, whenever this process is killed; a later call completes it and sends only
 /// what is missing. Files that are neither in `local` nor of an earlier upload of ours are left
-/// alone. Throws StoreError; std::invalid_argument for http, a folder that holds something else or
-/// others' files under the same names, and names that no reader would take.
+/// alone. Throws StoreError; std::invalid_argument for http, a place within `local`, a folder that
+/// holds something else or others' files under the same names, and names that no reader would take.
 Transfer upload(const std::filesystem::path& local,
                 const Url& url,
                 const StoreOptions& options,

@@ -1,5 +1,7 @@
 #include "stores/url.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -57,6 +59,30 @@ std::string text_of(const Url& url, const std::string& user, const std::string& 
                 query.empty() ? "" : '?' + query);
 }
 
+bool is_port(std::string_view text) {
+  constexpr int largest = 65535;
+  int port = 0;
+  for (const char digit : text) {
+    if (digit < '0' || digit > '9' || port > largest) return false;
+    port = port * 10 + (digit - '0');
+  }
+  return text.empty() || (port > 0 && port <= largest);
+}
+
+/// "host", "host:port" or "[IPv6]:port"; the port may be empty, which is that of the scheme.
+bool is_host(std::string_view text) {
+  const bool address = text.starts_with('[');
+  const auto end = address ? text.find(']') : std::min(text.find(':'), text.size());
+  if (end == 0 || end == std::string_view::npos) return false;
+  const auto rest = text.substr(address ? end + 1 : end);
+  if (!rest.empty() && (rest.front() != ':' || !is_port(rest.substr(1)))) return false;
+  if (!address)
+    return text.substr(0, end).find_first_of(" \"<>[]\\^`{|}") == std::string_view::npos;
+  const auto inner = text.substr(1, end - 1);
+  in6_addr parsed{};  // without the zone
+  return inet_pton(AF_INET6, std::string(inner.substr(0, inner.find('%'))).c_str(), &parsed) == 1;
+}
+
 }  // namespace
 
 std::string percent_decoded(std::string_view text) {
@@ -111,6 +137,16 @@ Url parse_url(std::string_view text) {
           ":// needs a ",
           url.scheme.starts_with("http") ? "host" : "bucket",
           ", received ",
+          printable(name));
+  const bool web = url.scheme.starts_with("http");
+  require(!(web || url.scheme == "hdfs") || url.authority.empty() || is_host(url.authority),
+          "stores",
+          "needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is written "
+          "[::1]), received ",
+          printable(name));
+  require(!web || (url.path + url.query).find(' ') == std::string::npos,
+          "stores",
+          "a space of a path is written %20, received ",
           printable(name));
   require(
       !local || !url.path.empty(), "stores", "file:// needs a path, received ", printable(name));

@@ -15,7 +15,8 @@ struct Url {
 };
 
 /// Throws std::invalid_argument for an unknown scheme (names the nearest), a missing host or
-/// bucket, characters that no URL has, and a password that is not told from the path.
+/// bucket, a host or port that cannot be, characters that no URL has, and a password that is not
+/// told from the path.
 Url parse_url(std::string_view text);
 
 /// What people and files may see: without user, password, and the values of the query.

@@ -53,6 +53,11 @@ void walk_into(const fs::path& folder,
 
 }  // namespace
 
+bool is_own_cache(const fs::path& name) {
+  const auto folder = name.parent_path();
+  return std::ranges::find(folder, fs::path(".dimred")) != folder.end();
+}
+
 Walked walk(const fs::path& folder) {
   Walked walked;
   std::vector<fs::path> above;

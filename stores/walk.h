@@ -12,6 +12,10 @@ struct Walked {
   std::vector<std::string> others;  // neither file nor folder: a link to nothing, a pipe
 };
 
+/// Whether a name below a folder is in a folder `.dimred`, where a data set's indices and
+/// decompressed copies are kept: of use on this machine only, and made anew on another.
+bool is_own_cache(const std::filesystem::path& name);
+
 /// What vanishes meanwhile is left out. Throws std::filesystem::filesystem_error, also for a name
 /// of which nobody can tell what it is; std::runtime_error for a link to a folder that it lies in.
 Walked walk(const std::filesystem::path& folder);

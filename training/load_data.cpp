@@ -226,7 +226,7 @@ void require_room_for_pass(const Setup& setup) {
   const auto window = std::min(setup.shuffle_window, setup.train->size());
   // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
   const auto span = 2 * window + (setup.loading.prefetch + 3) * setup.global_batch_size;
-  const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), files->bytes, span);
+  const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), *files, span);
   require_of_stream(files->room >= least,
                     *files,
                     "at least ",

@@ -21,8 +21,10 @@ models::AmpLists amp_lists(const ModelOptions& options) {
   return {split_list(options.amp_allow), split_list(options.amp_deny)};
 }
 
-void add_data_options(OptionTable& table, DataOptions& options) {
-  table.group("Data");
+namespace {
+
+/// Where samples are and which of them a rank takes.
+void add_source_options(OptionTable& table, DataOptions& options) {
   table.add("data",
             &options.data,
             "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)");
@@ -60,6 +62,10 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.mock_shape,
             "channels, height, width of dataset = mock",
             between(1, 1 << 15));
+}
+
+/// What is kept in memory and held out.
+void add_split_options(OptionTable& table, DataOptions& options) {
   table.add("datasets_use_caching",
             &options.datasets_use_caching,
             "decode images of one size once and keep them in memory");
@@ -89,6 +95,14 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.test_samples,
             "use only so many test samples, likewise, 0: all",
             at_least(0));
+}
+
+}  // namespace
+
+void add_data_options(OptionTable& table, DataOptions& options) {
+  table.group("Data");
+  add_source_options(table, options);
+  add_split_options(table, options);
   table.add_choice(
       "preprocessing_name",
       &options.preprocessing_name,

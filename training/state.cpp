@@ -54,7 +54,9 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
   const auto& layout = setup.flat.layout;
   auto& communicator = *setup.communicator;
   const bool root = communicator.rank() == 0;
-  std::vector<float> own(static_cast<std::size_t>(layout.file_size));
+  const auto ranges = layout::own_ranges(layout);
+  std::vector<float> own;
+  own.reserve(static_cast<std::size_t>(layout.file_size));
   std::vector<float> received;
   for (std::int64_t begin = 0; begin < layout.whole_size; begin += most_at_a_time) {
     const auto size = std::min(most_at_a_time, layout.whole_size - begin);
@@ -63,14 +65,10 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
                                                        static_cast<std::size_t>(size))
                            : std::span(received);
     broadcast(communicator, part);
-    for (const auto& entry : layout.entries) {
-      const auto start = entry.whole_offset + entry.skipped;  // of the own elements
-      const auto first = std::max(begin, start);
-      const auto last = std::min(begin + size, start + entry.size);
-      if (first < last)
-        std::copy_n(part.data() + first - begin,
-                    last - first,
-                    own.data() + entry.file_offset + first - start);
+    for (const auto& range : ranges) {
+      const auto first = std::max(range.begin, begin) - begin;
+      const auto last = std::min(range.end, begin + size) - begin;
+      if (first < last) own.insert(own.end(), part.begin() + first, part.begin() + last);
     }
   }
   values = std::move(own);

@@ -46,7 +46,7 @@ void compare_data(const Setup& setup, Weights& weights) {
 
 /// This rank's part of the weights of a file with this table; all of another model's, which is
 /// refused later.
-checkpoints::ColumnRanges own_columns(const Setup& setup, const std::string& layout_json) {
+checkpoints::ColumnRanges own_ranges(const Setup& setup, const std::string& layout_json) {
   const auto& layout = setup.flat.layout;
   if (!layout.sharded() || !layout::first_difference(layout, layout_json).empty()) return {};
   return layout::own_ranges(layout);
@@ -54,7 +54,7 @@ checkpoints::ColumnRanges own_columns(const Setup& setup, const std::string& lay
 
 Weights from_snapshot(const Setup& setup, const fs::path& path) {
   auto snapshot = checkpoints::read_snapshot(path, [&](const checkpoints::SnapshotInfo& info) {
-    return own_columns(setup, info.layout_json);
+    return own_ranges(setup, info.layout_json);
   });
   return {.values = std::move(snapshot.weights),
           .buffers = std::move(snapshot.buffers),
@@ -71,7 +71,7 @@ Weights from_state(const Setup& setup, const fs::path& path) {
   auto state = read_run_state(path, [&](const std::string& vector, const nlohmann::json& scalars) {
     if (vector == "buffers") return checkpoints::ColumnRanges();
     if (vector != "weights") return checkpoints::ColumnRanges(std::in_place);
-    return own_columns(setup, scalars.at("layout").dump());
+    return own_ranges(setup, scalars.at("layout").dump());
   });
   const auto position = position_from_json(state.scalars.at("position"));
   return {.values = std::move(state.vectors.at("weights")),

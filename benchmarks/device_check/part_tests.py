@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .check import Check
+from .check import Check, Skipped
 from .figures import Figure, at_most
 from .processes import Failed
 
@@ -34,15 +34,20 @@ def outcomes(check: Check, program: str) -> tuple[list[str], int, int]:
 
 
 def device_tests(check: Check) -> None:
-    """How many of them fail."""
+    """How many of them fail. Raises Skipped where this build has none, Failed where none runs on a device."""
     failed: list[str] = []
     ran = skipped = 0
     for program in (f"{room}_test" for room in ROOMS):
         if check.place.program(program):
             one_failed, one_ran, one_skipped = outcomes(check, program)
             failed, ran, skipped = failed + one_failed, ran + one_ran, skipped + one_skipped
+    if not ran + skipped:
+        raise Skipped("this build has no tests that need a device")
+    if check.on_device and not ran:
+        raise Failed(f"all {skipped} tests that need a device skipped themselves on {check.device}")
     if skipped:
         check.leave_out(f"{skipped} tests", "they found no device" if not check.on_device else "they skipped themselves")
-    note = f"failed: {', '.join(failed)}" if failed else f"of {ran} that ran"
+    check.add(Figure("device tests that run", [ran], note=f"of {ran + skipped}"))
     if ran:
+        note = f"failed: {', '.join(failed)}" if failed else f"of {ran} that ran"
         check.add(Figure("device tests that fail", [len(failed)], bar=at_most(0), note=note))

@@ -54,6 +54,8 @@ def run_part(part: Part, check: Check, until: float) -> Result:
     result = Result(part.name, budget=budget, figures=check.figures, left_out=check.left_out)
     try:
         part.measure(check)
+        if not check.figures:
+            raise Skipped("it found nothing to measure")
     except (Skipped, Stopped, Failed) as error:
         result.outcome = type(error).__name__.lower()
         result.why = str(error)

@@ -77,9 +77,20 @@ def require_fit(needs: dict[str, Any], folder: Path) -> None:
         raise Unfit(f"needs glibc {needs['glibc']} or later, this system has {glibc}")
 
 
+def needs_of(bundle: Path) -> dict[str, Any]:
+    """Its bundle.json. Raises Unfit where scripts/bundle.sh did not come to its end."""
+    try:
+        needs: dict[str, Any] = json.loads((bundle / "bundle.json").read_text())
+    except ValueError:
+        needs = {}
+    if "torch" not in needs:
+        raise Unfit("unfinished bundle, to be made again with scripts/bundle.sh")
+    return needs
+
+
 def search_path(bundle: Path) -> list[Path]:
     """What the bundle's programs need on LD_LIBRARY_PATH. Raises Unfit."""
-    needs = json.loads((bundle / "bundle.json").read_text())
+    needs = needs_of(bundle)
     folder = torch_folder()
     require_fit(needs, folder)
     folders = [bundle / "lib", *library_folders(folder)]

@@ -77,23 +77,27 @@ def foreign(run: Reading, entry: Entry) -> str:
     and what is left to dimred (auto, preset) is in its config.toml as it was settled."""
     if run.seed != entry.seed:
         return f"{entry.job.target} is a run of seed {run.seed}"
+    moved = run.config.get("output", str(entry.job.target)) != str(entry.job.target)
     for key, value in entry.job.options:
         has = run.config.get(key, value)
         if key in OURS or value in ("auto", "preset"):
             continue
         same = math.isclose(has, value) if is_number(has) and is_number(value) else as_text(has) == as_text(value)
-        same = same or is_place(has, value)
+        same = same or is_place(has, value, moved)
         if not same:
             return f"{entry.job.target} is a run with {key} = {as_text(has)} instead of {as_text(value)}"
     return ""
 
 
-def is_place(has: object, value: object) -> bool:
-    """Whether a path of config.toml, which is absolute, is the relative one that was asked for."""
-    if not (isinstance(has, str) and isinstance(value, str) and has.startswith("/")) or value in ("", "."):
+def is_place(has: object, value: object, moved: bool) -> bool:
+    """Whether a path of config.toml, which dimred made absolute, is the one that was asked for, seen from the folder where
+    we and dimred stand. Where a run stood that has `moved` since is not known: the end of its path is to be the same."""
+    if not (isinstance(has, str) and isinstance(value, str) and has.startswith("/")) or not value:
         return False
-    asked = Path(value).parts
-    return not Path(value).is_absolute() and Path(has).parts[-len(asked):] == asked
+    if os.path.realpath(has) == os.path.realpath(os.path.abspath(value)):
+        return True
+    asked = tuple(part for part in Path(os.path.normpath(value)).parts if part != "..")
+    return moved and asked != () and not Path(value).is_absolute() and Path(has).parts[-len(asked):] == asked
 
 
 def is_number(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import math
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,10 @@ DICTIONARY = 64 << 20  # holds all programs: what they have in common is stored 
 PRESET = {"preset": 9 | lzma.PRESET_EXTREME, "dict_size": DICTIONARY}
 PROGRAMS: list[dict[str, Any]] = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2} | PRESET]
 IMAGES: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "lc": 4, "lp": 0, "pb": 0} | PRESET]
+
+
+class TooLarge(RuntimeError):
+    """What the archive is to have at most, and has, in one line."""
 
 
 class Streams:
@@ -48,16 +53,25 @@ def nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def write_archive(path: Path, folder: Path, images: Sequence[str]) -> int:
-    """`folder` as path; its folders `images` go by themselves. Returns the archive's bytes."""
+def write_archive(path: Path, folder: Path, images: Sequence[str], most: float = math.inf) -> int:
+    """`folder` as path; its folders `images` go by themselves. Returns the archive's bytes. Raises TooLarge where they are
+    above `most`. What lies at path is whole: until then it is path.part."""
     entries = sorted(folder.iterdir(), key=lambda entry: (entry.name in images, entry.name))
-    with path.open("wb") as file:
-        streams = Streams(file, PROGRAMS)
-        with tarfile.open(fileobj=streams, mode="w", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
-            tar.add(folder, folder.name, recursive=False, filter=nobodys)
-            for entry in entries:
-                if entry.name in images:
-                    streams.begin(IMAGES)
-                tar.add(entry, f"{folder.name}/{entry.name}", filter=nobodys)
-        streams.end()
-    return path.stat().st_size
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            streams = Streams(file, PROGRAMS)
+            with tarfile.open(fileobj=streams, mode="w", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
+                tar.add(folder, folder.name, recursive=False, filter=nobodys)
+                for entry in entries:
+                    if entry.name in images:
+                        streams.begin(IMAGES)
+                    tar.add(entry, f"{folder.name}/{entry.name}", filter=nobodys)
+            streams.end()
+        size = part.stat().st_size
+        if size > most:
+            raise TooLarge(f"{path} needs at most {most / 1e6:.0f} MB, received {size / 1e6:.1f} MB")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return size

@@ -14,7 +14,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 
-from archive import write_archive  # noqa: E402
+from archive import TooLarge, write_archive  # noqa: E402
 from device_check.part_tests import FILTER, ROOMS  # noqa: E402
 from device_check.place import FASHION  # noqa: E402
 from device_check.torch_libraries import Unfit, library_folders, torch_folder, torch_version  # noqa: E402
@@ -62,13 +62,17 @@ def programs_of(build: Path) -> list[Path]:
 
 
 def begin(folder: Path) -> None:
-    """An empty folder. Raises Unusable where something else than a bundle lies there."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "bundle.json").is_file():
+    """An empty folder, without the archive of an earlier bundle. Raises Unusable where something else than a bundle lies
+    there."""
+    earlier = (folder / "bundle.json").is_file()
+    if folder.exists() and any(folder.iterdir()) and not earlier:
         raise Unusable(f"needs a new or empty folder or an earlier bundle, {folder} is something else")
+    if earlier:
+        archive_of(folder).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", "lib", "data", "python"):
         (folder / name).mkdir(parents=True)
-    (folder / "bundle.json").write_text("{}\n")  # so that a bundle that was not finished can be replaced
+    (folder / "bundle.json").write_text("{}\n")  # an unfinished bundle, which can be replaced
 
 
 def take(file: Path, folder: Path, name: str = "") -> Path:
@@ -166,13 +170,17 @@ def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, s
     return told
 
 
+def archive_of(folder: Path) -> Path:
+    """Where it lies."""
+    return folder.with_name(folder.name + ".tar.xz")
+
+
 def archive(folder: Path) -> int:
     """FOLDER.tar.xz, which Python's tarfile reads; its size. Raises Unusable where it is too large."""
-    path = folder.with_name(folder.name + ".tar.xz")
-    size = write_archive(path, folder, ["data"])
-    if size > MOST:
-        raise Unusable(f"{path} needs at most {MOST / 1e6:.0f} MB, received {size / 1e6:.1f} MB; --cifar10 can be left out")
-    return size
+    try:
+        return write_archive(archive_of(folder), folder, ["data"], MOST)
+    except TooLarge as error:
+        raise Unusable(f"{error}; --cifar10 can be left out") from error
 
 
 def make(options: argparse.Namespace) -> None:

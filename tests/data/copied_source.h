@@ -30,8 +30,10 @@ class CopiedSource : public ShardSource {
   }
 
   const std::vector<RemoteShard>& shards() const override { return shards_; }
+  std::string place_of(const std::string& name) const override { return "there://" + name; }
   std::filesystem::path folder() const override { return here_; }
   std::int64_t room() const override { return room_; }
+  std::int64_t fetches() const override { return 2; }
   void on_arrival(Arrival arrival) override {
     const std::lock_guard lock(mutex_);
     arrival_ = std::move(arrival);
@@ -72,6 +74,18 @@ class CopiedSource : public ShardSource {
     return file;
   }
 
+  void drop(std::size_t shard) override {
+    const std::lock_guard lock(mutex_);
+    std::filesystem::remove(here_ / shards_[shard].name);
+    const auto is_it = [&](const ShardNeed& need) { return need.shard == shard; };
+    for (auto at = std::ranges::find_if(present_, is_it); at != present_.end();
+         at = std::ranges::find_if(present_, is_it)) {
+      bytes_ -= at->bytes;
+      present_.erase(at);
+    }
+    ++dropped;
+  }
+
   /// The latest of them.
   std::vector<std::size_t> wanted() {
     const std::lock_guard lock(mutex_);
@@ -84,6 +98,7 @@ class CopiedSource : public ShardSource {
   std::vector<std::size_t> fetched;
   std::vector<std::vector<std::size_t>> wants;
   std::int64_t most = 0;
+  std::int64_t dropped = 0;
 
  private:
   std::vector<std::filesystem::path> files_;

@@ -49,6 +49,31 @@ TEST(ShardsIndex, ReadsBackAndRefusesDamage) {
               HasSubstr("[index]"));
 }
 
+TEST(ShardsIndex, IsOfGoodRecordsOrNamesTheFirstThatIsNot) {
+  const StreamedRecords records({2, 3, 1});
+  const auto folder = records.folder / "there";
+  const auto whole = text_of_file(records.files[1]);
+  put_file(records.files[1], whole.substr(0, whole.size() - 5));
+  put_file(records.files[2], "no record at all, only text");
+  for (const bool streams : {false, true}) {
+    const auto path = streams ? records.folder / "content" : folder;
+    const auto place = streams ? std::string("there://") : folder.string() + "/";
+    if (streams) stream_from(path, records.source(records.bytes()));
+    const auto error = error_of([&] { index_shards(path, records.folder / "cache"); });
+    EXPECT_THAT(error, HasSubstr("[tfrecord] " + place + "train-1, offset "));
+    EXPECT_THAT(error, HasSubstr("; and 1 more problems (--on_bad_sample skip"));
+    const auto indices = index_shards(path, records.folder / "cache", /*skip_bad=*/true);
+    EXPECT_EQ(indices.at("train-0").index.entries.size(), 2U);
+    EXPECT_EQ(indices.at("train-1").index.entries.size(), 2U);
+    EXPECT_EQ(indices.at("train-2").index.problem_count, 1);
+  }
+  forget_sources();
+  std::filesystem::remove(records.files[0]);
+  std::filesystem::remove(records.files[1]);
+  EXPECT_THAT(error_of([&] { index_shards(folder, records.folder / "cache", /*skip_bad=*/true); }),
+              HasSubstr("train-2: needs at least one good record, received 1 bad ones"));
+}
+
 TEST(StreamedIndex, IsMadeInOnePassAndKept) {
   const StreamedRecords records({2, 3, 4});
   const auto source = records.source(records.bytes() / 2);
@@ -90,7 +115,11 @@ TEST(StreamedIndex, ThatLiesBesideTheFilesSparesThePass) {
   put_file(records.folder / "content/shards.index", "something else");
   std::filesystem::remove_all(records.folder / "here/index");
   EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
-              HasSubstr("content/shards.index"));
+              HasSubstr("there://shards.index (`dimred data index` with --overwrite"));
+  stream_from(records.folder / "content", records.source(records.bytes()));
+  const auto anew = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
+  EXPECT_EQ(anew.at("train-1").index.entries.size(), 3U);
+  forget_sources();
 }
 
 TEST(StreamedIndex, NamesWhatIsWrongByItsPlace) {

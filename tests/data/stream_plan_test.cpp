@@ -31,6 +31,22 @@ TEST(StreamPlan, ListsFilesInTheOrderOfTheirFirstNeedAsFarAsTheyFit) {
   EXPECT_THAT(smaller.shards(), ElementsAre(2, 0));  // none before the one that does not fit
 }
 
+TEST(StreamPlan, LeavesRoomForTheCompressedBytesOfFilesThatCome) {
+  const StreamRoom files{.bytes = {4, 4, 4, 4}, .room = 13, .packed = 2, .fetches = 2};
+  EXPECT_EQ(files.total(), 16 + 2 * 2);
+  StreamPlan plan(files);
+  plan.advance(0, 4, needs({3, 2, 1, 0}), all);
+  EXPECT_THAT(plan.shards(), ElementsAre(3, 2));  // 8 + 4; a third one has 12 + 4
+  StreamPlan larger({.bytes = {4, 4, 4, 4}, .room = 16, .packed = 2, .fetches = 2});
+  larger.advance(0, 4, needs({3, 2, 1, 0}), all);
+  EXPECT_THAT(larger.shards(), ElementsAre(3, 2, 1));
+  StreamPlan small({.bytes = {4, 4}, .room = 6, .packed = 2, .fetches = 2});
+  small.advance(0, 2, needs({0, 1}), all);
+  EXPECT_THAT(small.shards(), ElementsAre(0));  // one at a time always goes
+  EXPECT_EQ(bytes_at_a_time({5, 5, 5, 5}, files, 1), 8 + 4);
+  EXPECT_EQ(bytes_at_a_time({5, 5, 5, 5}, StreamRoom{.bytes = {4, 4, 4, 4}}, 1), 8);
+}
+
 TEST(StreamPlan, DropsWhatIsDoneAndGoesOn) {
   const auto order = needs({0, 1, 0, 1, 2, 2, 3, 0});
   StreamPlan plan({.bytes = {1, 1, 1, 1}, .room = 2});

@@ -72,6 +72,7 @@ TEST_F(Streamed, GivesTheSameBatchesFromAnyStepForAnyThreadsAndRanks) {
 }
 
 TEST_F(Streamed, GzFilesAreDecompressedAsTheyCome) {
+  const auto plain = records.bytes();
   auto packed = records.files;
   for (auto& file : packed) {
     const auto text = text_of_file(file);
@@ -84,6 +85,10 @@ TEST_F(Streamed, GzFilesAreDecompressedAsTheyCome) {
   std::filesystem::remove_all(records.folder / "here");
   const auto dataset = records.open_streamed(records.source(records.bytes() * 2));
   EXPECT_EQ(dataset->digest(), here->digest());
+  std::uintmax_t largest = 0;
+  for (const auto& file : packed) largest = std::max(largest, std::filesystem::file_size(file));
+  const auto beside = 2 * static_cast<std::int64_t>(largest);  // as two come at a time
+  EXPECT_EQ(dataset->stream_room()->total(), plain + beside);
   for (std::int64_t index = 0; index < here->size(); ++index)
     EXPECT_EQ(bytes_at(*dataset, index), image_file(index));
 }
@@ -113,8 +118,12 @@ TEST_F(Streamed, SaysWhichFilesTheEpochNeedsNext) {
   }
   // What the last steps need, for ranks that may be two steps behind.
   all = needed(order(), *here, 27 - 4 * 3);
-  for (const auto file : source->wanted())
-    EXPECT_NE(std::ranges::find(all, file), all.end()) << file;
+  const auto last = source->wanted();
+  ASSERT_FALSE(last.empty());
+  for (const auto file : last) EXPECT_NE(std::ranges::find(all, file), all.end()) << file;
+  // That of the last sample among them; and what was done long before is not wanted any more.
+  EXPECT_NE(std::ranges::find(last, needed(order(), *here, 26).front()), last.end());
+  EXPECT_NE(last, first);
 }
 
 TEST_F(Streamed, SaysWhatTheNextEpochNeedsWhereThereIsRoom) {
@@ -165,6 +174,76 @@ TEST_F(Streamed, AFileThatCannotBeHadEndsThePassAndIsNoBadSample) {
               {.batch_size = 3, .bad_sample = BadSample::replace},
               /*epoch=*/1);
   EXPECT_THROW(drain(pass), FetchFailed);
+}
+
+/// What becomes of a file's copy on this machine.
+struct Damage {
+  const char* name;
+  void (*make)(std::string& content);
+};
+struct DamagedCopy : Streamed, testing::WithParamInterface<Damage> {
+  /// Of file 3, which holds samples 14 to 17, as an earlier start has left it.
+  void damage() const {
+    const auto file = records.folder / "here/train-3";
+    auto content = text_of_file(file);
+    GetParam().make(content);
+    put_file(file, content);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Streamed,
+    DamagedCopy,
+    testing::Values(
+        Damage{"Short", [](std::string& content) { content.resize(content.size() - 30); }},
+        Damage{"Empty", [](std::string& content) { content.clear(); }},
+        Damage{"Longer", [](std::string& content) { content += "x"; }},
+        Damage{"Overwritten", [](std::string& content) { content.assign(content.size(), 'x'); }},
+        Damage{"InOneBit",
+               [](std::string& content) {
+                 content[content.size() - 30] = static_cast<char>(content[content.size() - 30] ^ 1);
+               }}),
+    [](const auto& damage) { return damage.param.name; });
+
+TEST_P(DamagedCopy, IsFetchedAgainAndCostsNoSample) {
+  source = records.source(records.bytes());
+  for (const auto index : {17, 14}) {
+    streamed = records.open_streamed(source, {.skip_bad = true});
+    for (const auto sample : {14, 15, 16, 17}) bytes_at(*streamed, sample);
+    damage();
+    streamed = records.open_streamed(source, {.skip_bad = true});  // the next start
+    source->fetched.clear();
+    for (const auto sample : {index, 14, 15, 16, 17})
+      EXPECT_EQ(bytes_at(*streamed, sample), image_file(sample));
+    EXPECT_THAT(source->fetched, ElementsAre(3));
+  }
+}
+
+TEST_P(DamagedCopy, IsNotWhatAnIndexIsMadeOf) {
+  source = records.source(records.bytes());
+  source->get({3, 1}, reads_are_stopped);
+  damage();
+  std::filesystem::remove_all(records.folder / "here/index");
+  streamed = records.open_streamed(source);
+  EXPECT_EQ(streamed->digest(), here->digest());
+}
+
+TEST_F(Streamed, ACopyThatIsDamagedEachTimeItComesEndsThePassAndNamesTheFile) {
+  source->drop(3);  // what the pass has left
+  source->on_arrival([](std::size_t shard, const std::filesystem::path& file) {
+    if (shard == 3) put_file(file, std::string(std::filesystem::file_size(file), 'x'));
+  });
+  try {
+    Loader pass(*streamed,
+                order(),
+                recipe(Recipe::imagenet, 8),
+                {.batch_size = 3, .bad_sample = BadSample::replace},
+                /*epoch=*/1);
+    drain(pass);
+    FAIL() << "was accepted";
+  } catch (const FetchFailed& error) {
+    EXPECT_THAT(error.what(), HasSubstr("[stream] there://train-3, offset "));
+    EXPECT_THAT(error.what(), HasSubstr("fetched in its place"));
+  }
 }
 
 TEST_F(Streamed, ALoaderThatEndsWaitsForNoFile) {

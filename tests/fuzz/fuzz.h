@@ -36,6 +36,9 @@ void write_seeds(const std::string& folder);
 std::string small_jpeg(bool grey = false);
 std::string small_png();
 
+/// The input as the bytes of an index (magic, version, digest of the rest) whose digest is right.
+std::vector<std::uint8_t> with_right_digest(std::span<const std::uint8_t> input);
+
 /// The input as a file that lives in memory; the same path every time.
 std::string file_with(std::span<const std::uint8_t> bytes);
 

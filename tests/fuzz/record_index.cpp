@@ -1,6 +1,5 @@
 #include "data/record_index.h"
 
-#include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
 // The index in the cache. Its digest is set right, so that what lies behind is reached.
@@ -18,12 +17,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
 }
 
 int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
-  constexpr std::size_t digest_at = 12, body_at = 44;
-  std::vector<std::uint8_t> bytes(data, data + size);
-  if (size >= body_at) {
-    const auto right = digest(std::as_bytes(std::span(bytes).subspan(body_at)));
-    std::copy(right.begin(), right.end(), bytes.begin() + digest_at);
-  }
+  const auto bytes = fuzz::with_right_digest({data, size});
   fuzz::bear_errors([&] { data::index_from_bytes(bytes); });
   return 0;
 }

@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <limits>
 
 #include "data/encode.h"
+#include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
 // Of sanitizer/allocator_interface.h, which GCC does not bring.
@@ -52,6 +54,15 @@ void on_free(const volatile void* start) {
 [[maybe_unused]] const int hooked = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 
 }  // namespace
+
+std::vector<std::uint8_t> with_right_digest(std::span<const std::uint8_t> input) {
+  constexpr std::size_t digest_at = 12, body_at = 44;
+  std::vector<std::uint8_t> bytes(input.begin(), input.end());
+  if (bytes.size() < body_at) return bytes;
+  const auto right = digest(std::as_bytes(std::span(bytes).subspan(body_at)));
+  std::copy(right.begin(), right.end(), bytes.begin() + digest_at);
+  return bytes;
+}
 
 void allow_memory(std::int64_t bytes) { limit = base + bytes; }
 

@@ -1,5 +1,4 @@
 #include "data/shard_index.h"
-#include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
 // The index that lies beside streamed files. Its digest is set right, so that what lies behind is
@@ -15,12 +14,7 @@ std::vector<std::string> dimred::fuzz::seeds() {
 }
 
 int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
-  constexpr std::size_t digest_at = 12, body_at = 44;
-  std::vector<std::uint8_t> bytes(data, data + size);
-  if (size >= body_at) {
-    const auto right = digest(std::as_bytes(std::span(bytes).subspan(body_at)));
-    std::copy(right.begin(), right.end(), bytes.begin() + digest_at);
-  }
+  const auto bytes = fuzz::with_right_digest({data, size});
   fuzz::bear_errors([&] { data::indices_from_bytes(bytes); });
   return 0;
 }

@@ -14,6 +14,8 @@ import pytest
 from conftest import REPOSITORY
 
 sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "benchmarks")]
+import archive  # noqa: E402
+import make  # noqa: E402
 import shared_libraries  # noqa: E402
 from archive import write_archive  # noqa: E402
 
@@ -77,6 +79,20 @@ def test_what_it_needs_is_written_down_and_refused_elsewhere(bundle: Path, tmp_p
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "needs torch 1.0" in done.stderr
 
 
+@pytest.mark.parametrize("text", ["{}\n", '{"torch": "2.'])
+def test_an_unfinished_bundle_is_said_to_be_one(bundle: Path, tmp_path: Path, text: str) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(bundle, other)
+    (other / "bundle.json").write_text(text)
+    done = run(other, "dimred", "--version")
+    says = "unfinished bundle, to be made again with scripts/bundle.sh"
+    assert (done.returncode, done.stderr) == (1, f"{other}: {says}\n")
+    given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable}
+    command = [other / "gpu_check.sh", "--device=cpu", "--output", tmp_path / "out"]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"gpu_check: {says}\n")
+
+
 def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, tmp_path: Path) -> None:
     done = run(bundle, "dimredd")
     assert done.returncode == 2 and "received dimredd; there are: " in done.stderr and " dimred " in done.stderr
@@ -90,7 +106,7 @@ def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "tests", "algebra", "demo", "--output",
                            tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "gpu_check: not all is good: demo skipped", done.stderr
     parts = json.loads((tmp_path / "out" / "gpu_check.json").read_text())["parts"]
     assert [(part["name"], part["outcome"]) for part in parts] == [("tests", "done"), ("algebra", "done"), ("demo", "skipped")]
 
@@ -124,3 +140,29 @@ def test_the_archive_is_the_folder_in_streams_of_their_own(tmp_path: Path) -> No
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         copy = tmp_path / "there" / "one" / file.relative_to(folder)
         assert copy.read_bytes() == file.read_bytes() and copy.stat().st_mode == file.stat().st_mode
+
+
+def test_an_archive_that_is_too_large_or_stopped_is_not_there(tmp_path: Path, monkeypatch) -> None:
+    folder, path = tmp_path / "one", tmp_path / "one.tar.xz"
+    folder.mkdir()
+    (folder / "bundle.json").write_text("{}")
+    with pytest.raises(archive.TooLarge, match=f"^{path} needs at most 0 MB, received 0.0 MB$"):
+        write_archive(path, folder, [], 10)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
+
+    def stopped(streams: archive.Streams) -> None:
+        assert not path.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive.Streams, "end", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_archive(path, folder, [])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_new_bundle_takes_the_archive_of_the_earlier_one_along(tmp_path: Path) -> None:
+    folder, path = tmp_path / "one", tmp_path / "one.tar.xz"
+    make.begin(folder)
+    path.write_text("of the earlier one")
+    make.begin(folder)
+    assert not path.exists() and (folder / "bundle.json").read_text() == "{}\n"

@@ -14,7 +14,8 @@ import pytest
 import record
 import report
 from comparison.jobs import Entry, Job
-from comparison.results import is_place
+from comparison.readings import Reading
+from comparison.results import foreign, is_place
 from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
 from fake_comparison import arguments, results
@@ -177,10 +178,30 @@ def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("has", "asked", "same"),
-    [("/home/me/runs/cifar10", "runs/cifar10", True), ("/home/me/runs/cifar10", "cifar10", True), ("/runs/cifar10", "/runs/cifar", False),
-     ("/home/me/other/cifar10", "runs/cifar10", False), ("/home/me/cifar100", "cifar10", False), ("runs/cifar10", "cifar10", False),
-     ("/home/me", "", False), (3, "runs", False)],
+    ("has", "asked", "here", "moved"),
+    [("/home/me/runs/cifar10", "runs/cifar10", True, True), ("/home/me/runs/cifar10", "../me/runs/cifar10/", True, True),
+     ("/home/cifar10", "../cifar10", True, True), ("/home/me/cifar10", "./runs/../cifar10", True, True), ("/home/me", ".", True, True),
+     ("/runs/cifar10", "/runs//cifar10", True, True), ("/elsewhere/runs/cifar10", "runs/cifar10", False, True),
+     ("/elsewhere/cifar10", "../cifar10", False, True), ("/home/me/other/cifar10", "runs/cifar10", False, False),
+     ("/home/me/cifar100", "cifar10", False, False), ("/elsewhere/runs/cifar10", "/runs/cifar10", False, False),
+     ("/runs/cifar10", "/runs/cifar", False, False), ("/elsewhere", ".", False, False), ("/elsewhere", "..", False, False),
+     ("runs/cifar10", "cifar10", False, False), ("/home/me", "", False, False), (3, "runs", False, False)],
 )  # fmt: skip
-def test_a_relative_path_is_the_absolute_one_that_became_of_it(has: object, asked: str, same: bool) -> None:
-    assert is_place(has, asked) is same
+def test_a_path_is_the_absolute_one_that_became_of_it(monkeypatch, has: object, asked: str, here: bool, moved: bool) -> None:
+    """`here`: from /home/me, where the run lies that asked for it; `moved`: of a run that came from elsewhere."""
+    monkeypatch.setattr("os.getcwd", lambda: "/home/me")
+    assert (is_place(has, asked, False), is_place(has, asked, True)) == (here, moved)
+
+
+def test_runs_of_the_same_name_of_another_folder_do_not_count_unless_they_were_moved(tmp_path: Path) -> None:
+    """A reading of a run on runs/faces of another place, where it stands and where it came from."""
+    job = Job(tmp_path / "run", "run", "run", "stage1", (("data", "runs/faces"),))
+    entry = Entry(1, "method", "m", "", (), job)
+
+    def note(output: Path, data: str) -> str:
+        return foreign(Reading(1, {"output": str(output), "data": data}, 1.0, {}, {}), entry)
+
+    assert note(job.target, str(Path.cwd() / "runs/faces")) == ""
+    assert note(job.target, "/elsewhere/runs/faces").endswith("data = /elsewhere/runs/faces instead of runs/faces")
+    assert note(Path("/elsewhere/out/run"), "/elsewhere/runs/faces") == ""
+    assert note(Path("/elsewhere/out/run"), "/elsewhere/faces") != ""

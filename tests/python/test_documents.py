@@ -41,6 +41,19 @@ def test_places_that_a_page_links_to_are_there(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as they are linked to."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    told = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in told}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_headings_that_a_page_links_to_are_there(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
 def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
     sources = "".join(file.read_text() for file in (REPOSITORY / "imports").glob("fastnn_*.cpp"))
     keys = set(re.findall(r'\{"(\w+)",\s*Type::', sources))
@@ -54,3 +67,9 @@ def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False,
                           env={"DIMRED_BUILD": str(binaries.parent)})  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_merge_is_left_half() -> None:
+    """In any file of ours."""
+    marked = subprocess.run(["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert marked.stdout == ""

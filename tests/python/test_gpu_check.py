@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from conftest import REPOSITORY
 from fashion import few
 
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
-from device_check import part_agreement, part_algebra, report, torch_libraries  # noqa: E402
+from device_check import part_agreement, part_algebra, part_tests, report, torch_libraries  # noqa: E402
 from device_check.check import Check, in_turns  # noqa: E402
 from device_check.figures import Figure, at_least, at_most, ratios  # noqa: E402
 from device_check.peers import Peers  # noqa: E402
@@ -48,7 +49,7 @@ def test_all_parts_run_on_a_processor_and_nothing_is_judged_there(whole) -> None
     parts = {part["name"]: part for part in whole.told["parts"]}
     assert list(parts) == ["tests", "algebra", "agreement", "convnet", "resnet20", "stage1", "stage2", "demo", "accuracy", "pca"]
     assert {part["outcome"] for part in parts.values()} == {"done"}
-    assert all(part["figures"] for name, part in parts.items() if name != "tests")
+    assert all(part["figures"] for part in parts.values())
     figures = [figure for part in parts.values() for figure in part["figures"]]
     assert {figure["reached"] for figure in figures} == {None}
     assert all(math.isfinite(value) for figure in figures for value in figure["values"])
@@ -63,6 +64,22 @@ def test_the_table_has_a_line_for_each_figure_and_for_what_is_missing(whole) -> 
             assert any(line.startswith(part["name"]) and figure["name"] in line for line in lines), figure["name"]
         for one in part["left_out"]:
             assert f"  {part['name']}: without {one['what']}: {one['why']}" in lines
+
+
+def test_the_tests_are_counted_though_none_finds_a_device(whole) -> None:
+    (tests,) = (part for part in whole.told["parts"] if part["name"] == "tests")
+    assert [(f["name"], f["median"]) for f in tests["figures"]] == [("device tests that run", 0)]
+    ((count, unit),) = (one["what"].split() for one in tests["left_out"])
+    assert int(count) > 0 and unit == "tests"
+
+
+def test_parts_that_were_asked_for_and_skipped_are_not_good(tmp_path: Path, binaries: Path) -> None:
+    given = environment(binaries) | {"DIMRED_FASHION": str(tmp_path / "nowhere")}
+    for words, skipped in ((["--minutes=0.001", "--parts", "tests", "algebra"], "tests skipped, algebra skipped"),
+                           (["--parts", "demo"], "demo skipped")):  # fmt: skip
+        command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}", *words]
+        done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"gpu_check: not all is good: {skipped}")
 
 
 def test_both_sides_of_the_agreement_start_alike_and_differ_by_rounding_alone(whole) -> None:
@@ -98,6 +115,31 @@ def test_bad_options_are_refused(tmp_path: Path, option: str) -> None:
     done = subprocess.run([*PROGRAM, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and option.split("=")[0] in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--output", "--scratch"])
+def test_folders_that_cannot_be_made_are_named(tmp_path: Path, option: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder, why in ((tmp_path / "file", "File exists"), (Path("/proc/nothere"), "No such file or directory")):
+        command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}", f"{option}={folder}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        says = f"gpu_check: {option} needs a folder that can be written, received {folder}: {why}\n"
+        assert (done.returncode, done.stderr) == (1, says)
+
+
+def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dimred").write_text(f"#!/bin/sh\ntouch {tmp_path / 'begun'}\nexec sleep 60\n")
+    (tmp_path / "bin" / "dimred").chmod(0o755)
+    command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}"]
+    given = os.environ | {"DIMRED_BUILD": str(tmp_path)}
+    process = subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=20)[1], process.returncode) == ("gpu_check: interrupted\n", 130)
+    assert not any((tmp_path / "out").iterdir())
 
 
 def test_a_bar_is_held_against_the_median() -> None:
@@ -159,6 +201,35 @@ def test_a_part_without_its_program_is_skipped_and_one_without_time_is_not_begun
         raise AssertionError
 
     assert run_part(Part("two", never, 100, least=20), check, time.monotonic() + 10).why == "no time was left"
+
+
+def test_a_part_that_measures_nothing_is_not_done(check: Check) -> None:
+    result = run_part(Part("one", lambda check: None, 10), check, time.monotonic() + 10)
+    assert (result.outcome, result.why) == ("skipped", "it found nothing to measure")
+
+
+def program_of_tests(folder: Path, outcome: str) -> None:
+    """A program of the stage2 room that has one test of this outcome."""
+    told = {"testsuites": [{"name": "Device", "testsuite": [{"name": "Test", "status": "RUN", "result": outcome}]}]}
+    program = folder / "stage2_test"
+    folder.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\nfor word; do case $word in *json:*) echo '{json.dumps(told)}' >\"${{word#*json:}}\";; esac; done\n")
+    program.chmod(0o755)
+
+
+def test_device_tests_need_programs_and_on_a_device_they_need_to_run(check: Check) -> None:
+    def result() -> tuple[str, str]:
+        found = run_part(Part("tests", part_tests.device_tests, 10), check, time.monotonic() + 10)
+        return found.outcome, found.why
+
+    assert result() == ("skipped", "this build has no tests that need a device")
+    program_of_tests(check.place.programs, "SKIPPED")
+    assert result() == ("done", "")
+    check.device = "cuda"
+    assert result() == ("failed", "all 1 tests that need a device skipped themselves on cuda")
+    program_of_tests(check.place.programs, "COMPLETED")
+    assert result() == ("done", "")
+    assert [(f.name, f.values) for f in check.figures] == [("device tests that run", [1]), ("device tests that fail", [0])]
 
 
 def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
     command = [dimred, "store", "get", f"{web.url}/x.bin", "here.bin"]  # into the working folder
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "here.bin").read_bytes() == BYTES
+    assert store(dimred, "get", f"{web.url}/x.bin", f"{tmp_path}/new/folder/").returncode == 0
+    assert [(file.name, file.read_bytes()) for file in (tmp_path / "new" / "folder").iterdir()] == [("x.bin", BYTES)]
     assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
     assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 
@@ -257,6 +259,7 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
      (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
      (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
      (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
+     (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"), (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
      (["get", "s3://bucket/x"], "get needs URL and file or folder"), ([], "needs get, put or ls")],
 )  # fmt: skip
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import shutil
 import subprocess
@@ -52,17 +53,23 @@ def convert(dimred: Path, tmp_path: Path) -> Callable:
 
 @pytest.fixture
 def most_bytes(tmp_path: Path) -> Iterator[Callable[[], int]]:
-    """The most bytes of shards that the cache has had while the test ran."""
+    """The most bytes of shards that the cache has had while the test ran. Each look holds the room's lock, so that none
+    leaves while it lasts; a file that gets its name meanwhile is counted once or not at all."""
     most, ended = [0], threading.Event()
+
+    def size(file: Path) -> int:
+        try:
+            return file.stat().st_size
+        except OSError:
+            return 0
 
     def bytes_now() -> int:
         held = 0
-        for folder in (tmp_path / "cache").glob("streams/*/shards/*/"):
-            for name in ("shard", "new", "new.tmp", "new.part"):
-                try:
-                    held += (folder / name).stat().st_size
-                except OSError:
-                    continue
+        for room in (tmp_path / "cache").glob("streams/*/shards"):
+            with (room / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                for key in room.glob("*/"):
+                    held += size(key / "shard") or sum(size(key / name) for name in ("new", "new.tmp", "new.part"))
         return held
 
     def watch() -> None:
@@ -87,8 +94,7 @@ def test_a_pattern_of_files(
     if packed:  # how large they become is known once they are indexed
         execute("dimred", "data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}")
     assert convert(f"file://{shards}/train-*", room) == SAMPLES
-    # Two looks at a directory are no instant: one file may have left and another come between them.
-    assert 0 < most_bytes() <= room + 2 * size_of(plain) / 8
+    assert 0 < most_bytes() <= room
 
 
 def test_a_folder_over_http_by_its_listing(convert: Callable, dimred: Path, web: HttpFiles, tmp_path: Path) -> None:
@@ -142,22 +148,118 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     assert "8 files, 64 records" in streamed
 
 
-def failure(dimred: Path, tmp_path: Path, url: str, *words: str) -> str:
+def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
+    """Of what an earlier start has left in the room nothing is lost, whatever has become of it."""
+    shards = put_shards(tmp_path / "shards")
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    room = 2 * size_of(shards)
+    assert convert(f"{web.url}/tf", room) == SAMPLES
+    copies = sorted((tmp_path / "cache").glob("streams/*/shards/*/shard"))
+    assert len(copies) == 8
+    copies[0].write_bytes(copies[0].read_bytes()[:-50])
+    copies[1].write_bytes(b"")
+    copies[2].write_bytes(bytes(copies[2].stat().st_size))
+    copies[3].unlink()
+    web.requests.clear()
+    assert convert(f"{web.url}/tf", room, "--on_bad_sample=skip") == SAMPLES
+    fetched = [path for path, wanted in web.requests if "/train-" in path and wanted != "bytes=0-0"]
+    assert len(fetched) == 4
+    shutil.rmtree(next((tmp_path / "cache").glob("streams/*/index")))
+    copies[4].write_bytes(copies[4].read_bytes()[:-50])
+    assert convert(f"{web.url}/tf", room) == SAMPLES  # no index is made of a damaged copy
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable, dimred: Path, tmp_path: Path, packed: bool) -> None:
+    """The order that docs/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
+    shards = put_shards(tmp_path / "shards", packed)
+    execute("dimred", "data", "index", shards, "--output", shards / "shards.index")
+    assert (shards / ".dimred").is_dir()
+    url = f"file://{tmp_path}/remote"
+    execute("dimred", "store", "put", shards, url)
+    assert not (tmp_path / "remote" / ".dimred").exists()
+    shutil.copytree(shards / ".dimred", tmp_path / "other" / ".dimred")  # as another tool sends it
+    for file in shards.iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path / "other")
+    for place in (url, f"file://{tmp_path}/other"):
+        told = execute("dimred", "data", "convert", place, "--to=base64", "--split=train", "--output", tmp_path / place[-5:],
+                       "--stream_cache=1", f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
+        assert f"downloaded {place}: 2 files, " in told
+    assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
+
+
+def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute: Callable, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    half, all_of_it = (f"--stream_cache={part * size_of(shards) / 1e9:.12f}" for part in (0.5, 1.01))
+    tools = {"convert": ["--to=base64", "--split=train", "--shuffle"], "shuffle-split": ["--nranks=2"]}
+    for tool, words in tools.items():
+        common = ["data", tool, f"file://{shards}/train-*", *words, f"--store_cache={tmp_path / 'cache'}"]
+        line = fails(2, *common, "--output", tmp_path / "none", half)
+        assert "jumps among the files and needs a stream_cache for all of them (" in line
+        assert not (tmp_path / "none").exists()
+        execute("dimred", *common, "--output", tmp_path / tool, all_of_it)
+        here = ["data", tool, shards, *words, "--output", tmp_path / f"{tool}-here", f"--data_cache={tmp_path / 'index'}"]
+        execute("dimred", *here)
+        for file in (tmp_path / f"{tool}-here").rglob("*"):
+            if file.is_file() and file.name != "dimred-data.txt":  # which names the source
+                assert file.read_bytes() == (tmp_path / tool / file.relative_to(tmp_path / f"{tool}-here")).read_bytes()
+
+
+def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fails: Callable, execute: Callable, dimred: Path,
+                                                         tmp_path: Path) -> None:  # fmt: skip
+    shards = put_shards(tmp_path / "shards")
+    url = f"file://{shards}"
+    (shards / "shards.index").write_bytes(b"no index")
+    cache = f"--store_cache={tmp_path / 'cache'}"
+    assert f"{url}/shards.index (" in failure(dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1)
+    words = ["data", "index", f"{url}/train-*", "--stream_cache=1", "--output", f"{url}/shards.index", cache]
+    assert "shards.index exists already" in fails(2, *words)
+    assert "8 files, 64 records" in execute("dimred", *words, "--overwrite")
+    assert convert(f"{url}/train-*", 2 * size_of(shards)) == SAMPLES
+    here = ["data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}"]
+    assert "needs a new --output or --overwrite" in fails(2, *here)
+    execute("dimred", *here, "--overwrite")
+    execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
+    words = ["data", "index", f"file://{tmp_path}/listed", "--stream_cache=1", "--output", f"file://{tmp_path}/listed/shards.index", cache]
+    assert "names; send that folder again" in fails(2, *words, "--overwrite")
+
+
+def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, tmp_path: Path) -> None:
+    shards = put_shards(tmp_path / "shards")
+    file = shards / "train-00002-of-00008"
+    file.write_bytes(file.read_bytes()[:-10])
+    words = ["data", "index", shards, "--output", tmp_path / "shards.index"]
+    assert f"[tfrecord] {file}, offset " in fails(1, *words)
+    assert not (tmp_path / "shards.index").exists()
+    assert "8 files, 63 records, 1 bad ones left out, in " in execute("dimred", *words, "--on_bad_sample=skip")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("train-0", "train-1"):
+        (other / name).write_bytes(b"something else than records")
+    words = ["data", "index", other, "--output", tmp_path / "b" / "shards.index"]
+    assert f"[tfrecord] {other}/train-0, offset 0" in fails(1, *words)
+    assert "needs at least one good record, received 2 bad ones" in fails(1, *words, "--on_bad_sample=skip")
+
+
+def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | None = None) -> str:
     """The one line of a conversion that fails."""
     command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
                f"--store_cache={tmp_path / 'cache'}", *QUICK, *words]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode in (1, 2), done.stdout
+    assert done.returncode in ((1, 2) if code is None else (code,)), done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr
 
 
-def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callable, tmp_path: Path) -> None:
     shards = put_shards(tmp_path / "there")
     url = f"file://{shards}"
     assert "needs a stream_cache of at least the largest file, file://" in failure(
         dimred, tmp_path, url, "--stream_cache=0.000000001")  # fmt: skip
     assert "stream_cache needs data at a URL" in failure(dimred, tmp_path, str(shards), "--stream_cache=1")
+    assert "stream_cache needs data at a URL" in fails(
+        2, "data", "index", shards, "--stream_cache=1", "--output", tmp_path / "shards.index")  # fmt: skip
     assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
     assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
     assert "streams TFRecord files, received dataset = folder" in failure(

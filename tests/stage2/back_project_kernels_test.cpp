@@ -18,17 +18,17 @@ std::vector<float> coefficients(std::int64_t k, int seed) {
   return values;
 }
 
-template <int width, class Value, class Finish>
+template <int width, class Value, class Result>
 void run_back_projection(const Matrix<Value>& basis,
                          const std::vector<float>& first,
                          const std::vector<float>& second,
-                         const Finish& finish) {
-  Coefficients by{};
+                         const Result& result) {
+  Coefficients by;
   std::copy(first.begin(), first.end(), by.first);
   std::copy(second.begin(), second.end(), by.second);
   const auto blocks = (basis.columns + threads * width - 1) / (threads * width);
   host_grid::launch({static_cast<unsigned>(blocks), 1, 1}, threads, [&] {
-    back_project_columns<width>(basis, by, finish);
+    back_project_columns<width>(basis, by, result);
   });
 }
 
@@ -120,9 +120,9 @@ void expect_advance(std::int64_t columns, int shift, bool with_weights) {
   Advances before(columns, shift);
   if (!with_weights) vectors.to.weights = nullptr;
   if (shift == 0) {
-    run_back_projection<16 / sizeof(Value)>(problem.basis, d, g_k, Advanced{vectors.to});
+    run_back_projection<16 / sizeof(Value)>(problem.basis, d, g_k, vectors.to);
   } else {
-    run_back_projection<1>(problem.basis, d, g_k, Advanced{vectors.to});
+    run_back_projection<1>(problem.basis, d, g_k, vectors.to);
   }
   for (std::int64_t j = 0; j < columns; ++j) {
     const float forward = problem.at(0, j) - 2 * problem.at(1, j) + 3 * problem.at(2, j);
@@ -154,7 +154,7 @@ TEST(AdvanceKernel, LeavesMomentumOutOfTheDirectionAtAlphaZero) {
   Advances vectors(100, 0);
   vectors.to.alpha = 0;
   vectors.m[50] = std::numeric_limits<float>::infinity();
-  run_back_projection<4>(problem.basis, {1, 0, 0}, {0, 0, 0}, Advanced{vectors.to});
+  run_back_projection<4>(problem.basis, {1, 0, 0}, {0, 0, 0}, vectors.to);
   for (std::int64_t j = 0; j < 100; ++j) ASSERT_EQ(vectors.u[j], problem.at(0, j));
 }
 
@@ -163,7 +163,7 @@ TEST(AdvanceKernel, WorksWithoutRowsOfP) {
   Advances before(70, 0);
   Matrix<float> none;
   none.columns = 70;
-  run_back_projection<4>(none, {}, {}, Advanced{vectors.to});
+  run_back_projection<4>(none, {}, {}, vectors.to);
   for (std::int64_t j = 0; j < 70; ++j) {
     const float m = before.m[j] / 2 + before.g[j];
     ASSERT_EQ(vectors.m[j], m);
@@ -175,7 +175,7 @@ TEST(AdvanceKernel, PassesOnWhatIsNotANumber) {
   auto problem = integers<float>(100, 0);
   Advances vectors(100, 0);
   problem.p[2 * problem.pitch + 40] = not_a_number;
-  run_back_projection<4>(problem.basis, {1, 1, 1}, {1, 1, 1}, Advanced{vectors.to});
+  run_back_projection<4>(problem.basis, {1, 1, 1}, {1, 1, 1}, vectors.to);
   for (std::int64_t j = 0; j < 100; ++j)
     ASSERT_EQ(std::isnan(vectors.u[j]) && std::isnan(vectors.m[j]), j == 40) << j;
 }

@@ -102,9 +102,16 @@ TEST_F(DeviceAlgebra, PassesOnWhatIsNotANumber) {
 
 TEST_F(DeviceAlgebra, RefusesMoreComponentsThanItsKernelsTake) {
   const auto basis = torch::zeros({129, 8}).cuda();
-  EXPECT_THROW(project(basis, torch::zeros({8}).cuda()), std::invalid_argument);
+  EXPECT_THROW(project(basis, torch::zeros({8}).cuda()), std::logic_error);
   const std::vector<double> values(129);
-  EXPECT_THROW(back_project(basis, values, values), std::invalid_argument);
+  EXPECT_THROW(back_project(basis, values, values), std::logic_error);
+}
+
+TEST_F(DeviceAlgebra, RefusesVectorsWithGaps) {
+  const auto basis = torch::zeros({3, 8}).cuda();
+  const auto gaps = torch::zeros({8, 2}).cuda().select(1, 0);
+  EXPECT_THROW(project(basis, gaps), std::logic_error);
+  EXPECT_THROW(inner_product(gaps, torch::zeros({8}).cuda()), std::logic_error);
 }
 
 /// f(w) = sum_j c_j (w_j - 1)^2 / 2 in `columns` coordinates, on a device.
@@ -120,16 +127,24 @@ struct Quadratic {
             .evaluate = [this] { return loss(); }};
   }
 
+  Place place(const Subspace& subspace) {
+    return {.subspace = subspace,
+            .communicator = *communicator,
+            .columns = columns,
+            .own_columns = weights};
+  }
+
   torch::Tensor curvature;
   torch::Tensor weights;
   std::unique_ptr<distributed::Communicator> communicator = distributed::single_rank();
+  distributed::Columns columns;
 };
 
 /// Weights after ten steps.
 torch::Tensor descend(Quadratic& problem, const Subspace& subspace, const StepOptions& options) {
-  auto state = initial_state(subspace, problem.weights);
-  for (int i = 0; i < 10; ++i)
-    step(subspace, problem.batch(), problem.weights, state, options, *problem.communicator, {});
+  const auto place = problem.place(subspace);
+  auto state = initial_state(place);
+  for (int i = 0; i < 10; ++i) step(place, problem.batch(), problem.weights, state, options);
   return problem.weights.cpu();
 }
 
@@ -162,10 +177,9 @@ TEST_F(DeviceAlgebra, ReturnsToTheStartBitForBit) {
   const auto start = problem.weights.clone();
   auto batch = problem.batch();
   batch.evaluate = [&] { return batch.loss + 1; };  // every trial fails
-  const Subspace subspace(torch::eye(1000).narrow(0, 0, 4).contiguous().cuda());
-  auto state = initial_state(subspace, problem.weights);
-  const auto report = step(
-      subspace, batch, problem.weights, state, preset("robust").step, *problem.communicator, {});
+  const auto place = problem.place(torch::eye(1000).narrow(0, 0, 4).contiguous().cuda());
+  auto state = initial_state(place);
+  const auto report = step(place, batch, problem.weights, state, preset("robust").step);
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_TRUE(torch::equal(problem.weights, start));
 }

@@ -171,9 +171,9 @@ TEST(QuasiNewton, OfTheSameBatchKnowsTheCurvatureOfTheStepItTook) {
   StepOptions options = preset("robust").step;
   options.residual.alpha = 0;
   options.curvature = Curvature::same;
-  auto state = initial_state(basis, problem.weights);
-  const auto report =
-      step(basis, problem.batch(), problem.weights, state, options, *problem.communicator, {});
+  const auto place = problem.place(basis);
+  auto state = initial_state(place);
+  const auto report = step(place, problem.batch(), problem.weights, state, options);
   EXPECT_EQ(report.update, UpdateOutcome::updated);
   EXPECT_EQ(report.gradients, 1);
   EXPECT_NEAR(state.inverse_hessians[0](0, 0), 0.25, 1e-6);

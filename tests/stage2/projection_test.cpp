@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <string>
 #include <tuple>
 
 #include "checkpoints/float_formats.h"
@@ -156,6 +158,33 @@ TEST(Projection, RefusesAnotherNumberOfColumns) {
   EXPECT_THROW(project(torch::zeros({2, 5}), torch::zeros({4})), std::invalid_argument);
   EXPECT_THROW(back_project(torch::zeros({2, 5}), std::vector<double>(3), std::vector<double>(2)),
                std::invalid_argument);
+}
+
+std::string refusal(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Projection, RefusesValuesWithGaps) {
+  const auto wide = torch::zeros({9, 200});
+  const auto gaps = wide.narrow(1, 0, 100);
+  const std::vector<double> nine(9);
+  EXPECT_EQ(refusal([&] { project(gaps, torch::zeros({100})); }),
+            "[stage2::project] needs values in one piece, received [9, 100] with strides [200, 1]");
+  EXPECT_EQ(
+      refusal([&] { back_project(gaps, nine, nine); }),
+      "[stage2::back_project] needs values in one piece, received [9, 100] with strides [200, 1]");
+  const auto column = torch::zeros({4, 2}).select(1, 0);
+  EXPECT_EQ(refusal([&] { inner_product(column, torch::zeros({4})); }),
+            "[stage2::project] needs values in one piece, received [4] with strides [2]");
+  EXPECT_EQ(refusal([&] { inner_product(torch::zeros({4}), column); }),
+            "[stage2::project] needs values in one piece, received [4] with strides [2]");
+  EXPECT_EQ(refusal([&] { inner_product(torch::zeros({3}), torch::zeros({4})); }),
+            "[stage2::project] needs the vector's 4 columns, received [3]");
 }
 
 TEST(Projection, OfSeveralProductsIsEachOfThem) {

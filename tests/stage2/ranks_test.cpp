@@ -61,15 +61,18 @@ Result descend(const Problem& problem,
     communicator.all_reduce(sum);
     return sum[0];
   };
-  auto state = initial_state(basis, torch::zeros({range.size()}));
+  const Place place{.subspace = basis,
+                    .communicator = communicator,
+                    .columns = columns,
+                    .own_columns = torch::zeros({range.size()})};
+  auto state = initial_state(place);
   for (int i = 0; i < steps; ++i) {
     auto gradient = torch::zeros({problem.layout.memory_size});
     gradient.narrow(0, 0, problem.layout.file_size).copy_(a.t().mv(residual()) / 24);
     const BatchLoss batch{.loss = loss(),
                           .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = loss};
-    result.reports.push_back(
-        step(basis, batch, result.weights, state, options, communicator, columns));
+    result.reports.push_back(step(place, batch, result.weights, state, options));
   }
   result.bytes_sent = communicator.bytes_sent();
   result.momentum = all_gather(communicator, state.residual_momentum, columns);
@@ -118,12 +121,15 @@ TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
     auto weights = torch::ones({problem.layout.memory_size});
     auto gradient = torch::ones({problem.layout.memory_size});
     if (communicator.rank() == 1) gradient[70] = NAN;  // a column of rank 2
-    const auto basis = torch::randn({3, own});
-    auto state = initial_state(basis, torch::zeros({own}));
+    const Place place{.subspace = torch::randn({3, own}),
+                      .communicator = communicator,
+                      .columns = columns,
+                      .own_columns = torch::zeros({own})};
+    auto state = initial_state(place);
     const BatchLoss batch{.loss = 1,
                           .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = [] { return 0.0; }};
-    const auto report = step(basis, batch, weights, state, options, communicator, columns);
+    const auto report = step(place, batch, weights, state, options);
     EXPECT_TRUE(report.not_finite);
     EXPECT_TRUE(torch::all(weights == 1).item<bool>());
     EXPECT_TRUE(torch::all(state.residual_momentum == 0).item<bool>());

@@ -13,20 +13,27 @@ struct Quadratic {
   torch::Tensor weights = torch::zeros({4});
   torch::Tensor basis = torch::eye(4).narrow(0, 0, 2).contiguous();
   std::unique_ptr<distributed::Communicator> communicator = distributed::single_rank();
+  distributed::Columns columns;
 
   double loss() const { return (curvature * (weights - 1).square()).sum().item<double>() / 2; }
   torch::Tensor gradient() const { return curvature * (weights - 1); }
   BatchLoss batch() {
     return {.loss = loss(), .gradient = gradient(), .evaluate = [this] { return loss(); }};
   }
+  Place place() {
+    return {.subspace = basis,
+            .communicator = *communicator,
+            .columns = columns,
+            .own_columns = weights};
+  }
   StepReport take(StepState& state, const StepOptions& options) {
-    return step(basis, batch(), weights, state, options, *communicator, {});
+    return step(place(), batch(), weights, state, options);
   }
 };
 
 TEST(Step, MovesOnlyInsideTheSubspaceWithoutResidual) {
   Quadratic problem;
-  auto state = initial_state(problem.basis, problem.weights);
+  auto state = initial_state(problem.place());
   auto options = preset("robust").step;
   options.residual.alpha = 0;
   for (int i = 0; i < 30; ++i) problem.take(state, options);
@@ -39,7 +46,7 @@ TEST(Step, MovesOnlyInsideTheSubspaceWithoutResidual) {
 
 TEST(Step, ResidualMomentumMovesWhatLiesOutside) {
   Quadratic problem;
-  auto state = initial_state(problem.basis, problem.weights);
+  auto state = initial_state(problem.place());
   auto options = preset("robust").step;
   options.residual.alpha = 0.1;
   for (int i = 0; i < 200; ++i) problem.take(state, options);
@@ -50,8 +57,8 @@ TEST(Step, IsTheSameWithTheSameBasisInBfloat16) {
   Quadratic wide;
   Quadratic narrow;
   narrow.basis = narrow.basis.to(torch::kBFloat16);  // zeros and ones: exact
-  auto state = initial_state(wide.basis, wide.weights);
-  auto other = initial_state(narrow.basis, narrow.weights);
+  auto state = initial_state(wide.place());
+  auto other = initial_state(narrow.place());
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(wide.take(state, preset("robust").step).loss,
               narrow.take(other, preset("robust").step).loss);
@@ -62,7 +69,7 @@ TEST(Step, IsTheSameWithTheSameBasisInBfloat16) {
 
 TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
   Quadratic problem;
-  auto state = initial_state(problem.basis, problem.weights);
+  auto state = initial_state(problem.place());
   auto options = preset("robust").step;
   options.residual.alpha = 0.02;
   const auto report = problem.take(state, options);
@@ -75,15 +82,14 @@ TEST(Step, ReportsTheLossAndSlopeOfTheSearchedDirection) {
 
 TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   Quadratic problem;
-  auto state = initial_state(problem.basis, problem.weights);
+  auto state = initial_state(problem.place());
   auto options = preset("robust").step;
   problem.take(state, options);
   const auto weights = problem.weights.clone();
   const auto inverse_hessians = state.inverse_hessians;
   auto worse = problem.batch();
   worse.evaluate = [&] { return worse.loss + 1; };
-  const auto report =
-      step(problem.basis, worse, problem.weights, state, options, *problem.communicator, {});
+  const auto report = step(problem.place(), worse, problem.weights, state, options);
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(report.step_size, 0);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
@@ -93,15 +99,14 @@ TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
 
 TEST(Step, NonFiniteGradientChangesNothing) {
   Quadratic problem;
-  auto state = initial_state(problem.basis, problem.weights);
+  auto state = initial_state(problem.place());
   const auto options = preset("robust").step;
   problem.take(state, options);
   const auto weights = problem.weights.clone();
   const auto momentum = state.residual_momentum.clone();
   auto broken = problem.batch();
   broken.gradient[3] = NAN;
-  const auto report =
-      step(problem.basis, broken, problem.weights, state, options, *problem.communicator, {});
+  const auto report = step(problem.place(), broken, problem.weights, state, options);
   EXPECT_TRUE(report.not_finite);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
   EXPECT_TRUE(torch::equal(state.residual_momentum, momentum));

@@ -164,6 +164,15 @@ TEST(Cache, WhatIsDeletedThereGoesHere) {
   EXPECT_EQ(brought(url, options), (Files{{"x", "x"}}));
 }
 
+TEST(Cache, CachesThatLieThereStayThere) {
+  const TemporaryFolder folder;
+  auto options = quick(1);
+  options.cache = folder / "cache";
+  const auto url = parse_url("file://" + (folder / "data").string());
+  make_files(folder / "data", {{"x", "x"}, {".dimred/a", "a"}, {"sub/.dimred/b", "b"}});
+  EXPECT_EQ(brought(url, options), (Files{{"x", "x"}}));
+}
+
 TEST(Cache, AFileBecomesAFolderAndTheOtherWayRound) {
   const TemporaryFolder folder;
   auto options = quick(1);

@@ -169,6 +169,21 @@ TEST(ShardCache, TheRoomOfAFetchThatWasKilledIsFree) {
   EXPECT_LE(bytes_in(shards.folder / "shards"), 20);
 }
 
+TEST(ShardCache, WhatIsDroppedIsFetchedAgain) {
+  CachedShards shards(2);
+  const auto cache = shards.open(100);
+  put_file(cache->get({0, 10}, never), "damaged");
+  text_of_shard(*cache, 1);
+  EXPECT_EQ(text_of_shard(*cache, 0), "damaged");
+  cache->drop(0);
+  EXPECT_EQ(text_of_shard(*cache, 0), shards.expected(0));
+  EXPECT_EQ(shards.objects.count(), 3);
+  cache->drop(1);
+  cache->drop(1);  // there is none any more
+  cache->want({{1, 10}});
+  EXPECT_TRUE(becomes([&] { return shards.objects.count() == 4; }));
+}
+
 TEST(ShardCache, RefusesWhatNeverFits) {
   CachedShards shards(1);
   const auto cache = shards.open(9);

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/stores/memory_store.h"
 
@@ -63,6 +65,37 @@ TEST_F(OpenStream, NeedsNothingBesideIt) {
   make_files(folder / "data", {{"train-0", "zero"}});
   EXPECT_EQ(files_of(open("data").content), Files{});
   EXPECT_EQ(files_of(open("data/train-*").content.parent_path()), Files{});
+}
+
+/// A process keeps what it has got, so the first start is another one.
+void in_another_process(const std::function<void()>& work) {
+  const auto process = fork();
+  if (process == 0) {
+    work();
+    _exit(0);
+  }
+  int status = 1;
+  EXPECT_EQ(waitpid(process, &status, 0), process);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(OpenStream, WhatIsGoneThereGoesHere) {
+  in_another_process([&] {
+    open("data");
+    open("data/train-*");
+  });
+  make_files(folder / "data", {{"train-0", "zero"}});
+  const auto whole = open("data").content;
+  EXPECT_TRUE(std::filesystem::is_directory(whole));
+  EXPECT_EQ(files_of(whole), Files{});
+  EXPECT_EQ(files_of(open("data/train-*").content.parent_path()), Files{});
+}
+
+TEST_F(OpenStream, CachesThatLieThereStayThere) {
+  make_files(folder / "data", {{"train-0", "zero"}, {".dimred/a", "a"}, {"sub/.dimred/b", "b"}});
+  const auto place = open("data");
+  EXPECT_THAT(names_of(place), ElementsAre("train-0"));
+  EXPECT_EQ(files_of(place.content), Files{});
 }
 
 TEST_F(OpenStream, RefusesASingleFileAndWhatHoldsNothingToStream) {

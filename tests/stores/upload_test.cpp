@@ -161,6 +161,41 @@ TEST(Upload, AllIsSentButWhatADownloadOfOursHasBegun) {
   EXPECT_THROW(upload(store, folder / "run", place, quick(), Sending::all), std::runtime_error);
 }
 
+TEST(Upload, CachesOfOursStayHere) {
+  const TemporaryFolder folder;
+  Files files{{"train-0", "zero"}, {"sub/train-1", "one"}, {".dimredx", "x"}};
+  auto all = files;
+  all.insert({{".dimred/index.bin", "i"}, {"sub/.dimred/inflated", "z"}});
+  make_files(folder / "data", all);
+  MemoryStore store;
+  for (const auto sending : {Sending::all, Sending::run}) {
+    const auto chosen = files_to_send(folder / "data", sending);
+    EXPECT_EQ(std::ranges::count(chosen.names, ".dimred/index.bin"), 0);
+    EXPECT_EQ(std::ranges::count(chosen.names, "sub/.dimred/inflated"), 0);
+    EXPECT_EQ(chosen.left_out, 0);
+  }
+  upload(store, folder / "data", place, quick(), Sending::all);
+  EXPECT_EQ(visible(store), files);
+}
+
+TEST(Upload, AFolderIsNotSentIntoItself) {
+  const TemporaryFolder folder;
+  make_files(folder / "data", first);
+  std::filesystem::create_directory_symlink(folder / "data", folder / "link");
+  const auto send = [&](const std::filesystem::path& from, const std::string& to) {
+    return error_of([&] {
+      upload(from, parse_url("file://" + (folder / to).string()), quick(), Sending::all);
+    });
+  };
+  for (const auto* to : {"data", "data/sub", "data/a/b/..", "link/sub/new", "data/%73ub"})
+    EXPECT_THAT(send(folder / "data", to), testing::HasSubstr("is not sent into itself")) << to;
+  EXPECT_THAT(send(folder / "link", "data/sub"), testing::HasSubstr("is not sent into itself"));
+  EXPECT_EQ(files_of(folder / "data"), first);
+  EXPECT_EQ(send(folder / "data", "data2"), "");
+  EXPECT_EQ(send(folder / "data", "..data"), "");
+  EXPECT_EQ(send(folder / "data/a", "data/copy"), "");  // a file
+}
+
 TEST(Upload, WhatAKilledPutLeftGoes) {
   const TemporaryFolder folder;
   const auto there = folder / "there";

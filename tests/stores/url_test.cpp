@@ -47,6 +47,23 @@ TEST(Url, AtSignsInAPathAreNoUser) {
   EXPECT_EQ(url.path, "/a@b");
 }
 
+TEST(Url, HostsAndPortsThatCanBe) {
+  for (const auto* host : {"h",
+                           "h:1",
+                           "h:65535",
+                           "h:",
+                           "127.0.0.1:80",
+                           "a_b-c.d",
+                           "[::1]",
+                           "[::1]:9",
+                           "[fe80::1%25eth0]:80",
+                           "[::ffff:1.2.3.4]"}) {
+    for (const auto* scheme : {"http", "https", "hdfs"})
+      EXPECT_EQ(parse_url(std::string(scheme) + "://" + host + "/x").authority, host);
+  }
+  EXPECT_EQ(parse_url("http://me:secret@[::1]:9/x").authority, "[::1]:9");
+}
+
 struct Wrong {
   const char* text;
   const char* said;
@@ -73,6 +90,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Wrong{"file:///d/x?y", "is written %3F"},
                     Wrong{"http://h/a\nb", "no control characters"},
                     Wrong{"/x", "needs scheme://"},
+                    Wrong{"http://[::1:9/x", "needs a host, or host:port"},
+                    Wrong{"http://u:secret@[::1:9/x", "received http://[::1:9/x"},
+                    Wrong{"http://[::1]9/x", "needs a host, or host:port"},
+                    Wrong{"http://[h]/x", "needs a host, or host:port"},
+                    Wrong{"http://[]/x", "needs a host, or host:port"},
+                    Wrong{"http://h:99999/x", "needs a host, or host:port"},
+                    Wrong{"https://h:65536/x", "a port of 1 to 65535"},
+                    Wrong{"https://h:99999999999999999999/x", "a port of 1 to 65535"},
+                    Wrong{"http://h:0/x", "a port of 1 to 65535"},
+                    Wrong{"http://h:8x/x", "a port of 1 to 65535"},
+                    Wrong{"http://::1/x", "an IPv6 address is written [::1]"},
+                    Wrong{"http://:80/x", "needs a host, or host:port"},
+                    Wrong{"http://a b/x", "needs a host, or host:port"},
+                    Wrong{"hdfs://h:99999/x", "a port of 1 to 65535"},
+                    Wrong{"http://h/a b", "is written %20"},
                     Wrong{"s3://AKIA:ab/secret@bucket/x", "received s3://..."},
                     Wrong{"https://me:ab?secret@h/x", "received https://..."},
                     Wrong{"https://me:p@secret/word@h/x", "received https://..."},

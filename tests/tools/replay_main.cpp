@@ -54,7 +54,10 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
   auto weights = tests::load_npy(folder / "weights.npy");
   const auto options = options_of(preset, numbers);
   const auto communicator = distributed::single_rank();
-  auto state = stage2::initial_state(basis, weights);
+  const distributed::Columns columns;
+  const stage2::Place place{
+      .subspace = basis, .communicator = *communicator, .columns = columns, .own_columns = weights};
+  auto state = stage2::initial_state(place);
   std::vector<torch::Tensor> trace;
   std::ofstream csv(folder / "steps.csv");
   csv << "step,loss,slope,trials,step_size,curvature,outcome\n" << std::setprecision(12);
@@ -66,7 +69,7 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
         .loss = value.item<double>(), .gradient = w.grad(), .evaluate = [&] {
           return loss(problem, weights, i).item<double>();
         }};
-    const auto r = stage2::step(basis, batch, weights, state, options, *communicator, {});
+    const auto r = stage2::step(place, batch, weights, state, options);
     trace.push_back(weights.clone());
     csv << i << ',' << r.loss << ',' << r.slope << ',' << r.search.trials << ',' << r.step_size
         << ',' << r.curvature << ',' << stage2::name(r.search.outcome) << '\n';
