@@ -120,7 +120,7 @@ TEST_F(DeviceFit, SharesDevicesAmongMoreRanks) {
   EXPECT_EQ(fit(*source_of(walk(4, 100)), options, folder / "q.npy").kernels, "cuda");
 }
 
-TEST(DeviceChoice, LetsRanksTakeTheDevicesInTurn) {
+TEST(ChosenDevice, IsTakenInTurnByRanks) {
   const std::array<int, 5> expected{0, 1, 0, 1, 0};
   for (int rank = 0; rank < 5; ++rank) {
     const ChosenDevice chosen = chosen_among(2, {.number = rank, .ranks = 5});
@@ -130,7 +130,7 @@ TEST(DeviceChoice, LetsRanksTakeTheDevicesInTurn) {
   EXPECT_EQ(chosen_among(2, {.number = 0, .ranks = 1}).ranks, 1);
 }
 
-TEST(DeviceChoice, OfANumberIsThatDevice) {
+TEST(ChosenDevice, OfANumberIsThatDevice) {
   EXPECT_EQ(chosen_among(2, {.number = 3}).number, 3);
   EXPECT_EQ(chosen_among(2, {.number = 1}).ranks, 1);
 }
