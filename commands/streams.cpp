@@ -120,7 +120,7 @@ fs::path open_streamed(const stores::Url& url,
                 ", through ",
                 bytes_text(room),
                 '\n');
-  const auto path = place.content;
+  auto path = place.content;
   const stores::ShardCacheOptions cache{.store = options,
                                         .folder = place.entry / "shards",
                                         .room = room,

@@ -100,6 +100,7 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 const fs::path& cache) {
   if (cache.empty()) return build_index(format, files);
   std::vector<FileIdentity> identities;
+  identities.reserve(files.size());
   for (const auto& file : files) identities.push_back(file.identity());
   const auto path = index_file(format, files, cache);
   if (auto index = load(path, identities)) return std::move(*index);

@@ -72,7 +72,7 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
           need.bytes,
           " bytes), received ",
           room_.room());
-  const auto file = room_.file(keys_.at(shard));
+  auto file = room_.file(keys_.at(shard));
   if (is_here(shard)) return file;
   std::unique_lock lock(mutex_);
   const auto self = waiters_.insert(waiters_.end(), {need, report_.failures});
