@@ -53,7 +53,7 @@ class CopiedSource : public ShardSource {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     const std::lock_guard lock(mutex_);
-    const auto file = here_ / shards_[need.shard].name;
+    auto file = here_ / shards_[need.shard].name;
     if (fs::exists(file)) return file;
     if (failing == static_cast<int>(need.shard)) throw FetchFailed("cannot be had");
     for (; bytes_ + need.bytes > room_ && !present_.empty(); present_.pop_front()) {

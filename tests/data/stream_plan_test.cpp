@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "data/arrangements.h"
 
@@ -19,7 +20,9 @@ constexpr std::int64_t all = 1'000'000;
 
 /// Positions 0, 1, 2, ... need these files.
 StreamPlan::ShardAt needs(std::vector<std::size_t> files) {
-  return [files](std::int64_t position) { return files[static_cast<std::size_t>(position)]; };
+  return [files = std::move(files)](std::int64_t position) {
+    return files[static_cast<std::size_t>(position)];
+  };
 }
 
 TEST(StreamPlan, ListsFilesInTheOrderOfTheirFirstNeedAsFarAsTheyFit) {

@@ -13,11 +13,13 @@
 #include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
-// Of sanitizer/allocator_interface.h, which GCC does not bring.
+// Of sanitizer/allocator_interface.h, which GCC does not bring; the names are the sanitizer's.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
                                                                            std::size_t),
                                                          void (*on_free)(const volatile void*));
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* start);
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace dimred::fuzz {
 namespace {
