@@ -1,5 +1,7 @@
 #include "commands/ranks.h"
 
+#include <c10/util/Exception.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "commands/device_memory.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
@@ -64,6 +67,18 @@ Failure cause_of(distributed::Ranks& ranks, double patience, const std::exceptio
   return standing;
 }
 
+/// work(ranks), where a device's memory is short with the options that lower its need.
+int advised(const std::string& name,
+            const std::function<int(const distributed::Ranks&)>& work,
+            const distributed::Ranks& ranks) {
+  try {
+    return work(ranks);
+  } catch (const c10::OutOfMemoryError& error) {
+    const auto command = name.substr(name.rfind(' ') + 1);
+    throw std::runtime_error(memory_advice(error.what_without_backtrace(), command));
+  }
+}
+
 }  // namespace
 
 int with_ranks(const std::string& name,
@@ -71,7 +86,7 @@ int with_ranks(const std::string& name,
                const launch::ConnectOptions& options,
                bool on_gpu,
                const std::function<int(const distributed::Ranks&)>& work) {
-  if (place.size == 1) return work(distributed::alone(place));
+  if (place.size == 1) return advised(name, work, distributed::alone(place));
   End end(name, place.rank);
   distributed::Ranks ranks;
   try {
@@ -83,7 +98,7 @@ int with_ranks(const std::string& name,
     std::_Exit(report(name, error.what(), exit_environment));
   }
   try {
-    const int code = work(ranks);
+    const int code = advised(name, work, ranks);
     ranks.leave();
     return code;
   } catch (const std::exception& error) {

@@ -11,7 +11,9 @@ namespace dimred::commands {
 
 /// Runs `work` among the ranks that the launcher started, and returns its exit code. When a rank
 /// fails, dies or stops, every rank ends with a code that is not 0, and one of them (rank 0, unless
-/// it is the one) says why in one line. Alone, exceptions pass through.
+/// it is the one) says why in one line. Alone, exceptions pass through. A device's memory that is
+/// short becomes a std::runtime_error with memory_advice() for `name`'s last word, on any number of
+/// ranks.
 int with_ranks(const std::string& name,
                const launch::Place& place,
                const launch::ConnectOptions& options,

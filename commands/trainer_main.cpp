@@ -1,8 +1,3 @@
-#include <c10/util/Exception.h>
-
-#include <stdexcept>
-
-#include "commands/device_memory.h"
 #include "commands/pca_command.h"
 #include "commands/pca_ranks.h"
 #include "commands/ranks.h"
@@ -71,11 +66,7 @@ int main(int count, char** values) {
       name,
       [&] {
         const auto command = arguments.empty() ? std::string() : arguments.front();
-        try {
-          return with_remote_places(command, [&] { return dispatch(arguments); });
-        } catch (const c10::OutOfMemoryError& error) {
-          throw std::runtime_error(memory_advice(error.what_without_backtrace(), command));
-        }
+        return with_remote_places(command, [&] { return dispatch(arguments); });
       },
       [&](const std::string& text) { tell_the_ranks(name, text); });
 }
