@@ -126,6 +126,11 @@ std::optional<Batch> Loader::next() {
   return batch;
 }
 
+bool Loader::is_ready() const {
+  const std::lock_guard lock(mutex_);
+  return !queue_.empty() && queue_.front()->is_ready() && !queue_.front()->failure;
+}
+
 void Loader::recycle(Batch batch) {
   // A caller may keep many batches and give them back at once; more spares than one with the caller
   // and those ahead are never used.

@@ -69,6 +69,8 @@ class Loader {
   /// the batches before it. Throws ReadingStopped where options.stopped has called the wait off,
   /// within .1 s.
   std::optional<Batch> next();
+  /// True when next() would return a batch at once.
+  bool is_ready() const;
   /// Gives a used batch's buffers back.
   void recycle(Batch batch);
 

@@ -27,7 +27,7 @@ SgdOptions sgd_options(const OptimizerOptions& options) {
 
 }  // namespace
 
-StepControl::StepControl(const torch::Device& device) {
+StepControl::StepControl(const torch::Device& device) : on_device(device.is_cuda()) {
   const auto type = device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
   rate_ = torch::zeros({}, torch::TensorOptions(device).dtype(type));
   step_ = torch::zeros_like(rate_);

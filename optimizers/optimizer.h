@@ -14,8 +14,8 @@
 
 namespace dimred::optimizers {
 
-/// What changes from step to step, on the weights' device: a captured CUDA graph reads it where
-/// `set` wrote it.
+/// What changes from step to step, on the weights' device: a CUDA graph reads it where `set` wrote
+/// it.
 class StepControl {
  public:
   explicit StepControl(const torch::Device& device);
@@ -26,7 +26,9 @@ class StepControl {
   const torch::Tensor& learning_rate() const { return rate_; }  // [], float64 (CUDA: float32)
   const torch::Tensor& step() const { return step_; }           // [], the same
   double host_learning_rate() const { return host_rate_; }
-  bool capturing = false;  // only the tensors may be read: a graph is being made
+  /// Only the tensors may be read, at every step, so that a recorded one has the same bits. True
+  /// for CUDA.
+  bool on_device = false;
 
  private:
   torch::Tensor rate_, step_;
@@ -41,7 +43,11 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  /// One step in place on `weights` [columns]; `gradient` [columns] is left as it is.
+  /// True when a step with these numbers would change nothing, its state neither.
+  virtual bool is_idle(const StepControl& /*control*/) const { return false; }
+
+  /// One step in place on `weights` [columns]; `gradient` [columns] is left as it is. Waits for
+  /// nothing.
   virtual void step(torch::Tensor& weights,
                     const torch::Tensor& gradient,
                     const StepControl& control) = 0;

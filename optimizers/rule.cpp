@@ -16,10 +16,14 @@ class ByRule : public Optimizer {
     for (const auto& range : ranges_) cut(range, like.is_cpu());
   }
 
+  bool is_idle(const StepControl& control) const override {
+    return rule_.needs_rate && control.host_learning_rate() == 0;
+  }
+
   void step(torch::Tensor& weights,
             const torch::Tensor& gradient,
             const StepControl& control) override {
-    if (rule_.needs_rate && control.host_learning_rate() == 0) return;
+    if (is_idle(control)) return;
     const torch::NoGradGuard no_grad;
     const auto shared = rule_.prepare ? rule_.prepare(control) : control.learning_rate();
     const auto pieces = static_cast<std::int64_t>(pieces_.size());

@@ -60,8 +60,7 @@ class Sgd : public Optimizer {
   void step(torch::Tensor& weights,
             const torch::Tensor& gradient,
             const StepControl& control) override {
-    // The number has more digits than a float32 on the device.
-    if (control.capturing) {
+    if (control.on_device) {
       fused_step(weights, gradient, momentum_, ranges_, control.learning_rate(), options_);
     } else {
       sgd_step(weights, gradient, momentum_, ranges_, control.host_learning_rate(), options_);

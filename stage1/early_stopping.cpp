@@ -18,9 +18,9 @@ class EarlyStopping final : public Hook {
     const bool better =
         best_.add(row.validation_accuracy.value(), options_.early_stopping_min_delta);
     if (better && options_.keep_best) {
-      auto snapshot = training::to_snapshot(run.setup, run.position);
-      if (run.setup.communicator->rank() == 0)
-        run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot); });
+      auto snapshot = training::start_snapshot(run.setup, run.position);
+      if (snapshot)
+        run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
     }
     tell_of_end(run);
   }

@@ -63,10 +63,10 @@ class Ema final : public Hook {
     row.learning_rate = row.train_loss = std::nullopt;
     training::add_scores(setup, row, run.console);
     rows.push_back(row);
-    auto snapshot = training::to_snapshot(setup, run.position);
-    if (setup.communicator->rank() != 0) return;
+    auto snapshot = training::start_snapshot(setup, run.position);
+    if (!snapshot) return;
     run.writer.submit([file = run.folder.path() / "ema.h5", snapshot = std::move(snapshot)] {
-      checkpoints::write_snapshot(file, snapshot);
+      checkpoints::write_snapshot(file, snapshot());
     });
   }
 

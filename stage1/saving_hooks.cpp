@@ -12,9 +12,9 @@ class Snapshots final : public Hook {
 
   void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
     if (!due(run)) return;
-    auto snapshot = training::to_snapshot(run.setup, run.position);
-    if (run.setup.communicator->rank() != 0) return;
-    run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot); });
+    auto snapshot = training::start_snapshot(run.setup, run.position);
+    if (!snapshot) return;
+    run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
   }
 
  private:

@@ -16,6 +16,22 @@ optimizers::SumOverRanks sum_of(const training::Setup& network) {
   };
 }
 
+/// flat.weights from flat.gradient by the control's numbers.
+void update_weights(Descent& descent) {
+  auto& setup = descent.setup;
+  if (descent.optimizer->is_idle(descent.control)) return;
+  const auto update = [&descent, &flat = setup.flat] {
+    optimizers::prepare_gradient(
+        flat.gradient, descent.segments, descent.gradient, descent.sum_over_ranks);
+    descent.optimizer->step(flat.weights, flat.gradient, descent.control);
+  };
+  if (setup.graphs) {
+    setup.graphs->update.run(update);
+  } else {
+    update();
+  }
+}
+
 }  // namespace
 
 Descent::Descent(training::Setup& network,
@@ -35,20 +51,21 @@ training::BatchResult descend(Descent& descent,
                               double learning_rate,
                               std::int64_t number) {
   auto& flat = descent.setup.flat;
-  const auto result = training::loss_and_gradient(
+  auto& scale = descent.setup.loss_scale;
+  const auto pending = training::start_loss_and_gradient(
       descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
   descent.buckets.finish();
+  const auto unscaled = scale.unscale(flat.gradient);
+  if (step.meanwhile) step.meanwhile();
+  const auto result = pending.get();  // the step's one wait for the device
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");
-  auto& scale = descent.setup.loss_scale;
   const bool fits =
-      !scale.active() || training::on_all_ranks(descent.setup, scale.unscale(flat.gradient));
+      !scale.active() || training::on_all_ranks(descent.setup, !training::overflowed(unscaled));
   scale.update(!fits);
   if (!fits) return result;
-  optimizers::prepare_gradient(
-      flat.gradient, descent.segments, descent.gradient, descent.sum_over_ranks);
   descent.control.set(learning_rate, number);
-  descent.optimizer->step(flat.weights, flat.gradient, descent.control);
+  update_weights(descent);
   return result;
 }
 

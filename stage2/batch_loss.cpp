@@ -72,18 +72,20 @@ struct Buffers {
   torch::Tensor floats_, counters_;
 };
 
-/// Mean gradient of the batch at the present weights, own columns, and its result.
-torch::Tensor gradient(Setup& setup,
-                       const training::Step& now,
-                       Passes& passes,
-                       training::BatchResult& result) {
+/// A pass with gradient.
+struct Gradient {
+  training::PendingResult result;
+  torch::Tensor own;  // the mean gradient at the weights of then, own columns
+};
+
+Gradient gradient(Setup& setup, const training::Step& now, Passes& passes) {
   const at::AutoGradMode with_grad(true);  // also within a step
-  result = training::loss_and_gradient(setup, now.batch, now.global_count, now.key);
+  auto result = training::start_loss_and_gradient(setup, now.batch, now.global_count, now.key);
   ++passes.forward;
   ++passes.backward;
   auto own = reduce_scatter(*setup.communicator, setup.flat.gradient, setup.columns);
   setup.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
-  return own;
+  return {std::move(result), std::move(own)};
 }
 
 /// radius g / |g| in all columns.
@@ -114,37 +116,40 @@ PreparedBatch prepare(Setup& setup,
                       const PenaltyOptions& penalty,
                       bool trial_batchnorm_moving,
                       Passes& passes) {
-  PreparedBatch prepared;
   torch::Tensor shift;  // SAM's, the same for the gradient and for every trial of the step
   if (penalty.sam_radius > 0) {
     Buffers buffers(setup);
-    training::BatchResult unused;
-    shift = ascent(setup, penalty.sam_radius, gradient(setup, now, passes, unused));
+    shift = ascent(setup, penalty.sam_radius, gradient(setup, now, passes).own);
     buffers.put_back();
   }
-  const auto gradient_at = [&setup, &now, &passes, penalty, shift](training::BatchResult& result) {
-    auto own = shifted(setup, shift, [&] { return gradient(setup, now, passes, result); });
-    add_decay(setup, penalty.weight_decay, own);
-    return own;
+  const auto gradient_at_shift = [&setup, &now, &passes, penalty, shift] {
+    auto pass = shifted(setup, shift, [&] { return gradient(setup, now, passes); });
+    add_decay(setup, penalty.weight_decay, pass.own);
+    return pass;
   };
-  prepared.loss.gradient = gradient_at(prepared.result);
-  prepared.loss.loss = prepared.result.mean_loss() + decay_loss(setup, penalty.weight_decay);
+  const auto pass = gradient_at_shift();
+  if (now.meanwhile) now.meanwhile();
+  PreparedBatch prepared{.result = pass.result, .loss = {.gradient = pass.own}};
+  prepared.loss.loss = [&setup, penalty, result = pass.result] {
+    const double decay = decay_loss(setup, penalty.weight_decay);
+    return result.get().mean_loss() + decay;
+  };
   prepared.loss.evaluate = [&setup, &now, &passes, penalty, shift, trial_batchnorm_moving] {
     Buffers buffers(setup);
     const auto result =
-        shifted(setup, shift, [&] { return training::loss_only(setup, now.batch, now.key); });
+        shifted(setup, shift, [&] { return training::start_loss(setup, now.batch, now.key); });
     ++passes.forward;
     if (trial_batchnorm_moving) {
       training::share_running_statistics(setup);
     } else {
       buffers.put_back();
     }
-    return result.mean_loss() + decay_loss(setup, penalty.weight_decay);
+    const double decay = decay_loss(setup, penalty.weight_decay);
+    return result.get().mean_loss() + decay;  // the trial's one wait for the device
   };
-  prepared.loss.gradient_here = [&setup, gradient_at] {
+  prepared.loss.gradient_here = [&setup, gradient_at_shift] {
     Buffers buffers(setup);
-    training::BatchResult unused;
-    auto own = gradient_at(unused);
+    auto own = gradient_at_shift().own;
     buffers.put_back();
     return own;
   };

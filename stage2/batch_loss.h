@@ -13,7 +13,7 @@ struct Passes {
 /// A step's batch as a method sees it: loss and gradient computed, penalties added, running
 /// statistics of trials put back. The functions in it refer to all arguments.
 struct PreparedBatch {
-  training::BatchResult result;  // of the batch itself, without penalties
+  training::PendingResult result;  // of the batch itself, without penalties
   BatchLoss loss;
 };
 PreparedBatch prepare(training::Setup& setup,

@@ -26,13 +26,13 @@ class ProjectedSgd : public Method {
     const torch::NoGradGuard no_grad;
     const double rate = rates_.learning_rate * factor(rate_decay_, progress);
     const double alpha = residual_.alpha * factor(alpha_decay_, progress);
-    StepReport report{.loss = batch.loss, .rate = rate};
 
     auto g_k = project(place_.subspace, batch.gradient, {batch.gradient});
     place_.communicator.all_reduce(g_k);
     const double square = g_k.back();
     g_k.pop_back();
-    report.not_finite = !std::isfinite(square) || !std::isfinite(batch.loss);
+    StepReport report{.loss = batch.loss(), .rate = rate};
+    report.not_finite = !std::isfinite(square) || !std::isfinite(report.loss);
     if (report.not_finite) return report;
 
     double inside = 0;

@@ -18,10 +18,10 @@ class Sgd : public Method {
   StepReport step(const BatchLoss& batch, torch::Tensor& weights, double progress) override {
     const torch::NoGradGuard no_grad;
     const double rate = rates_.learning_rate * factor(rate_decay_, progress);
-    StepReport report{.loss = batch.loss, .rate = rate};
     std::vector<double> numbers{inner_product(batch.gradient, batch.gradient)};
     place_.communicator.all_reduce(numbers);
-    report.not_finite = !std::isfinite(numbers[0]) || !std::isfinite(batch.loss);
+    StepReport report{.loss = batch.loss(), .rate = rate};
+    report.not_finite = !std::isfinite(numbers[0]) || !std::isfinite(report.loss);
     if (report.not_finite) return report;
     report.residual_norm = std::sqrt(numbers[0]);
     momentum_.mul_(rates_.momentum).add_(batch.gradient);

@@ -117,11 +117,11 @@ StepReport step(const Place& place,
   const torch::NoGradGuard no_grad;
   const auto& residual = options.residual;
   auto& m = state.residual_momentum;
-  StepReport report{.loss = batch.loss};
 
   const auto projected = project_all(place, batch.gradient, m);
   const auto& g_k = projected.g_k;
-  report.not_finite = !projected.is_finite() || !std::isfinite(batch.loss);
+  StepReport report{.loss = batch.loss()};  // which has come to the host before the projection
+  report.not_finite = !projected.is_finite() || !std::isfinite(report.loss);
   if (report.not_finite) return report;
   report.residual_norm = std::sqrt(std::max(0.0, projected.residual_square()));
 
@@ -155,7 +155,7 @@ StepReport step(const Place& place,
     line.move_to(t);
     return batch.evaluate();
   };
-  report.search = armijo(loss_at, batch.loss, report.slope, options.search);
+  report.search = armijo(loss_at, report.loss, report.slope, options.search);
 
   const bool accepted = report.search.outcome == SearchOutcome::accepted;
   const auto policy = options.on_failure;

@@ -23,8 +23,8 @@ StepState initial_state(const Place& place);
 
 /// The loss of one global batch as a function of the weights.
 struct BatchLoss {
-  double loss = 0;                               // at the present weights
-  torch::Tensor gradient;                        // its mean gradient, own columns
+  std::function<double()> loss;                  // at the weights of before the step
+  torch::Tensor gradient;                        // its mean gradient there, own columns
   std::function<double()> evaluate;              // the same loss wherever the weights now are
   std::function<torch::Tensor()> gradient_here;  // and its gradient there, own columns
 };

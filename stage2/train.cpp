@@ -115,12 +115,13 @@ training::BatchResult train_step(Run& run, StepLog& log, const training::Step& n
   log.append(run.state.position, report);
   run.counts.add(report);
   auto& scale = setup.loss_scale;
-  const bool overflow = report.not_finite && std::isfinite(batch.result.loss_sum);
+  const auto result = batch.result.get();
+  const bool overflow = report.not_finite && std::isfinite(result.loss_sum);
   scale.update(overflow);
   const bool hopeless = report.not_finite && !(overflow && scale.can_fall());
   run.state.not_finite = hopeless ? run.state.not_finite + 1 : 0;
   require_finite(run, most_not_finite);
-  return batch.result;
+  return result;
 }
 
 /// A curve row for the present weights.
@@ -216,9 +217,8 @@ void finish(Run& run, training::CurveWriter& curve) {
     recalibrate(run);
     record(run, curve, evaluate(run, name(run.options.average.kind), std::nullopt), 0);
   }
-  const auto last = training::to_snapshot(run.setup, run.state.position);
-  if (run.setup.communicator->rank() == 0)
-    checkpoints::write_snapshot(run.folder.path() / "final.h5", last);
+  const auto last = training::start_snapshot(run.setup, run.state.position);
+  if (last) checkpoints::write_snapshot(run.folder.path() / "final.h5", last());
 }
 
 /// True when a state of this folder was taken up.

@@ -5,37 +5,11 @@
 #include <utility>
 
 #include "support/errors.h"
+#include "training/loaded_batches.h"
 #include "training/setup.h"
 
 namespace dimred::training {
 namespace {
-
-class LoadedBatches final : public Batches {
- public:
-  LoadedBatches(const Setup& setup,
-                const data::Dataset& dataset,
-                const data::Order& order,
-                const data::Preprocessing& preprocessing,
-                const data::LoaderOptions& options,
-                std::int64_t epoch,
-                std::int64_t first_step)
-      : setup_(setup), loader_(dataset, order, preprocessing, options, epoch, first_step) {}
-
-  std::optional<DeviceBatch> next() override {
-    auto batch = loader_.next();
-    if (!batch) return {};
-    auto tensors = to_minibatch(setup_, *batch);
-    const auto count = batch->count(), global_count = batch->global_count;
-    return DeviceBatch{std::move(tensors), count, global_count, std::move(*batch)};
-  }
-  void recycle(DeviceBatch batch) override { loader_.recycle(std::move(batch.buffers)); }
-  double seconds_waited() const override { return loader_.seconds_waited(); }
-  data::LoaderReport report() const override { return loader_.report(); }
-
- private:
-  const Setup& setup_;
-  data::Loader loader_;
-};
 
 /// Positions of a rank's parts of all steps from `first_step` on.
 std::vector<std::int64_t> own_positions(const std::vector<data::BatchPart>& parts) {
@@ -69,6 +43,23 @@ class BatchesOnDevice final : public Batches {
   }
 
   std::optional<DeviceBatch> next() override {
+    auto batch = std::exchange(following_, std::nullopt);
+    return batch ? std::move(batch) : make();
+  }
+  void look_ahead() override {
+    if (!following_) following_ = make();
+  }
+  void recycle(DeviceBatch /*batch*/) override {}
+  double seconds_waited() const override { return 0; }
+  data::LoaderReport report() const override {
+    auto report = damaged_;
+    report.batches = static_cast<std::int64_t>(next_);
+    report.samples = done_;
+    return report;
+  }
+
+ private:
+  std::optional<DeviceBatch> make() {
     if (next_ == parts_.size()) return {};
     const auto& part = parts_[next_++];
     const auto count = part.end - part.begin;
@@ -81,16 +72,7 @@ class BatchesOnDevice final : public Batches {
     done_ += count;
     return batch;
   }
-  void recycle(DeviceBatch /*batch*/) override {}
-  double seconds_waited() const override { return 0; }
-  data::LoaderReport report() const override {
-    auto report = damaged_;
-    report.batches = static_cast<std::int64_t>(next_);
-    report.samples = done_;
-    return report;
-  }
 
- private:
   void note_damaged(const data::Dataset& dataset,
                     const std::vector<std::int64_t>& positions,
                     const data::Order& order,
@@ -108,6 +90,7 @@ class BatchesOnDevice final : public Batches {
   std::vector<data::BatchPart> parts_;
   DevicePlan plan_;
   torch::MemoryFormat format_ = torch::MemoryFormat::Contiguous;
+  std::optional<DeviceBatch> following_;
   std::size_t next_ = 0;
   std::int64_t done_ = 0;  // samples
   data::LoaderReport damaged_;
@@ -147,8 +130,7 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
   if (const auto* data = data_on_device(setup, dataset))
     return std::make_unique<BatchesOnDevice>(
         setup, dataset, *data, order, preprocessing, options, epoch, first_step);
-  return std::make_unique<LoadedBatches>(
-      setup, dataset, order, preprocessing, options, epoch, first_step);
+  return loaded_batches(setup, dataset, order, preprocessing, options, epoch, first_step);
 }
 
 void keep_on_device(Setup& setup, DataOnDevice choice) {

@@ -5,6 +5,7 @@
 
 #include "data/loader.h"
 #include "models/objective.h"
+#include "training/device_stream.h"
 #include "training/options.h"
 
 namespace dimred::training {
@@ -17,6 +18,7 @@ struct DeviceBatch {
   std::int64_t count = 0;         // of this rank
   std::int64_t global_count = 0;  // over all ranks
   data::Batch buffers;            // on the CPU the images are a view into it
+  StreamPoint copied;             // the buffers are read until then
 };
 
 /// The batches of one pass over a data set, in order.
@@ -25,6 +27,9 @@ class Batches {
   virtual ~Batches() = default;
   /// The next one, or nullopt after the last. Throws as data::Loader::next().
   virtual std::optional<DeviceBatch> next() = 0;
+  /// Queues the next one for the device, if that needs no waiting; next() gives it as before. To be
+  /// called while the device is at work on the present one. Memory: one batch more.
+  virtual void look_ahead() = 0;
   /// Gives a used batch's buffers back.
   virtual void recycle(DeviceBatch batch) = 0;
   /// Seconds that next() has waited for a batch that was not ready.

@@ -94,9 +94,12 @@ std::optional<DoneStep> one_step(const Setup& setup,
   auto batch = next_batch(batches);
   if (stop_agreed(*setup.communicator)) return {};
   check(batch.has_value(), "an epoch has fewer batches than steps");
+  std::function<void()> look_ahead;
+  if (!setup.device.is_cpu()) look_ahead = [&batches] { batches.look_ahead(); };
   const Step now{.batch = batch->tensors,
                  .global_count = batch->global_count,
-                 .key = {position.epoch, position.step_in_epoch}};
+                 .key = {position.epoch, position.step_in_epoch},
+                 .meanwhile = look_ahead};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
   require_finite(report.result, position);
   add(position.epoch_sums, report.result);

@@ -38,6 +38,9 @@ struct Step {
   models::Minibatch batch;
   std::int64_t global_count = 0;
   ForwardKey key;
+  /// To be called once the device is at work on the batch, before anything is waited for: it gets
+  /// the next one ready. May be empty.
+  std::function<void()> meanwhile = {};
 };
 
 /// stopped: a signal, agreed over ranks when each has its batch or waits for it no longer, and

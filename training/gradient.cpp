@@ -3,11 +3,42 @@
 #include <ATen/record_function.h>
 
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "support/errors.h"
 #include "support/random.h"
+#include "training/device_stream.h"
 
 namespace dimred::training {
+
+/// What one rank's passes have summed.
+struct PendingResult::Sums {
+  std::shared_ptr<distributed::Communicator> communicator;
+  std::vector<HostCopy> passes = {};  // [2] float64 each: loss and hits
+  std::int64_t samples = 0;
+  std::optional<BatchResult> over_ranks = {};
+
+  void add(const torch::Tensor& loss_and_hits, std::int64_t count) {
+    passes.push_back(read_back(loss_and_hits));
+    samples += count;
+  }
+};
+
+BatchResult PendingResult::get() const {
+  auto& sums = *sums_;
+  if (sums.over_ranks) return *sums.over_ranks;
+  std::array<double, 3> values{0, 0, static_cast<double>(sums.samples)};
+  for (const auto& pass : sums.passes) {
+    const auto* loss_and_hits = pass.get().const_data_ptr<double>();
+    values[0] += loss_and_hits[0];
+    values[1] += loss_and_hits[1];
+  }
+  sums.communicator->all_reduce(values);
+  sums.over_ranks = {values[0], values[1], values[2]};
+  return *sums.over_ranks;
+}
+
 namespace {
 
 /// One draw per rank and pass of the step's own stream.
@@ -39,23 +70,6 @@ std::vector<models::Minibatch> parts_of(const Setup& setup, const models::Miniba
   return parts;
 }
 
-/// Sums of one rank over its passes.
-struct Sums {
-  std::array<double, 3> values{};  // loss, correct, samples
-
-  /// [2] on the device, of so many samples: one wait for it.
-  void add(const torch::Tensor& loss_and_correct, std::int64_t count) {
-    const auto host = loss_and_correct.cpu();
-    values[0] += host[0].item<double>();
-    values[1] += host[1].item<double>();
-    values[2] += static_cast<double>(count);
-  }
-  BatchResult reduced(Setup& setup) {
-    setup.communicator->all_reduce(values);
-    return {values[0], values[1], values[2]};
-  }
-};
-
 torch::Tensor sums_of(const models::Evaluation& evaluation) {
   return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
 }
@@ -74,15 +88,6 @@ torch::Tensor add_gradient(Setup& setup,
   const auto mean = evaluation.loss_sum / static_cast<double>(divisor);
   mean.backward(scale);
   return sums_of(evaluation);
-}
-
-BatchResult recorded(Setup& setup,
-                     RecordedPass& pass,
-                     const models::Minibatch& batch,
-                     const Pass& work) {
-  Sums sums;
-  sums.add(pass.run(batch, setup.loss_scale.value(), work), batch.labels.size(0));
-  return sums.reduced(setup);
 }
 
 }  // namespace
@@ -110,53 +115,67 @@ void share_running_statistics(Setup& setup) {
   }
 }
 
-BatchResult loss_and_gradient(Setup& setup,
-                              const models::Minibatch& batch,
-                              std::int64_t global_count,
-                              ForwardKey key,
-                              GradientBuckets* buckets) {
+PendingResult start_loss_and_gradient(Setup& setup,
+                                      const models::Minibatch& batch,
+                                      std::int64_t global_count,
+                                      ForwardKey key,
+                                      GradientBuckets* buckets) {
+  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
   if (setup.graphs) {
     check(global_count == batch.labels.size(0), "passes of one rank alone are recorded");
     seed_forward(setup, key, /*pass=*/0);
-    return recorded(
-        setup, setup.graphs->gradient, batch, [&setup](const auto& now, const auto& scale) {
-          setup.flat.gradient.zero_();
-          return add_gradient(setup, now, now.labels.size(0), scale);
-        });
+    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& scale) {
+      setup.flat.gradient.zero_();
+      return add_gradient(setup, now, now.labels.size(0), scale);
+    };
+    sums->add(setup.graphs->gradient.run(batch, setup.loss_scale.value(), pass), global_count);
+    return PendingResult(sums);
   }
   setup.flat.gradient.zero_();
   const auto parts = parts_of(setup, batch);
   const auto scale = torch::full(
       {}, setup.loss_scale.value(), torch::TensorOptions(setup.device).dtype(torch::kFloat64));
-  Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
     if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
-    sums.add(add_gradient(setup, parts[pass], global_count, scale), parts[pass].labels.size(0));
+    sums->add(add_gradient(setup, parts[pass], global_count, scale), parts[pass].labels.size(0));
   }
   if (buckets != nullptr) buckets->start_rest();
   // After every step, so that a state saved in the middle of an epoch changes nothing.
   share_running_statistics(setup);
-  return sums.reduced(setup);
+  return PendingResult(sums);
 }
 
-BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
+BatchResult loss_and_gradient(Setup& setup,
+                              const models::Minibatch& batch,
+                              std::int64_t global_count,
+                              ForwardKey key,
+                              GradientBuckets* buckets) {
+  return start_loss_and_gradient(setup, batch, global_count, key, buckets).get();
+}
+
+PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
+  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
   if (setup.graphs) {
     seed_forward(setup, key, /*pass=*/0);
-    return recorded(
-        setup, setup.graphs->loss, batch, [&setup](const auto& now, const auto& /*scale*/) {
-          return sums_of(setup.objective->evaluate(now, models::Mode::train));
-        });
+    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& /*scale*/) {
+      return sums_of(setup.objective->evaluate(now, models::Mode::train));
+    };
+    sums->add(setup.graphs->loss.run(batch, /*scale=*/1, pass), batch.labels.size(0));
+    return PendingResult(sums);
   }
   const auto parts = parts_of(setup, batch);
-  Sums sums;
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
     seed_forward(setup, key, static_cast<std::int64_t>(pass));
     const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
-    sums.add(sums_of(evaluation), evaluation.sample_count);
+    sums->add(sums_of(evaluation), evaluation.sample_count);
   }
-  return sums.reduced(setup);
+  return PendingResult(sums);
+}
+
+BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
+  return start_loss(setup, batch, key).get();
 }
 
 }  // namespace dimred::training

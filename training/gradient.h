@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "training/buckets.h"
 #include "training/setup.h"
@@ -23,10 +24,28 @@ struct BatchResult {
   double accuracy() const { return correct_count / sample_count; }
 };
 
+/// The result of a pass that the device may still be at work on.
+class PendingResult {
+ public:
+  struct Sums;
+  explicit PendingResult(std::shared_ptr<Sums> sums) : sums_(std::move(sums)) {}
+  /// Waits for the device, and the first time for all ranks, who ask at the same point.
+  BatchResult get() const;
+
+ private:
+  std::shared_ptr<Sums> sums_;
+};
+
 /// Loss of the global batch, and its mean gradient times setup.loss_scale into setup.flat.gradient
 /// (each rank's part; the caller reduces it, or `buckets` has started to, and divides it). Running
 /// statistics move, by the setup's policy over ranks. `global_count` is the step's samples over all
-/// ranks; this rank's part may be empty.
+/// ranks; this rank's part may be empty. Waits for nothing: what is queued next on the device comes
+/// behind it.
+PendingResult start_loss_and_gradient(Setup& setup,
+                                      const models::Minibatch& batch,
+                                      std::int64_t global_count,
+                                      ForwardKey key,
+                                      GradientBuckets* buckets = nullptr);
 BatchResult loss_and_gradient(Setup& setup,
                               const models::Minibatch& batch,
                               std::int64_t global_count,
@@ -40,6 +59,7 @@ bool needs_all_ranks(const Setup& setup);
 void share_running_statistics(Setup& setup);
 
 /// The same function without gradient: at the same weights it returns the same loss bit for bit.
+PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 
 }  // namespace dimred::training

@@ -145,7 +145,7 @@ void record_passes(Setup& setup, bool wanted) {
   if (wanted && can && make) setup.graphs = std::make_shared<PassGraphs>(make);
 }
 
-models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
+models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch, bool wait) {
   const auto [channels, height, width] = batch.shape;
   const std::vector<std::int64_t> sizes{batch.count(), channels, height, width};
   const bool interleaved = batch.order == data::PixelOrder::interleaved;
@@ -158,7 +158,10 @@ models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch) {
   const auto format = setup.memory_format == layout::MemoryFormat::channels_last
                           ? torch::MemoryFormat::ChannelsLast
                           : torch::MemoryFormat::Contiguous;
-  return {images.to(setup.device).contiguous(format), labels.to(setup.device)};
+  const auto there = [&](const torch::Tensor& values) {
+    return values.to(setup.device, /*non_blocking=*/!wait);
+  };
+  return {there(images).contiguous(format), there(labels)};
 }
 
 data::Order training_order(const Setup& setup) {

@@ -1,12 +1,15 @@
 #include "training/state.h"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 #include <span>
 #include <type_traits>
 
 #include "distributed/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "training/device_stream.h"
 #include "training/frozen.h"
 #include "training/whole.h"
 
@@ -14,15 +17,25 @@ namespace dimred::training {
 namespace {
 
 /// Diverged weights end the run before they reach a file.
-void require_finite(const Setup& setup, const Position& position) {
-  const bool finite = on_all_ranks(setup,
-                                   torch::isfinite(setup.flat.weights).all().item<bool>() &&
-                                       torch::isfinite(setup.flat.buffers).all().item<bool>());
+void require_finite(bool finite, std::int64_t step) {
   require_environment(finite,
                       "training",
                       "the weights are not finite after step ",
-                      position.step,
+                      step,
                       "; earlier files are kept; a lower learning rate may help");
+}
+
+/// On every rank, when one's are not.
+void require_finite(const Setup& setup, const Position& position) {
+  require_finite(on_all_ranks(setup,
+                              torch::isfinite(setup.flat.weights).all().item<bool>() &&
+                                  torch::isfinite(setup.flat.buffers).all().item<bool>()),
+                 position.step);
+}
+
+void require_finite(std::initializer_list<std::span<const float>> values, std::int64_t step) {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  for (const auto& part : values) require_finite(std::ranges::all_of(part, is_finite), step);
 }
 
 /// What the other ranks must know of a state before its vectors come.
@@ -143,16 +156,27 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   return position_from_json(scalars.at("position"));
 }
 
-checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position) {
-  require_finite(setup, position);
-  return {.weights = whole_vector(setup, setup.flat.weights),
-          .buffers = models::to_vector(setup.flat.buffers),
-          .counters = models::to_integers(setup.flat.counters),
-          .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
-          .step = position.step,
-          .train_loss = position.epoch_sums.mean_loss(),
-          .layout_json = carried_layout(setup),
-          .layout_hash = setup.flat.layout.hash};
+PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
+  const auto& flat = setup.flat;
+  checkpoints::Snapshot known{.epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
+                              .step = position.step,
+                              .train_loss = position.epoch_sums.mean_loss(),
+                              .layout_json = carried_layout(setup),
+                              .layout_hash = flat.layout.hash};
+  const bool sharded = flat.layout.sharded();
+  if (sharded) known.weights = whole_vector(setup, flat.weights);  // by all ranks together
+  if (setup.communicator->rank() != 0) return {};
+  return [known = std::move(known),
+          layout = flat.layout,
+          weights = sharded ? HostCopy() : copy_aside(flat.weights),
+          buffers = copy_aside(flat.buffers),
+          counters = copy_aside(flat.counters)]() mutable {
+    if (weights.exists()) known.weights = models::to_file(layout, weights.get());
+    known.buffers = models::to_vector(buffers.get());
+    known.counters = models::to_integers(counters.get());
+    require_finite({known.weights, known.buffers}, known.step);
+    return std::move(known);
+  };
 }
 
 std::optional<checkpoints::State> shared_state(

@@ -27,11 +27,14 @@ void require_equal_weights(const Setup& setup, const Position& position);
 /// batch size than the setup.
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup);
 
-/// The network's weights and buffers as a snapshot, on the host. All ranks call it; the weights are
-/// on rank 0. Its epoch is the one under way, or
-/// the last that was finished, counted from 1. Throws std::runtime_error unless all are finite, as
-/// network_state() does.
-checkpoints::Snapshot to_snapshot(const Setup& setup, const Position& position);
+/// The network's present weights and buffers, on their way to the host beside what the device does
+/// next. Call once, on any thread: waits for them; throws std::runtime_error unless all are finite.
+using PendingSnapshot = std::function<checkpoints::Snapshot()>;
+
+/// Its epoch is the one under way, or the last that was finished, counted from 1. All ranks call
+/// it; empty on others than rank 0. Cost: a copy of the weights on their device, and then one on
+/// the host; where weights are sharded, what whole_vector() costs, at once.
+PendingSnapshot start_snapshot(const Setup& setup, const Position& position);
 
 /// The newest valid state of a store, read by rank 0 and given to all; nullopt when it has none.
 /// Damaged ones are named on the console; throws std::runtime_error, on every rank, when all are.

@@ -111,19 +111,29 @@ TEST(Optimizer, PaddingStaysZeroAlsoAfterAResume) {
   }
 }
 
-/// A graph may read the tensors alone: the same step to a float32 rate's digits.
-TEST(Optimizer, SgdUnderCaptureTakesTheRateFromTheTensor) {
-  torch::manual_seed(1);
-  auto weights = torch::randn({100});
-  auto captured = weights.clone();
-  const auto gradient = torch::randn({100});
-  StepControl control(torch::kCPU);
-  control.set(0.1, 1);
-  const std::vector<Segment> segments = {{.columns = {0, 100}, .decay = true, .size = 100}};
-  make_optimizer({}, segments, weights)->step(weights, gradient, control);
-  control.capturing = true;
-  make_optimizer({}, segments, captured)->step(captured, gradient, control);
-  EXPECT_TRUE(torch::equal(weights, captured));
+/// A recorded step is done again without the host, whose numbers are those of then.
+TEST(Optimizer, OnADeviceReadsNoNumberOfTheHost) {
+  for (const auto& [name, kind] : optimizer_kinds()) {
+    torch::manual_seed(1);
+    auto weights = torch::randn({100});
+    auto recorded = weights.clone();
+    const OptimizerOptions options{.kind = kind};
+    const std::vector<Segment> segments = {{.columns = {0, 100}, .decay = true, .size = 100}};
+    const auto plain = make_optimizer(options, segments, weights);
+    const auto other = make_optimizer(options, segments, recorded);
+    StepControl control(torch::kCPU), of_device(torch::kCPU);
+    of_device.on_device = true;
+    for (int t = 1; t <= 3; ++t) {
+      const auto gradient = torch::randn({100});
+      control.set(0.1, t);
+      plain->step(weights, gradient, control);
+      of_device.set(NAN, 100);
+      torch::Tensor(of_device.learning_rate()).fill_(0.1);
+      torch::Tensor(of_device.step()).fill_(t);
+      other->step(recorded, gradient, of_device);
+    }
+    EXPECT_TRUE(torch::equal(weights, recorded)) << name;
+  }
 }
 
 TEST(Gradient, IsCutToItsGreatestNormAsTorchCutsIt) {

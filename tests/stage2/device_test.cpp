@@ -122,7 +122,7 @@ struct Quadratic {
 
   double loss() const { return (curvature * (weights - 1).square()).mean().item<double>() / 2; }
   BatchLoss batch() {
-    return {.loss = loss(),
+    return {.loss = [this] { return loss(); },
             .gradient = curvature * (weights - 1) / static_cast<double>(curvature.numel()),
             .evaluate = [this] { return loss(); }};
   }
@@ -176,7 +176,7 @@ TEST_F(DeviceAlgebra, ReturnsToTheStartBitForBit) {
   problem.weights.normal_();
   const auto start = problem.weights.clone();
   auto batch = problem.batch();
-  batch.evaluate = [&] { return batch.loss + 1; };  // every trial fails
+  batch.evaluate = [start = batch.loss()] { return start + 1; };  // every trial fails
   const auto place = problem.place(torch::eye(1000).narrow(0, 0, 4).contiguous().cuda());
   auto state = initial_state(place);
   const auto report = step(place, batch, problem.weights, state, preset("robust").step);

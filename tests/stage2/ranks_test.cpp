@@ -69,7 +69,7 @@ Result descend(const Problem& problem,
   for (int i = 0; i < steps; ++i) {
     auto gradient = torch::zeros({problem.layout.memory_size});
     gradient.narrow(0, 0, problem.layout.file_size).copy_(a.t().mv(residual()) / 24);
-    const BatchLoss batch{.loss = loss(),
+    const BatchLoss batch{.loss = loss,
                           .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = loss};
     result.reports.push_back(step(place, batch, result.weights, state, options));
@@ -126,7 +126,7 @@ TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
                       .columns = columns,
                       .own_columns = torch::zeros({own})};
     auto state = initial_state(place);
-    const BatchLoss batch{.loss = 1,
+    const BatchLoss batch{.loss = [] { return 1.0; },
                           .gradient = reduce_scatter(communicator, gradient, columns),
                           .evaluate = [] { return 0.0; }};
     const auto report = step(place, batch, weights, state, options);

@@ -18,7 +18,9 @@ struct Quadratic {
   double loss() const { return (curvature * (weights - 1).square()).sum().item<double>() / 2; }
   torch::Tensor gradient() const { return curvature * (weights - 1); }
   BatchLoss batch() {
-    return {.loss = loss(), .gradient = gradient(), .evaluate = [this] { return loss(); }};
+    return {.loss = [this] { return loss(); },
+            .gradient = gradient(),
+            .evaluate = [this] { return loss(); }};
   }
   Place place() {
     return {.subspace = basis,
@@ -88,7 +90,7 @@ TEST(Step, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   const auto weights = problem.weights.clone();
   const auto inverse_hessians = state.inverse_hessians;
   auto worse = problem.batch();
-  worse.evaluate = [&] { return worse.loss + 1; };
+  worse.evaluate = [start = worse.loss()] { return start + 1; };
   const auto report = step(problem.place(), worse, problem.weights, state, options);
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(report.step_size, 0);

@@ -66,9 +66,9 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
     const auto value = loss(problem, w, i);
     value.backward();
     const stage2::BatchLoss batch{
-        .loss = value.item<double>(), .gradient = w.grad(), .evaluate = [&] {
-          return loss(problem, weights, i).item<double>();
-        }};
+        .loss = [&value] { return value.item<double>(); },
+        .gradient = w.grad(),
+        .evaluate = [&] { return loss(problem, weights, i).item<double>(); }};
     const auto r = stage2::step(place, batch, weights, state, options);
     trace.push_back(weights.clone());
     csv << i << ',' << r.loss << ',' << r.slope << ',' << r.search.trials << ',' << r.step_size

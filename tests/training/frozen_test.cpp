@@ -164,7 +164,7 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   auto setup = frozen_setup(std::make_shared<TwoNorms>(), layout::MemoryFormat::channels_last);
   keep_frozen(setup, folder.path());
   const auto path =
-      checkpoints::SnapshotStore(folder / "snapshots", 3).save(to_snapshot(setup, {}));
+      checkpoints::SnapshotStore(folder / "snapshots", 3).save(start_snapshot(setup, {})());
   const auto file = named_weights(setup, folder / "snapshots");
   const auto matching = match(
       setup,

@@ -80,13 +80,13 @@ TEST(LossScale, DividesAndSeesWhatIsNotFinite) {
   const LossScale scale({.loss_scale = 8});
   const auto given = torch::tensor({8.0F, -1.0F, 0.0F, 3e38F});
   auto gradient = given.clone();
-  EXPECT_TRUE(scale.unscale(gradient));
+  EXPECT_FALSE(overflowed(scale.unscale(gradient)));
   EXPECT_TRUE(torch::equal(gradient, given / 8));
   for (const double bad : std::vector<double>{INFINITY, -INFINITY, NAN}) {
     auto other = torch::ones({1000});
     other[997] = bad;
-    EXPECT_FALSE(scale.unscale(other)) << bad;
-    EXPECT_TRUE(LossScale().unscale(other));  // none: not looked at
+    EXPECT_TRUE(overflowed(scale.unscale(other))) << bad;
+    EXPECT_FALSE(overflowed(LossScale().unscale(other)));  // none: not looked at
   }
 }
 
@@ -112,7 +112,7 @@ std::pair<double, torch::Tensor> step(Setup& setup, const LossScaleOptions& opti
   auto batch = first_batch(setup);
   const auto result =
       loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {.epoch = 1});
-  EXPECT_TRUE(setup.loss_scale.unscale(setup.flat.gradient));
+  EXPECT_FALSE(overflowed(setup.loss_scale.unscale(setup.flat.gradient)));
   return {result.loss_sum, setup.flat.gradient.clone()};
 }
 
@@ -147,7 +147,7 @@ TEST(LossScale, RanksAgreeOnAnOverflow) {
     auto batch = first_batch(setup);
     loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {}, &buckets);
     buckets.finish();
-    fits[rank] = setup.loss_scale.unscale(setup.flat.gradient) ? 1 : 0;
+    fits[rank] = overflowed(setup.loss_scale.unscale(setup.flat.gradient)) ? 0 : 1;
   });
   EXPECT_EQ(fits, (std::vector<int>{0, 0}));
 }

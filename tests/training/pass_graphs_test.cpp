@@ -2,34 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/tools/host_graph.h"
 #include "tests/tools/toy_setup.h"
 
 namespace dimred::training {
 namespace {
-
-/// Does at replay what it was given to record; or fails to record.
-class HostGraph final : public DeviceGraph {
- public:
-  HostGraph(int& replays, bool fails) : replays_(replays), fails_(fails) {}
-  void record(const std::function<void()>& work) override {
-    if (fails_) throw std::runtime_error("an operator waits for the device");
-    work_ = work;
-  }
-  void replay() override {
-    ++replays_;
-    work_();
-  }
-
- private:
-  int& replays_;
-  bool fails_;
-  std::function<void()> work_;
-};
-
-std::shared_ptr<PassGraphs> host_graphs(int& replays, bool fails = false) {
-  return std::make_shared<PassGraphs>(
-      [&replays, fails] { return std::make_unique<HostGraph>(replays, fails); });
-}
 
 /// Six batches of 20, 20, 20, 20, 16 and 20 samples.
 std::vector<models::Minibatch> batches() {
@@ -131,6 +108,42 @@ TEST(PassGraphs, NothingIsRecordedAfterAFailureOfTheOther) {
     graphs.loss.run(batches().front(), 1, sums);
   }
   EXPECT_EQ(made, 1);
+}
+
+TEST(PassGraphs, AResultIsItsPasssOwnHoweverLateItIsAskedFor) {
+  auto plain = toy_setup(models::Precision::float32);
+  auto setup = toy_setup(models::Precision::float32);
+  int replays = 0;
+  setup.graphs = host_graphs(replays);
+  std::vector<PendingResult> pending;
+  std::vector<double> expected;
+  std::int64_t step = 0;
+  for (const auto& batch : batches()) {
+    const ForwardKey key{.epoch = 1, .step = step++};
+    pending.push_back(start_loss_and_gradient(setup, batch, batch.labels.size(0), key));
+    pending.push_back(start_loss(setup, batch, key));
+    expected.push_back(loss_and_gradient(plain, batch, batch.labels.size(0), key).loss_sum);
+  }
+  EXPECT_EQ(replays, 4);
+  for (std::size_t i = 0; i < pending.size(); ++i)
+    EXPECT_EQ(pending[i].get().loss_sum, expected[i / 2]) << i;
+  EXPECT_EQ(pending[0].get().sample_count, 20);  // and again
+}
+
+TEST(PassGraphs, WorkIsRecordedAfterThreeTimesAndReplayedFromThenOn) {
+  std::string failure;
+  int replays = 0, done = 0;
+  RecordedWork work([&replays] { return std::make_unique<HostGraph>(replays, false); }, failure);
+  for (int i = 1; i <= 6; ++i) {
+    work.run([&done] { ++done; });
+    EXPECT_EQ(done, i);
+    EXPECT_EQ(work.is_recorded(), i > 3);
+  }
+  EXPECT_EQ(replays, 3);
+  RecordedWork failing([&replays] { return std::make_unique<HostGraph>(replays, true); }, failure);
+  for (int i = 1; i <= 6; ++i) failing.run([&done] { ++done; });
+  EXPECT_EQ(done, 12);
+  EXPECT_EQ(failure, "an operator waits for the device");
 }
 
 TEST(PassGraphs, TheLossScaleIsThatOfTheStep) {

@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "stage1/step.h"
+#include "tests/tools/host_graph.h"
+#include "tests/tools/steep_network.h"
+#include "tests/tools/toy_setup.h"
+
+namespace dimred::stage1 {
+namespace {
+
+optimizers::OptimizerOptions options_of(optimizers::OptimizerKind kind) {
+  optimizers::OptimizerOptions options{.kind = kind, .sgd = {.weight_decay = 1e-3}};
+  options.gradient = {.max_gradient_norm = 0.5, .centralize = true};
+  return options;
+}
+
+/// The weights after 8 steps, of which the first and the sixth have rate 0.
+torch::Tensor descended(training::Setup& setup, const optimizers::OptimizerOptions& options) {
+  Descent descent(setup, options, {});
+  auto batch = training::first_batch(setup);
+  const auto tensors = to_minibatch(setup, batch);
+  for (std::int64_t step = 0; step < 8; ++step) {
+    const double rate = step % 5 == 0 ? 0 : 0.01 * static_cast<double>(step);
+    descend(descent,
+            {.batch = tensors, .global_count = batch.count(), .key = {.step = step}},
+            rate,
+            step + 1);
+  }
+  return setup.flat.weights;
+}
+
+TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
+  for (const auto& [name, kind] : optimizers::optimizer_kinds()) {
+    auto plain = training::toy_setup(models::Precision::float32);
+    auto setup = training::toy_setup(models::Precision::float32);
+    int replays = 0;
+    setup.graphs = training::host_graphs(replays);
+    const auto options = options_of(kind);
+    EXPECT_TRUE(torch::equal(descended(setup, options), descended(plain, options))) << name;
+    EXPECT_TRUE(setup.graphs->gradient.is_recorded() && setup.graphs->update.is_recorded());
+    const bool rests = kind == optimizers::OptimizerKind::ftrl;  // at rate 0
+    EXPECT_EQ(replays, 5 + (rests ? 3 : 5)) << name;             // gradients and updates
+  }
+}
+
+TEST(RecordedStep, AnOverflowLeavesItOut) {
+  auto setup = training::toy_setup(models::Precision::float32,
+                                   std::make_shared<training::SteepNetwork>(std::ldexp(1, 100)));
+  int replays = 0;
+  setup.graphs = training::host_graphs(replays);
+  setup.loss_scale = training::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
+  Descent descent(setup, options_of(optimizers::OptimizerKind::momentum), {});
+  auto batch = training::first_batch(setup);
+  const auto before = setup.flat.weights.clone();
+  for (std::int64_t step = 0; step < 5; ++step)
+    descend(
+        descent,
+        {.batch = to_minibatch(setup, batch), .global_count = batch.count(), .key = {.step = step}},
+        0.1,
+        step + 1);
+  EXPECT_EQ(setup.loss_scale.overflows(), 5);
+  EXPECT_TRUE(torch::equal(setup.flat.weights, before));
+  EXPECT_FALSE(setup.graphs->update.is_recorded());
+}
+
+}  // namespace
+}  // namespace dimred::stage1

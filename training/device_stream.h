@@ -1,0 +1,53 @@
+#pragma once
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+#include <torch/types.h>
+
+#include <memory>
+
+// Copies between host and device that nobody waits for until their values are used. On the CPU each
+// is done at once.
+namespace dimred::training {
+
+/// A point in a device's stream of work; without one, passed already. May be waited for by any
+/// thread.
+class StreamPoint {
+ public:
+  StreamPoint() = default;
+  /// Behind all that the stream has been given.
+  explicit StreamPoint(const c10::Stream& stream);
+
+  void wait() const;                               // the host; throws what the device met
+  void hold_back(const c10::Stream& other) const;  // what the other is given from now on
+
+ private:
+  std::shared_ptr<c10::Event> event_;
+};
+
+/// Values on their way to the host.
+class HostCopy {
+ public:
+  HostCopy() = default;
+  HostCopy(torch::Tensor values, StreamPoint arrived)
+      : values_(std::move(values)), arrived_(std::move(arrived)) {}
+  bool exists() const { return values_.defined(); }
+  /// Once they have arrived.
+  const torch::Tensor& get() const;
+
+ private:
+  torch::Tensor values_;
+  StreamPoint arrived_;
+};
+
+/// A few numbers, in their turn on the present stream. `values` may change afterwards.
+HostCopy read_back(const torch::Tensor& values);
+
+/// Many, beside the work of the present stream. `values` may change afterwards. Cost: one more copy
+/// of them on the device for as long.
+HostCopy copy_aside(const torch::Tensor& values);
+
+/// The stream of the device's copies. Throws on the CPU.
+c10::Stream copy_stream(torch::Device device);
+
+}  // namespace dimred::training

@@ -1,0 +1,92 @@
+#include "training/loaded_batches.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/StreamGuard.h>
+
+#include <utility>
+
+namespace dimred::training {
+namespace {
+
+class LoadedBatches final : public Batches {
+ public:
+  LoadedBatches(const Setup& setup,
+                const data::Dataset& dataset,
+                const data::Order& order,
+                const data::Preprocessing& preprocessing,
+                const data::LoaderOptions& options,
+                std::int64_t epoch,
+                std::int64_t first_step)
+      : setup_(setup), loader_(dataset, order, preprocessing, options, epoch, first_step) {}
+
+  ~LoadedBatches() override {
+    if (following_) following_->copied.wait();  // its buffers are read until then
+  }
+  LoadedBatches(const LoadedBatches&) = delete;
+  LoadedBatches& operator=(const LoadedBatches&) = delete;
+
+  std::optional<DeviceBatch> next() override {
+    auto batch = std::exchange(following_, std::nullopt);
+    if (!batch) batch = load();
+    if (batch) give_to_present_stream(*batch);
+    return batch;
+  }
+
+  void look_ahead() override {
+    if (!following_ && loader_.is_ready()) following_ = load();
+  }
+
+  void recycle(DeviceBatch batch) override {
+    batch.copied.wait();
+    loader_.recycle(std::move(batch.buffers));
+  }
+  double seconds_waited() const override { return loader_.seconds_waited(); }
+  data::LoaderReport report() const override { return loader_.report(); }
+
+ private:
+  std::optional<DeviceBatch> load() {
+    auto loaded = loader_.next();
+    if (!loaded) return {};
+    DeviceBatch batch{.tensors = {},
+                      .count = loaded->count(),
+                      .global_count = loaded->global_count,
+                      .buffers = std::move(*loaded)};
+    if (setup_.device.is_cpu()) {
+      batch.tensors = to_minibatch(setup_, batch.buffers);
+      return batch;
+    }
+    const auto aside = copy_stream(setup_.device);
+    const c10::StreamGuard guard(aside);
+    batch.tensors = to_minibatch(setup_, batch.buffers, /*wait=*/false);
+    batch.copied = StreamPoint(aside);
+    return batch;
+  }
+
+  void give_to_present_stream(const DeviceBatch& batch) const {
+    if (setup_.device.is_cpu()) return;
+    const auto present = at::accelerator::getCurrentStream(setup_.device.index());
+    batch.copied.hold_back(present);
+    // Their memory is not given away before the present stream has done with it.
+    batch.tensors.images.record_stream(present);
+    batch.tensors.labels.record_stream(present);
+  }
+
+  const Setup& setup_;
+  data::Loader loader_;
+  std::optional<DeviceBatch> following_;
+};
+
+}  // namespace
+
+std::unique_ptr<Batches> loaded_batches(const Setup& setup,
+                                        const data::Dataset& dataset,
+                                        const data::Order& order,
+                                        const data::Preprocessing& preprocessing,
+                                        const data::LoaderOptions& options,
+                                        std::int64_t epoch,
+                                        std::int64_t first_step) {
+  return std::make_unique<LoadedBatches>(
+      setup, dataset, order, preprocessing, options, epoch, first_step);
+}
+
+}  // namespace dimred::training
