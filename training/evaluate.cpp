@@ -55,8 +55,11 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
     // The last batch may have fewer samples than ranks.
     if (batch->count == 0 && !needs_all_ranks(setup)) continue;
     const auto result = setup.objective->evaluate(batch->tensors, models::Mode::evaluate);
-    sums[0] += result.loss_sum.item<double>();
-    sums[1] += static_cast<double>(result.correct_count.item<std::int64_t>());
+    const auto copied = read_back(sums_of(result));
+    if (!setup.device.is_cpu()) batches->look_ahead();
+    const auto* loss_and_hits = copied.get().const_data_ptr<double>();
+    sums[0] += loss_and_hits[0];
+    sums[1] += loss_and_hits[1];
     sums[2] += static_cast<double>(result.sample_count);
     batches->recycle(std::move(*batch));
   }

@@ -70,10 +70,6 @@ std::vector<models::Minibatch> parts_of(const Setup& setup, const models::Miniba
   return parts;
 }
 
-torch::Tensor sums_of(const models::Evaluation& evaluation) {
-  return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
-}
-
 /// Adds scale x the gradient of the part's loss / `divisor` to the setup's. Returns [2] float64:
 /// sums of loss and hits.
 torch::Tensor add_gradient(Setup& setup,
@@ -91,6 +87,10 @@ torch::Tensor add_gradient(Setup& setup,
 }
 
 }  // namespace
+
+torch::Tensor sums_of(const models::Evaluation& evaluation) {
+  return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
+}
 
 bool needs_all_ranks(const Setup& setup) {
   const auto* head = setup.objective->head();

@@ -58,6 +58,9 @@ bool needs_all_ranks(const Setup& setup);
 /// BatchNorm's running statistics of all ranks become one, by the setup's policy.
 void share_running_statistics(Setup& setup);
 
+/// [2] float64 on the device: sums of loss and hits.
+torch::Tensor sums_of(const models::Evaluation& evaluation);
+
 /// The same function without gradient: at the same weights it returns the same loss bit for bit.
 PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);

@@ -39,6 +39,11 @@ class LoadedBatches final : public Batches {
   void recycle(DeviceBatch batch) override {
     batch.copied.wait();
     loader_.recycle(std::move(batch.buffers));
+    if (setup_.device.is_cpu()) return;
+    // Copies do not wait for the present stream: who never waits for it either would fill the
+    // device's memory with batches.
+    before_.wait();
+    before_ = StreamPoint(present_stream());
   }
   double seconds_waited() const override { return loader_.seconds_waited(); }
   data::LoaderReport report() const override { return loader_.report(); }
@@ -64,15 +69,20 @@ class LoadedBatches final : public Batches {
 
   void give_to_present_stream(const DeviceBatch& batch) const {
     if (setup_.device.is_cpu()) return;
-    const auto present = at::accelerator::getCurrentStream(setup_.device.index());
+    const auto present = present_stream();
     batch.copied.hold_back(present);
     // Their memory is not given away before the present stream has done with it.
     batch.tensors.images.record_stream(present);
     batch.tensors.labels.record_stream(present);
   }
 
+  c10::Stream present_stream() const {
+    return at::accelerator::getCurrentStream(setup_.device.index());
+  }
+
   const Setup& setup_;
   data::Loader loader_;
+  StreamPoint before_;  // behind the use of the batch that was given back last
   std::optional<DeviceBatch> following_;
 };
 
