@@ -15,6 +15,8 @@ from ranks import ended, started
 from store_servers import S3, HttpFiles, Proxy, files_of
 from stored_runs import QUICK, STAGE1, curve, weights
 
+pytest_plugins = ["store_servers"]
+
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
