@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
 
 # Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait seconds for what they import.
-pytest.register_assert_rewrite("fake_comparison", "image_probe", "record_samples", "store_servers")
+pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")
 
 
 @pytest.fixture(scope="session")
