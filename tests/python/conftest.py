@@ -55,6 +55,7 @@ title = "small"
 selection_seeds = [1, 2]
 
 [stage1]
+data = "{data}"
 epochs = 3
 total_epochs = 8
 train_samples = 640
@@ -87,9 +88,10 @@ anneal_from_epoch = "+0"
 def small_comparison(tmp_path_factory, binaries) -> Path:
     """A real comparison of 8 short runs, which reports and notebooks may share; nothing writes into it."""
     import compare
+    from fashion import few
 
     folder = tmp_path_factory.mktemp("comparison")
-    (folder / "small.toml").write_text(SMALL)
+    (folder / "small.toml").write_text(SMALL.format(data=few()))
     assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
                          str(binaries / "dimred")]) == 0  # fmt: skip
     add_landscape(folder / "out", binaries / "dimred")
