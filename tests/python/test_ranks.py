@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fashion import few
 from ranks import SMALL, distance, ended, refused, rows, run_ranks, started, vectors
 
 
@@ -87,7 +86,7 @@ def test_batchnorm_policies(policy: str, tmp_path: Path, dimred: Path) -> None:
     """Synchronised statistics make BatchNorm independent of the ranks; 101 samples leave the last batch
     of 1 to one rank."""
     small = ["--train_samples=101", "--test_samples=50", "--global_batch_size=20", "--threads=1", "--model=resnet20",
-             "--learning_rate=0.01", "--epochs=1", f"--batchnorm_statistics={policy}", f"--data={few()}"]  # fmt: skip
+             "--learning_rate=0.01", "--epochs=1", f"--batchnorm_statistics={policy}"]  # fmt: skip
     for ranks in (1, 2):
         done = run_ranks(dimred, ["stage1", *small, "--output", tmp_path / str(ranks)], ranks)
         assert done.codes == [0] * ranks, done.errors
