@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from fashion import fashion, few
+from fashion import few, fashion
 from PIL import Image
 
 if TYPE_CHECKING:
