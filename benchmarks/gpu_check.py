@@ -74,11 +74,12 @@ def options_of(check: Check, command: str) -> frozenset[str]:
 
 def begin(check: Check) -> dict[str, Any]:
     """Who measures what; raises Failed or Stopped where there is no device or the programs do not start."""
+    # While the peers load torch.
+    check.options, check.pca_options = options_of(check, "stage1"), options_of(check, "pca")
+    version = call([check.need("dimred"), "--version"], check.place.environment, 30).output.strip()
     told = check.peers.ask("machine", 120)
     if "missing" in told:
         raise Failed(f"needs the device {check.device}, received none: {told['missing']}")
-    check.options, check.pca_options = options_of(check, "stage1"), options_of(check, "pca")
-    version = call([check.need("dimred"), "--version"], check.place.environment, 30).output.strip()
     return {"device": told, "machine": report.machine(), "dimred": version}
 
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 
 
-def read(name: str, header: int) -> np.ndarray:
+def read(file: Path, header: int) -> np.ndarray:
     """Bytes of an IDX file, plain or .gz, behind its header."""
-    file = FOLDER / name
-    text = file.read_bytes() if file.exists() else gzip.decompress((FOLDER / f"{name}.gz").read_bytes())
+    text = file.read_bytes() if file.exists() else gzip.decompress(file.with_name(f"{file.name}.gz").read_bytes())
     return np.frombuffer(text, np.uint8, offset=header)
 
 
@@ -35,8 +34,8 @@ def few() -> Path:
         whole = Path(scratch) / "whole"
         whole.mkdir()
         for name, each in (("train", 15), ("t10k", 20)):
-            images = read(f"{name}-images-idx3-ubyte", 16).reshape(-1, 28, 28)[::each]
-            labels = read(f"{name}-labels-idx1-ubyte", 8)[::each]
+            images = read(FOLDER / f"{name}-images-idx3-ubyte", 16).reshape(-1, 28, 28)[::each]
+            labels = read(FOLDER / f"{name}-labels-idx1-ubyte", 8)[::each]
             (whole / f"{name}-images-idx3-ubyte").write_bytes(np.array([2051, *images.shape], ">i4").tobytes() + images.tobytes())
             (whole / f"{name}-labels-idx1-ubyte").write_bytes(np.array([2049, len(labels)], ">i4").tobytes() + labels.tobytes())
         folder.parent.mkdir(exist_ok=True)
@@ -46,11 +45,11 @@ def few() -> Path:
 
 
 def fashion(split: str, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """`count` images [count, 1, 28, 28] of 0 to 255 and labels [count] of "train" or "test"."""
+    """`count` of few()'s images [count, 1, 28, 28] of 0 to 255 and labels [count] of "train" or "test"."""
     import torch
 
     name = "train" if split == "train" else "t10k"
-    images = read(f"{name}-images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
-    labels = read(f"{name}-labels-idx1-ubyte", 8)
+    images = read(few() / f"{name}-images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
+    labels = read(few() / f"{name}-labels-idx1-ubyte", 8)
     some = np.arange(count) * len(labels) // count
     return torch.tensor(images[some], dtype=torch.float32), torch.tensor(labels[some], dtype=torch.int64)

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,20 @@ def parse_help(text: str) -> dict[str, Option]:
     return options
 
 
+@cache
+def told_by(binary: Path, command: str, made: int) -> dict[str, Option]:
+    """The options of `dimred command`, of the binary of that time (ns), which is asked once."""
+    done = subprocess.run([binary, command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    return parse_help(done.stdout)
+
+
 def read_options_of(binary: Path, command: str) -> dict[str, Option]:
-    """The options of `dimred command`. Raises ConfigError when it cannot be asked."""
+    """The options of `dimred command`, not to be changed. Raises ConfigError when it cannot be asked."""
     try:
-        done = subprocess.run([binary, command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+        made = binary.stat().st_mtime_ns if binary.exists() else 0  # found along PATH
+        return told_by(binary, command, made)
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigError(f"{binary} {command} --help: {error}; is it built? (scripts/setup.sh)") from error
-    return parse_help(done.stdout)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

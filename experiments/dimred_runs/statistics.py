@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit  # scipy.stats has the same and takes a second to load
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Differen
     mean, sd = float(numbers.mean()), float(numbers.std(ddof=1))
     if sd <= RESOLUTION:
         return Difference(n, mean, 0.0, math.nan, math.nan, 1.0 if abs(mean) <= RESOLUTION else math.nan)
+    from scipy.special import stdtr, stdtrit  # here: it takes longer to load than most of our commands take
+
     error = sd / math.sqrt(n)
     half = float(stdtrit(n - 1, (1 + confidence) / 2)) * error
     p = float(2 * stdtr(n - 1, -abs(mean / error)))

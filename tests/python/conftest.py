@@ -13,7 +13,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
 
-pytest_plugins = ["fake_comparison", "image_probe", "record_samples", "store_servers"]
+# Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait seconds for what they import.
+pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +55,7 @@ title = "small"
 selection_seeds = [1, 2]
 
 [stage1]
+data = "{data}"
 epochs = 3
 total_epochs = 8
 train_samples = 640
@@ -86,9 +88,10 @@ anneal_from_epoch = "+0"
 def small_comparison(tmp_path_factory, binaries) -> Path:
     """A real comparison of 8 short runs, which reports and notebooks may share; nothing writes into it."""
     import compare
+    from fashion import few
 
     folder = tmp_path_factory.mktemp("comparison")
-    (folder / "small.toml").write_text(SMALL)
+    (folder / "small.toml").write_text(SMALL.format(data=few()))
     assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
                          str(binaries / "dimred")]) == 0  # fmt: skip
     add_landscape(folder / "out", binaries / "dimred")

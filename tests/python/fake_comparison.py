@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import compare
@@ -63,10 +65,16 @@ anneal_from_epoch = "+0"
 """
 
 
+def call_fake_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The environment of the fake dimred. Its python3 is this one: a version manager's takes longer to start than the fake."""
+    patch.setenv("FAKE_FOLDER", str(folder))
+    patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch) -> Path:
     """A folder with comparison.toml, in which the fake dimred counts its calls."""
-    monkeypatch.setenv("FAKE_FOLDER", str(tmp_path))
+    call_fake_in(tmp_path, monkeypatch)
     (tmp_path / "comparison.toml").write_text(CONFIG)
     return tmp_path
 
@@ -75,7 +83,7 @@ def compared(folder: Path, config: str) -> Path:
     """A folder with a finished comparison."""
     (folder / "comparison.toml").write_text(config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAKE_FOLDER", str(folder))
+        call_fake_in(folder, patch)
         assert compare.main(arguments(folder)) == 0
     return folder
 

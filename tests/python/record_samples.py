@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from PIL import Image
-from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 CLASSES = ["daisy", "rose", "tulip"]
 COUNT = 23
@@ -93,6 +91,8 @@ def in_order(folder: Path, split: str = "train") -> list[tuple[bytes, int]]:
 
 def read_tfrecords(files: list[Path]) -> list[tuple[bytes, int]]:
     """By TensorBoard's reader, which verifies checksums, and protobuf's runtime."""
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New  # a second to load
+
     found = []
     for file in files:
         reader = PyRecordReader_New(str(file))
@@ -125,6 +125,9 @@ def read_base64(files: list[Path]) -> list[tuple[bytes, int]]:
 
 
 def write_tfrecords(file: Path, samples: list[tuple[bytes, int]]) -> None:
+    """By TensorBoard's writer."""
+    from tensorboard.summary.writer.record_writer import RecordWriter  # half a second to load
+
     with file.open("wb") as stream:
         writer = RecordWriter(stream)
         for image, label in samples:

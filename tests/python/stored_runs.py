@@ -6,9 +6,10 @@ import csv
 from pathlib import Path
 
 import h5py
+from fashion import few
 
-STAGE1 = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4",
-          "--quiet"]  # fmt: skip
+ANY_DATA = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4", "--quiet"]
+STAGE1 = [*ANY_DATA, f"--data={few()}"]
 QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
 
 

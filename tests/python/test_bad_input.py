@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fashion import few
 
-SMALL = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--threads=1"]
+SMALL = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--threads=1", f"--data={few()}"]
 
 
 @pytest.fixture(scope="session")

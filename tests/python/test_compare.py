@@ -16,6 +16,8 @@ from comparison import readings
 from comparison.options import Option, parse_help
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
+pytest_plugins = ["fake_comparison"]
+
 
 def test_help_of_dimred_is_understood(execute) -> None:
     table = parse_help(execute("dimred", "stage1", "--help"))

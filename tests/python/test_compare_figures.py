@@ -20,6 +20,8 @@ from comparison.summary import ranking, rival, shown, summarise
 from dimred_runs import holm, paired_difference
 from fake_comparison import arguments, results
 
+pytest_plugins = ["fake_comparison"]
+
 COUNTED = [c for c in ("forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy")]
 
 

@@ -10,6 +10,8 @@ from comparison.idle import METHODS, OPTIMIZERS, SCHEDULES, idle
 from comparison.jobs import continued
 from fake_comparison import SHORT, arguments, calls, results
 
+pytest_plugins = ["fake_comparison"]
+
 
 def test_a_continued_start_leaves_out_what_has_no_effect_any_more() -> None:
     start = {"epochs": 2, "snapshots_per_epoch": 4, "snapshot_from_epoch": 1, "learning_rate": 0.1, "seed": 3,

@@ -16,6 +16,8 @@ import pytest
 from comparison.schedule import Busy, Journal, take
 from fake_comparison import COMPARE, SHORT, arguments, calls, results
 
+pytest_plugins = ["fake_comparison"]
+
 
 def running(folder: Path) -> list[int]:
     """Processes of the fake dimred that are alive."""

@@ -7,8 +7,9 @@ import struct
 from pathlib import Path
 
 import pytest
+from fashion import few
 
-SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1"]
+SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1", f"--data={few()}"]
 
 
 def data_of(run: Path) -> tuple[str, str]:

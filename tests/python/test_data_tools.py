@@ -17,6 +17,8 @@ import numpy as np
 from PIL import Image
 from record_samples import CLASSES, COUNT, in_order, picture, read_base64
 
+pytest_plugins = ["record_samples"]
+
 
 def test_shuffle_splits_into_files_of_equal_size(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
     def split(name: str, seed: int) -> list[list[tuple[bytes, int]]]:

@@ -15,6 +15,8 @@ import pytest
 from image_probe import Ask, decoded, photograph, region_of, save
 from PIL import Image, ImageOps
 
+pytest_plugins = ["image_probe"]
+
 JPEGS = {
     "4:2:0": ("RGB", {"subsampling": 2}),
     "4:2:2": ("RGB", {"subsampling": 1}),

@@ -13,13 +13,13 @@ import pytest
 import torch
 from conftest import REPOSITORY
 from dimred_twins import build
-from fashion import fashion
+from fashion import fashion, few
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
 IMAGES = 40
-SMALL = ["--train_samples=1000", f"--test_samples={IMAGES}", "--epochs=1", "--batch_size=50", "--threads=1",
+SMALL = ["--train_samples=1000", f"--test_samples={IMAGES}", f"--data={few()}", "--epochs=1", "--batch_size=50", "--threads=1",
          "--learning_rate=0.05"]  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_versions_are_numbered_and_whole(exported: Path, tmp_path: Path, execute
 def test_evaluate_reads_the_exported_weights(exported: Path, execute) -> None:
     options = ["--model", exported / "module.pt" if (exported / "module.pt").exists() else
                json.loads((exported / "signature.json").read_text())["network"]]  # fmt: skip
-    options += SMALL[:2]  # its data: the file says nothing of it
+    options += SMALL[:3]  # its data: the file says nothing of it
     told = execute("dimred", "evaluate", exported / "weights.safetensors", "--threads=1", *options)
     expected = execute("dimred", "evaluate", exported.parents[1], "--threads=1")
     assert told.splitlines()[-1] == expected.splitlines()[-1]

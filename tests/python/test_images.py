@@ -15,6 +15,8 @@ import pytest
 from image_probe import Ask, photograph, save
 from PIL import Image, ImageEnhance, ImageOps
 
+pytest_plugins = ["image_probe"]
+
 
 def equal_unless_higher(pixels: np.ndarray, expected: np.ndarray, height: int, out_height: int) -> bool:
     """Where rows are not reduced, Pillow takes columns first."""

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 import torch
 from dimred_twins import build
+from fashion import few
 from ranks import run_ranks
 from safetensors.torch import save_file
 
-SMALL = ["--train_samples=300", "--test_samples=100", "--batch_size=50", "--threads=1", "--learning_rate=0.05"]
+SMALL = ["--train_samples=300", "--test_samples=100", "--batch_size=50", "--threads=1", "--learning_rate=0.05",
+         f"--data={few()}"]  # fmt: skip
 WHOLE_TEST_SET = ["--set=test", "--samples=0", "--threads=1"]
 
 
@@ -86,14 +88,14 @@ def test_a_point_of_the_surface_is_the_loss_of_those_weights(run: Path, tmp_path
     weights = center + point.a * basis[1] + point.b * basis[0]
     torch.nn.utils.vector_to_parameters(torch.from_numpy(weights.astype(np.float32)), network.parameters())
     save_file({k: v.contiguous() for k, v in network.state_dict().items()}, tmp_path / "w.safetensors")
-    expected = loss_of(execute, tmp_path / "w.safetensors", "--model=convnet", "--test_samples=100", "--train_samples=300")
+    expected = loss_of(execute, tmp_path / "w.safetensors", "--model=convnet", "--test_samples=100", "--train_samples=300", f"--data={few()}")
     assert point.loss == pytest.approx(expected, abs=6e-5 + 1e-5 * expected)
 
 
 def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
     """At the center the surface is what evaluate says: of the mean recalibrated, of the last as saved."""
     run, matrix = tmp_path / "one", tmp_path / "p.npy"
-    small = ["--train_samples=128", "--test_samples=64", "--batch_size=32", "--threads=1", "--model=resnet20"]
+    small = ["--train_samples=128", "--test_samples=64", "--batch_size=32", "--threads=1", "--model=resnet20", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--epochs=1", "--snapshots_per_epoch=3", "--output", run)
     execute("dimred", "pca", run / "snapshots", "--components=2", "--output", matrix)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compared_runs import newest_state, rows
 from fashion import few
-from test_runs import newest_state, rows
 
 BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", f"--data={few()}"]
 STAGE1 = [*BASE, "--epochs=2", "--snapshots_per_epoch=4", "--learning_rate=0.02"]

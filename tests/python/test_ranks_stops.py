@@ -99,7 +99,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
     """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=1", str(dimred), "stage1", *FEW, "--epochs=20", "--output", str(run)]  # fmt: skip
+               "--max-restarts=1", str(dimred), "stage1", *FEW, "--epochs=10", "--output", str(run)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -107,14 +107,14 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
         output, errors = torchrun.communicate(timeout=PATIENCE)
     assert torchrun.returncode == 0, errors
     assert "continuing at epoch" in output
-    assert len(rows(run)) == 20
+    assert len(rows(run)) == 10
 
 
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
     """A rank that saved and left with 143 is a failure to torchrun; what it starts anew must not train."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=3", str(dimred), *LONG, "--output", str(run)]  # fmt: skip
+               "--max-restarts=2", str(dimred), *LONG, "--output", str(run)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -160,7 +160,7 @@ def test_a_port_in_use(tmp_path: Path, dimred: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        arguments = ["stage1", *FEW, "--output", tmp_path / "run", "--rendezvous_timeout=3"]
+        arguments = ["stage1", *FEW, "--output", tmp_path / "run", "--rendezvous_timeout=1"]
         with started(dimred, arguments, 2, port) as processes:
             done = ended(processes)
     assert all(code == 1 for code in done.codes)

@@ -15,6 +15,8 @@ import pytest
 from image_probe import Ask, decoded, region_of
 from PIL import Image, ImageOps
 
+pytest_plugins = ["image_probe"]
+
 MOST = 200  # files, evenly over the sorted list
 
 

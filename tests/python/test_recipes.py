@@ -267,7 +267,7 @@ def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
 
 def test_a_twin_refuses_what_it_cannot_follow(execute, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    small = ["--train_samples=64", "--test_samples=20", "--batch_size=32", "--hooks=batches", "--quiet"]
+    small = ["--train_samples=64", "--test_samples=20", "--batch_size=32", "--hooks=batches", f"--data={few()}", "--quiet"]
     execute("dimred", "stage1", *small, "--optimizer=lars", "--output", run)
     assert len(list((run / "batches").iterdir())) == 3  # weights and two steps
     with pytest.raises(CannotFollow, match="no optimizer lars"):

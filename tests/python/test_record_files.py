@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from record_samples import CLASSES, COUNT, in_order, picture, read_base64, read_tfrecords, write_tfrecords
 
+pytest_plugins = ["record_samples"]
+
 
 def test_converts_a_folder_to_tfrecord_files(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
     execute("dimred", "data", "convert", flowers, "--to=tfrecord", "--files=3", "--output", tmp_path / "out")

@@ -10,9 +10,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from compared_runs import newest_state, rows
 from fashion import few
 from ranks import run_ranks
-from test_runs import newest_state, rows
 
 BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2", f"--data={few()}"]
 TEN = [*BASE, "--epochs=1"]  # ten steps

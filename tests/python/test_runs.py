@@ -12,25 +12,14 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from compared_runs import interrupted, newest_state, rows
 from dimred_twins import build
+from fashion import few
 from safetensors.torch import save_file
 
 STAGE1 = ["--train_samples=1600", "--test_samples=500", "--epochs=4", "--batch_size=64", "--threads=1",
-          "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last"]  # fmt: skip
+          "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last", f"--data={few()}"]  # fmt: skip
 STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1"]
-TIMES = ("seconds", "data_wait_seconds")  # what two equal runs may differ in
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    """curve.csv without its times."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
-
-
-def newest_state(run: Path) -> dict[str, bytes]:
-    """The raw vectors of the newest resume state, by file name."""
-    state = sorted((run / "checkpoints").iterdir())[-1]
-    return {file.name: file.read_bytes() for file in state.iterdir() if file.suffix != ".json"}
 
 
 def snapshots(run: Path) -> dict[str, bytes]:
@@ -83,23 +72,6 @@ def test_a_run_in_two_parts_equals_one(stage1: Path, tmp_path: Path, execute) ->
     assert rows(run) == rows(stage1)
     assert newest_state(run) == newest_state(stage1)
     assert snapshots(run) == snapshots(stage1)
-
-
-def interrupted(command: list[str], stop: signal.Signals, run: Path) -> int:
-    """Starts the command and sends the signal a moment after its first resume state; its exit code."""
-
-    def states() -> int:
-        return len(list(run.glob("checkpoints/state_????????")))
-
-    before = states()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        deadline = time.monotonic() + 60
-        while states() == before and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        time.sleep(0.03)
-        process.send_signal(stop)
-        return process.wait(timeout=60)
 
 
 STOPS = [(signal.SIGTERM, 143), (signal.SIGKILL, -9)]
@@ -173,7 +145,7 @@ def test_a_basis_in_bfloat16_halves_what_is_read(stage1: Path, stage2: Path, tmp
 
 def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
     """Continuing a linear schedule that has come to its end would raise the rate again."""
-    short = ["--train_samples=256", "--test_samples=100", "--threads=1", "--output", tmp_path / "run"]
+    short = ["--train_samples=256", "--test_samples=100", "--threads=1", f"--data={few()}", "--output", tmp_path / "run"]
     execute("dimred", "stage1", *short, "--epochs=1")
     assert "total_epochs = 1" in fails(2, "stage1", *short, "--epochs=2")
     execute("dimred", "stage1", *short, "--epochs=2", "--total_epochs=1")
@@ -187,7 +159,7 @@ def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
 def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
     """Another seed must not train on the samples that stage 1 held out."""
     small = ["--train_samples=400", "--test_samples=100", "--validation_fraction=0.25", "--seed=5",
-             "--threads=1"]  # fmt: skip
+             "--threads=1", f"--data={few()}"]  # fmt: skip
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
     execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
             "--threads=1", "--output", tmp_path / "two")  # fmt: skip
@@ -251,7 +223,8 @@ def test_safetensors_of_pytorch_give_a_matrix_that_stage2_takes(stage1: Path, st
 
 
 def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
-    small = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--model=resnet20", "--threads=1"]
+    small = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--model=resnet20", "--threads=1",
+             f"--data={few()}"]  # fmt: skip
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=2", "--output", tmp_path / "one")
     execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
             "--start=mean", "--threads=1", "--output", tmp_path / "two")  # fmt: skip

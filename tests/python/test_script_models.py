@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from fashion import fashion
+from fashion import fashion, few
 from PIL import Image
 from ranks import run_ranks
 from torch import nn
@@ -24,8 +24,9 @@ from torch.nn.utils import parameters_to_vector
 SAMPLES, STEPS, RATE = 250, 6, 0.05
 PLAIN = [f"--train_samples={SAMPLES}", "--test_samples=100", f"--global_batch_size={SAMPLES}", f"--learning_rate={RATE}",
          "--schedule=constant", "--momentum=0.9", "--weight_decay=0", "--threads=1", "--snapshots_per_epoch=1",
-         "--memory_format=contiguous"]  # fmt: skip
-DROPPED = ["--train_samples=500", "--test_samples=100", "--batch_size=50", "--threads=1", "--snapshots_per_epoch=3"]
+         "--memory_format=contiguous", f"--data={few()}"]  # fmt: skip
+DROPPED = ["--train_samples=500", "--test_samples=100", "--batch_size=50", "--threads=1", "--snapshots_per_epoch=3",
+           f"--data={few()}"]  # fmt: skip
 
 
 class Net(nn.Module):

@@ -7,8 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from compared_runs import newest_state, rows
 from fashion import few
-from test_runs import newest_state, rows
 
 BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", f"--data={few()}", "--total_epochs=2"]
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from store_servers import BYTES, KEYS, QUICK, S3, HttpFiles, files_of, refusal, s3_error, some_files, store
 
+pytest_plugins = ["store_servers"]
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

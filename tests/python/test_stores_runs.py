@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from fashion import few
 from ranks import ended, started
 from store_servers import S3, HttpFiles, Proxy, files_of
-from stored_runs import QUICK, STAGE1, curve, weights
+from stored_runs import ANY_DATA, QUICK, STAGE1, curve, weights
+
+pytest_plugins = ["store_servers"]
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -38,8 +41,8 @@ def call(dimred: Path, s3: S3, tmp_path: Path):
 def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles, tmp_path: Path) -> None:
     """Data over HTTP, everything else in S3; each file equal to that of a run with paths."""
     call("store", "put", FASHION, f"file://{web.folder}/fashion")
-    call("stage1", f"--data={web.url}/fashion", *STAGE1, "--epochs=1", "--output=s3://bucket/way/one")
-    call("stage1", f"--data={FASHION}", *STAGE1, "--epochs=1", f"--output={tmp_path / 'one'}")
+    call("stage1", f"--data={web.url}/fashion", *ANY_DATA, "--epochs=1", "--output=s3://bucket/way/one")
+    call("stage1", f"--data={FASHION}", *ANY_DATA, "--epochs=1", f"--output={tmp_path / 'one'}")
     call("store", "get", "s3://bucket/way/one", tmp_path / "got")
     assert weights(tmp_path / "got") == weights(tmp_path / "one")
     config = (tmp_path / "got" / "config.toml").read_text()
@@ -145,7 +148,7 @@ def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) ->
 def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     """One downloads while the other waits, rank 0 uploads; when it fails, both leave with one line."""
     s3.client.put_object(Bucket="bucket", Key="two/x", Body=b"x")
-    for file in FASHION.iterdir():
+    for file in few().iterdir():
         s3.client.upload_file(str(file), "bucket", f"two/fashion/{file.name}")
     common = ["--train_samples=600", "--test_samples=100", "--epochs=1", "--threads=1", "--global_batch_size=60",
               f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
@@ -184,10 +187,10 @@ def test_bad_input(arguments: list[str], said: str, fails) -> None:
 
 def test_nothing_of_a_password_is_written(web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
     """Not in the run folder, and not in the cache."""
-    shutil.copytree(FASHION, tmp_path / "plain")
+    shutil.copytree(few(), tmp_path / "plain")
     subprocess.run([dimred, "store", "put", tmp_path / "plain", f"file://{web.folder}/f"], check=True, capture_output=True)
     url = web.url.replace("http://", "http://me:secret@") + "/f"
-    done = subprocess.run([dimred, "stage1", f"--data={url}", *STAGE1, "--epochs=1", f"--output={tmp_path / 'run'}",
+    done = subprocess.run([dimred, "stage1", f"--data={url}", *ANY_DATA, "--epochs=1", f"--output={tmp_path / 'run'}",
                            f"--store_cache={tmp_path / 'cache'}"], capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     texts = files_of(tmp_path / "run") | files_of(tmp_path / "cache")

@@ -17,6 +17,8 @@ from store_servers import HttpFiles, Proxy
 from stored_runs import QUICK, curve, weights
 from test_image_training import put_images
 
+pytest_plugins = ["store_servers"]
+
 FILES = 8
 STAGE1 = ["--model=convnet", "--preprocessing_name=imagenet", "--image_size=20", "--learning_rate=0.01", "--shuffle_buffer_size=6", "--prefetch=1",
           "--threads=1", "--snapshots_per_epoch=2", "--quiet"]  # fmt: skip

@@ -16,6 +16,8 @@ from record_samples import picture, read_base64, write_tfrecords
 from store_servers import S3, HttpFiles
 from stored_runs import QUICK
 
+pytest_plugins = ["store_servers"]
+
 SAMPLES = [(picture(number % 23), number % 3) for number in range(64)]
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fashion import few
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 from tensorboard.util import tensor_util
 
 SMALL = ["--train_samples=300", "--test_samples=100", "--batch_size=50", "--threads=1", "--seed=3",
-         "--validation_fraction=0.2", "--tensorboard=true"]  # fmt: skip
+         "--validation_fraction=0.2", "--tensorboard=true", f"--data={few()}"]  # fmt: skip
 
 
 def read(folder: Path) -> dict[str, list[tuple[int, float]]]:

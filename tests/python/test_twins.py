@@ -87,15 +87,24 @@ def test_every_network_has_a_twin_that_is_compared_here(execute) -> None:
     assert {*DEEP, *(name for name, _, _ in SIZES)} == set(NAMES) == set(re.split(r",\s+", told))
 
 
-@pytest.mark.parametrize(("name", "channels", "height"), [*SIZES, *((name, 3, 32) for name in DEEP)])
-def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int, execute) -> None:
+NAMED = [*SIZES, *((name, 3, 32) for name in DEEP)]
+
+
+@pytest.fixture(scope="module")
+def named(execute) -> dict[str, list[str]]:
+    """Names and shapes of every C++ network, of one start of the tool; by "name channels height"."""
+    parts = execute("model_logits", "--names", *(word for size in NAMED for word in (*size, CLASSES))).split("= ")[1:]
+    return {part.splitlines()[0]: part.splitlines()[1:] for part in parts}
+
+
+@pytest.mark.parametrize(("name", "channels", "height"), NAMED)
+def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int, named) -> None:
     with torch.device("meta"):
         twin = build(name, channels, height, height, CLASSES)
     expected = [
         f"{key} {list(value.shape)}".replace(" ", "") for key, value in twin.named_parameters()
     ]
-    printed = execute("model_logits", "--names", name, channels, height, CLASSES).splitlines()
-    assert [line.replace(" ", "") for line in printed] == expected
+    assert [line.replace(" ", "") for line in named[f"{name} {channels} {height}"]] == expected
 
 
 def rounding(twin: nn.Module, images: torch.Tensor, mode: str) -> float:

@@ -2,7 +2,8 @@
 //   FOLDER/MODE.npy; MODE eval, train: logits [batch, classes]; gradient, train_gradient: of the
 //   mean loss to the labels 0, 1, 2, ... [M]. Dropout is off, so that the modes that train can be
 //   compared.
-// model_logits --names MODEL CHANNELS HEIGHT CLASSES
+// model_logits --names MODEL CHANNELS HEIGHT CLASSES [MODEL CHANNELS HEIGHT CLASSES...]
+//   a line "= MODEL CHANNELS HEIGHT" before each one's names and shapes
 #include <torch/nn/modules/dropout.h>
 
 #include <iostream>
@@ -31,12 +32,15 @@ training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
 }
 
 void print_names(const std::vector<std::string>& a) {
-  auto setup = setup_of(a, 1);
-  for (const auto& entry : setup.flat.layout.entries) {
-    std::cout << entry.name << " [";
-    for (std::size_t i = 0; i < entry.shape.size(); ++i)
-      std::cout << (i > 0 ? "," : "") << entry.shape[i];
-    std::cout << "]\n";
+  for (std::size_t first = 1; first < a.size(); first += 4) {
+    const auto setup = setup_of(a, first);
+    std::cout << "= " << a[first] << ' ' << a[first + 1] << ' ' << a[first + 2] << '\n';
+    for (const auto& entry : setup.flat.layout.entries) {
+      std::cout << entry.name << " [";
+      for (std::size_t i = 0; i < entry.shape.size(); ++i)
+        std::cout << (i > 0 ? "," : "") << entry.shape[i];
+      std::cout << "]\n";
+    }
   }
 }
 

@@ -1,0 +1,40 @@
+"""What tests compare of two runs, and runs that are stopped on the way."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+TIMES = ("seconds", "data_wait_seconds")  # what two equal runs may differ in
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """curve.csv without its times."""
+    with (run / "curve.csv").open(newline="") as stream:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
+
+
+def newest_state(run: Path) -> dict[str, bytes]:
+    """The raw vectors of the newest resume state, by file name."""
+    state = sorted((run / "checkpoints").iterdir())[-1]
+    return {file.name: file.read_bytes() for file in state.iterdir() if file.suffix != ".json"}
+
+
+def interrupted(command: list[str], stop: signal.Signals, run: Path) -> int:
+    """Starts the command and sends the signal a moment after its first resume state; its exit code."""
+
+    def states() -> int:
+        return len(list(run.glob("checkpoints/state_????????")))
+
+    before = states()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        deadline = time.monotonic() + 60
+        while states() == before and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(0.03)
+        process.send_signal(stop)
+        return process.wait(timeout=60)
