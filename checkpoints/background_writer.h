@@ -9,8 +9,8 @@
 
 namespace dimred::checkpoints {
 
-/// Runs jobs one after another in one background thread, so that saves cost the trainer one host
-/// copy. A job that throws stops the queue; the exception reaches the trainer at its next call.
+/// Runs jobs one after another in one background thread, so that saves cost the trainer one copy.
+/// A job that throws stops the queue; the exception reaches the trainer at its next call.
 class BackgroundWriter {
  public:
   /// max_pending: submit() waits while this many jobs are queued (bounds memory).

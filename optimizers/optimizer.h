@@ -26,7 +26,7 @@ class StepControl {
   const torch::Tensor& learning_rate() const { return rate_; }  // [], float64 (CUDA: float32)
   const torch::Tensor& step() const { return step_; }           // [], the same
   double host_learning_rate() const { return host_rate_; }
-  /// Only the tensors may be read, at every step, so that a recorded one has the same bits. True
+  /// step() reads the tensors alone, at every step, so that a recorded one has the same bits. True
   /// for CUDA.
   bool on_device = false;
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "optimizers/clip.h"
+#include "training/device_stream.h"
 #include "training/whole.h"
 
 namespace dimred::stage1 {
@@ -25,8 +26,8 @@ void update_weights(Descent& descent) {
         flat.gradient, descent.segments, descent.gradient, descent.sum_over_ranks);
     descent.optimizer->step(flat.weights, flat.gradient, descent.control);
   };
-  if (setup.graphs) {
-    setup.graphs->update.run(update);
+  if (descent.update) {
+    descent.update->run(update);
   } else {
     update();
   }
@@ -44,7 +45,9 @@ Descent::Descent(training::Setup& network,
       optimizer(
           optimizers::make_optimizer(options, segments, network.flat.weights, sum_over_ranks)),
       control(network.device),
-      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {}
+      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {
+  if (network.graphs) update.emplace(network.graphs->work());
+}
 
 training::BatchResult descend(Descent& descent,
                               const training::Step& step,
@@ -55,13 +58,14 @@ training::BatchResult descend(Descent& descent,
   const auto pending = training::start_loss_and_gradient(
       descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
   descent.buckets.finish();
-  const auto unscaled = scale.unscale(flat.gradient);
+  const auto overflow =
+      scale.active() ? training::read_back(scale.unscale(flat.gradient)) : training::HostCopy();
   if (step.meanwhile) step.meanwhile();
   const auto result = pending.get();  // the step's one wait for the device
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");
   const bool fits =
-      !scale.active() || training::on_all_ranks(descent.setup, !training::overflowed(unscaled));
+      !scale.active() || training::on_all_ranks(descent.setup, overflow.get().item<float>() == 0);
   scale.update(!fits);
   if (!fits) return result;
   descent.control.set(learning_rate, number);

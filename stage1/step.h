@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "optimizers/optimizer.h"
@@ -17,6 +18,7 @@ struct Descent {
   optimizers::SumOverRanks sum_over_ranks;  // of sharded segments' squares
   std::unique_ptr<optimizers::Optimizer> optimizer;
   optimizers::StepControl control;
+  std::optional<training::RecordedWork> update;  // of the weights; null: it is not recorded
   training::GradientBuckets buckets;
 
   Descent(training::Setup& network,

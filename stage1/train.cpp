@@ -109,7 +109,7 @@ training::CurveRow evaluate(Run& run,
                             double rate,
                             const training::BatchResult& trained) {
   // The state before is durable before this epoch counts as done: no more than one is ever lost.
-  run.writer.wait();
+  training::wait_for(run.writer, run.setup);
   const auto& position = run.state.position;
   std::vector<training::CurveRow> rows{{.stage = "stage1",
                                         .method = method_of(run.options.optimizer.kind),
@@ -234,7 +234,7 @@ EpochEnd train(training::Setup& setup,
   while (run.state.position.epoch < options.epochs && end == EpochEnd::finished &&
          !run.hooks.want_end(view(run)))
     end = train_epoch(run, curve);
-  run.writer.wait();
+  training::wait_for(run.writer, run.setup);
   run.hooks.end(view(run));
   return end == EpochEnd::stopped ? end : EpochEnd::finished;
 }

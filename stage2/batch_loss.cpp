@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "optimizers/sgd.h"
 #include "stage2/projection.h"
@@ -14,8 +15,14 @@ namespace {
 
 using training::Setup;
 
-/// |w|^2 over the columns in `range` that decay.
-double decaying_square(const Setup& setup, const layout::ColumnRange& range) {
+double sum_of(const training::HostCopy& parts) {
+  const auto& values = parts.get();
+  const auto* first = values.const_data_ptr<double>();
+  return std::accumulate(first, first + values.numel(), 0.0);
+}
+
+/// |w|^2 over the columns in `range` that decay, by its parts.
+training::HostCopy start_decaying_square(const Setup& setup, const layout::ColumnRange& range) {
   std::vector<Product> products;
   for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
     const auto begin = std::max(columns.begin, range.begin);
@@ -24,20 +31,24 @@ double decaying_square(const Setup& setup, const layout::ColumnRange& range) {
     const auto w = setup.flat.weights.narrow(0, begin, end - begin);
     products.push_back({.basis = {}, .vector = w, .others = {w}});
   }
-  double square = 0;
-  for (const double part : project(products)) square += part;
-  return square;
+  return start_project(products);
 }
 
-/// weight_decay |w|^2 / 2 over the columns that decay; the same bits on every rank.
-double decay_loss(const Setup& setup, double weight_decay) {
-  if (weight_decay == 0) return 0;
+/// weight_decay |w|^2 / 2 over the columns that decay, under way: the call waits for it, on all
+/// ranks, and has the same bits on every one. Of the weights of now.
+std::function<double()> start_decay_loss(const Setup& setup, double weight_decay) {
+  if (weight_decay == 0) return [] { return 0.0; };
   const auto& layout = setup.flat.layout;
-  const double square = decaying_square(setup, {0, layout.replicated_size});
-  if (!layout.sharded()) return weight_decay * square / 2;
-  std::array<double, 1> sharded{decaying_square(setup, setup.columns.sharded)};
-  setup.communicator->all_reduce(sharded);
-  return weight_decay * (square + sharded[0]) / 2;
+  const auto replicated = start_decaying_square(setup, {0, layout.replicated_size});
+  if (!layout.sharded()) {
+    return [weight_decay, replicated] { return weight_decay * sum_of(replicated) / 2; };
+  }
+  const auto own = start_decaying_square(setup, setup.columns.sharded);
+  return [weight_decay, replicated, own, communicator = setup.communicator] {
+    std::array<double, 1> sharded{sum_of(own)};
+    communicator->all_reduce(sharded);
+    return weight_decay * (sum_of(replicated) + sharded[0]) / 2;
+  };
 }
 
 /// Its gradient, added to own columns.
@@ -130,9 +141,9 @@ PreparedBatch prepare(Setup& setup,
   const auto pass = gradient_at_shift();
   if (now.meanwhile) now.meanwhile();
   PreparedBatch prepared{.result = pass.result, .loss = {.gradient = pass.own}};
-  prepared.loss.loss = [&setup, penalty, result = pass.result] {
-    const double decay = decay_loss(setup, penalty.weight_decay);
-    return result.get().mean_loss() + decay;
+  prepared.loss.loss = [result = pass.result,
+                        decay_loss = start_decay_loss(setup, penalty.weight_decay)] {
+    return result.get().mean_loss() + decay_loss();
   };
   prepared.loss.evaluate = [&setup, &now, &passes, penalty, shift, trial_batchnorm_moving] {
     Buffers buffers(setup);
@@ -144,8 +155,8 @@ PreparedBatch prepare(Setup& setup,
     } else {
       buffers.put_back();
     }
-    const double decay = decay_loss(setup, penalty.weight_decay);
-    return result.get().mean_loss() + decay;  // the trial's one wait for the device
+    const auto decay_loss = start_decay_loss(setup, penalty.weight_decay);
+    return result.get().mean_loss() + decay_loss();  // the trial's one wait for the device
   };
   prepared.loss.gradient_here = [&setup, gradient_at_shift] {
     Buffers buffers(setup);

@@ -59,13 +59,20 @@ std::vector<double> project_on_host(const std::vector<Product>& products) {
 
 }  // namespace
 
-std::vector<double> project(const std::vector<Product>& products) {
+training::HostCopy start_project(const std::vector<Product>& products) {
   for (const auto& [basis, vector, others] : products) {
     if (basis.defined()) require_columns(basis, vector.numel());
     for (const auto& other : others) require_columns(other, vector.numel());
   }
-  if (products.empty()) return {};
-  return products.front().vector.is_cuda() ? device::project(products) : project_on_host(products);
+  if (!products.empty() && products.front().vector.is_cuda())
+    return device::start_project(products);
+  return {torch::tensor(project_on_host(products), torch::kFloat64), {}};
+}
+
+std::vector<double> project(const std::vector<Product>& products) {
+  const auto sums = start_project(products);
+  const auto* values = sums.get().const_data_ptr<double>();
+  return {values, values + sums.get().numel()};
 }
 
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "training/device_stream.h"
+
 namespace dimred::stage2 {
 
 /// g_k = P g. basis [k x columns] float32 or bfloat16, rows contiguous, vector [columns] float32,
@@ -35,5 +37,7 @@ struct Product {
 /// inner_product(). On a device v is read once for all of its own, and the host waits once for all
 /// products.
 std::vector<double> project(const std::vector<Product>& products);
+/// The same [numbers] float64, under way on a device.
+training::HostCopy start_project(const std::vector<Product>& products);
 
 }  // namespace dimred::stage2

@@ -76,7 +76,7 @@ torch::Tensor aligned_rows(const torch::Tensor& rows, torch::Device device) {
   return result;
 }
 
-std::vector<double> project(const std::vector<Product>& products) {
+training::HostCopy start_project(const std::vector<Product>& products) {
   std::int64_t count = 0;
   for (const auto& product : products) count += rows_of(product);
   const auto& like = products.front().vector;
@@ -88,11 +88,7 @@ std::vector<double> project(const std::vector<Product>& products) {
     enqueue(product, next, stream.native_handle());
     next += rows_of(product);
   }
-  auto host = torch::empty({count}, torch::TensorOptions(torch::kFloat64).pinned_memory(true));
-  host.copy_(sums, /*non_blocking=*/true);
-  stream.synchronize();
-  const auto* values = host.const_data_ptr<double>();
-  return {values, values + count};
+  return training::read_back(sums);
 }
 
 std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,

@@ -17,8 +17,8 @@ namespace dimred::stage2::device {
 /// them in wide pieces. Not contiguous where columns leave a rest.
 torch::Tensor aligned_rows(const torch::Tensor& rows, torch::Device device);
 
-/// As stage2::project. Waits for the stream once.
-std::vector<double> project(const std::vector<Product>& products);
+/// As stage2::start_project, of one product at least.
+training::HostCopy start_project(const std::vector<Product>& products);
 
 /// As stage2::back_project. Waits for nothing.
 std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,

@@ -3,6 +3,7 @@
 #include "checkpoints/atomic_file.h"
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
+#include "distributed/agreement.h"
 #include "stage2/batch_loss.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
@@ -182,7 +183,7 @@ EpochEnd train_epoch(Run& run, training::CurveWriter& curve, StepLog& log) {
     const bool whole = position.step_in_epoch == run.setup.steps_per_epoch();
     if (whole) training::finish_epoch(position);
     // The state before is durable before this epoch counts as done: no more than one is ever lost.
-    run.writer.wait();
+    training::wait_for(run.writer, run.setup);
     std::vector<training::CurveRow> rows{evaluate(run, "raw", sums.mean_loss())};
     run.hooks.evaluate(view(run), rows);
     for (const auto& row : rows) record(run, curve, row, sums.accuracy());
@@ -218,7 +219,10 @@ void finish(Run& run, training::CurveWriter& curve) {
     record(run, curve, evaluate(run, name(run.options.average.kind), std::nullopt), 0);
   }
   const auto last = training::start_snapshot(run.setup, run.state.position);
-  if (last) checkpoints::write_snapshot(run.folder.path() / "final.h5", last());
+  distributed::on_rank_0(*run.setup.communicator, [&] {
+    checkpoints::write_snapshot(run.folder.path() / "final.h5", last());
+    return std::string();
+  });
 }
 
 /// True when a state of this folder was taken up.
@@ -288,7 +292,7 @@ EpochEnd train(training::Setup& setup,
   while (!is_spent(run) && !run.hooks.want_end(view(run)) && end == EpochEnd::finished)
     end = train_epoch(run, curve, log);
   if (end != EpochEnd::stopped) finish(run, curve);
-  run.writer.wait();
+  training::wait_for(run.writer, run.setup);
   run.hooks.end(view(run));
   return end == EpochEnd::stopped ? end : EpochEnd::finished;
 }

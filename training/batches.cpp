@@ -43,18 +43,18 @@ class BatchesOnDevice final : public Batches {
   }
 
   std::optional<DeviceBatch> next() override {
-    auto batch = std::exchange(following_, std::nullopt);
+    auto batch = std::exchange(ahead_, std::nullopt);
     return batch ? std::move(batch) : make();
   }
   void look_ahead() override {
-    if (!following_) following_ = make();
+    if (!ahead_) ahead_ = make();
   }
   void recycle(DeviceBatch /*batch*/) override {}
   double seconds_waited() const override { return 0; }
   data::LoaderReport report() const override {
     auto report = damaged_;
-    report.batches = static_cast<std::int64_t>(next_);
-    report.samples = done_;
+    report.batches = static_cast<std::int64_t>(next_) - (ahead_ ? 1 : 0);
+    report.samples = done_ - (ahead_ ? ahead_->count : 0);
     return report;
   }
 
@@ -90,7 +90,7 @@ class BatchesOnDevice final : public Batches {
   std::vector<data::BatchPart> parts_;
   DevicePlan plan_;
   torch::MemoryFormat format_ = torch::MemoryFormat::Contiguous;
-  std::optional<DeviceBatch> following_;
+  std::optional<DeviceBatch> ahead_;
   std::size_t next_ = 0;
   std::int64_t done_ = 0;  // samples
   data::LoaderReport damaged_;

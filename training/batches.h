@@ -28,7 +28,8 @@ class Batches {
   /// The next one, or nullopt after the last. Throws as data::Loader::next().
   virtual std::optional<DeviceBatch> next() = 0;
   /// Queues the next one for the device, if that needs no waiting; next() gives it as before. To be
-  /// called while the device is at work on the present one. Memory: one batch more.
+  /// called while the device is at work on the present one. Memory: a batch more on the device,
+  /// where a loader makes them two, and their buffers.
   virtual void look_ahead() = 0;
   /// Gives a used batch's buffers back.
   virtual void recycle(DeviceBatch batch) = 0;

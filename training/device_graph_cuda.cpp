@@ -1,3 +1,4 @@
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -18,8 +19,8 @@ std::string reason_of(const std::exception& error) {
 }
 
 /// torch's graph, which can leave a capture that has failed: in torch 2.11 capture_end() then
-/// throws before the random state and the memory pool are given back, and neither could be used
-/// again.
+/// throws before the random state and both allocators' pools are given back, and neither could be
+/// used again.
 class TorchGraph : public at::cuda::CUDAGraph {
  public:
   void leave_capture() {
@@ -28,16 +29,23 @@ class TorchGraph : public at::cuda::CUDAGraph {
     } catch (const std::exception&) {
       static_cast<void>(cudaGetLastError());
       for (auto& [state, increment] : captured_generator_states_) state->capturing_ = false;
-      end_allocations();
-      if (!capture_ended_) c10::cuda::CUDACachingAllocator::releasePool(capture_dev_, mempool_id_);
+      auto* host = at::getHostAllocator(at::kCUDA);
+      unless_done(
+          [&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_); });
+      unless_done([&] { host->end_allocate_to_pool(mempool_id_); });
+      if (!capture_ended_) {
+        c10::cuda::CUDACachingAllocator::releasePool(capture_dev_, mempool_id_);
+        host->release_pool(mempool_id_);
+      }
     }
     reset();
   }
 
  private:
-  void end_allocations() const {
+  template <class Work>
+  static void unless_done(const Work& work) {
     try {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_);
+      work();
     } catch (const std::exception&) {  // capture_end() had come so far
     }
   }

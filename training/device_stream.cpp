@@ -1,11 +1,13 @@
 #include "training/device_stream.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace dimred::training {
 namespace {
@@ -23,17 +25,28 @@ c10::Stream present_stream(const torch::Tensor& values) {
 
 }  // namespace
 
+// c10::Event goes back to the thread's device by a call that makes a context there, of half a
+// gigabyte, whoever's device it is; not so where a guard has made the event's own the thread's.
+
 StreamPoint::StreamPoint(const c10::Stream& stream)
-    : event_(std::make_shared<c10::Event>(stream.device_type())) {
+    : event_(new c10::Event(stream.device_type()), [device = stream.device()](c10::Event* event) {
+        const c10::DeviceGuard guard(device);
+        delete event;
+      }) {
+  const c10::DeviceGuard guard(stream.device());
   event_->record(stream);
 }
 
 void StreamPoint::wait() const {
-  if (event_) event_->synchronize();
+  if (!event_) return;
+  const c10::DeviceGuard guard(event_->device());
+  event_->synchronize();
 }
 
 void StreamPoint::hold_back(const c10::Stream& other) const {
-  if (event_) event_->block(other);
+  if (!event_) return;
+  const c10::DeviceGuard guard(other.device());
+  event_->block(other);
 }
 
 const torch::Tensor& HostCopy::get() const {
@@ -52,21 +65,22 @@ HostCopy copy_aside(const torch::Tensor& values) {
   const auto own = values.clone();
   if (values.is_cpu()) return {own, {}};
   const StreamPoint cloned(present_stream(values));
-  const auto aside = copy_stream(values.device());
+  const auto aside = copy_stream(values.device(), Direction::to_host);
   cloned.hold_back(aside);
   const c10::StreamGuard guard(aside);
   own.record_stream(aside);  // its memory is not given away before the copy is done
   return {begin_copy(own), StreamPoint(aside)};
 }
 
-c10::Stream copy_stream(torch::Device device) {
+c10::Stream copy_stream(torch::Device device, Direction direction) {
   static std::mutex mutex;
-  static std::map<c10::DeviceIndex, c10::Stream> streams;
+  static std::map<std::pair<c10::DeviceIndex, Direction>, c10::Stream> streams;
   const std::lock_guard lock(mutex);
-  const auto found = streams.find(device.index());
+  const std::pair key{device.index(), direction};
+  const auto found = streams.find(key);
   if (found != streams.end()) return found->second;
   const c10::impl::VirtualGuardImpl devices(device.type());
-  return streams.emplace(device.index(), devices.getStreamFromGlobalPool(device)).first->second;
+  return streams.emplace(key, devices.getStreamFromGlobalPool(device)).first->second;
 }
 
 }  // namespace dimred::training

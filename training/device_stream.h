@@ -44,10 +44,13 @@ class HostCopy {
 HostCopy read_back(const torch::Tensor& values);
 
 /// Many, beside the work of the present stream. `values` may change afterwards. Cost: one more copy
-/// of them on the device for as long.
+/// of them on the device for as long, and page-locked memory, rounded up to a power of two, which
+/// torch keeps for the next one.
 HostCopy copy_aside(const torch::Tensor& values);
 
-/// The stream of the device's copies. Throws on the CPU.
-c10::Stream copy_stream(torch::Device device);
+/// The stream of the device's copies in one direction, for each of which it has an engine. Throws
+/// on the CPU.
+enum class Direction { to_device, to_host };
+c10::Stream copy_stream(torch::Device device, Direction direction);
 
 }  // namespace dimred::training

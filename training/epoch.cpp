@@ -69,7 +69,8 @@ struct DoneStep {
 void tell_of_graphs(Setup& setup, Console& console) {
   if (!setup.graphs || setup.graphs->told || setup.graphs->failure.empty()) return;
   setup.graphs->told = true;
-  console.warn("passes are not recorded as CUDA graphs: " + setup.graphs->failure);
+  console.warn("not recorded as a CUDA graph, and launched kernel by kernel: " +
+               setup.graphs->failure);
 }
 
 /// nullopt: a signal to this rank has called the wait off.

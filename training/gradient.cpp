@@ -14,10 +14,13 @@ namespace dimred::training {
 
 /// What one rank's passes have summed.
 struct PendingResult::Sums {
+  explicit Sums(std::shared_ptr<distributed::Communicator> ranks)
+      : communicator(std::move(ranks)) {}
+
   std::shared_ptr<distributed::Communicator> communicator;
-  std::vector<HostCopy> passes = {};  // [2] float64 each: loss and hits
+  std::vector<HostCopy> passes;  // [2] float64 each: loss and hits
   std::int64_t samples = 0;
-  std::optional<BatchResult> over_ranks = {};
+  std::optional<BatchResult> over_ranks;
 
   void add(const torch::Tensor& loss_and_hits, std::int64_t count) {
     passes.push_back(read_back(loss_and_hits));

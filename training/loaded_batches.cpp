@@ -19,21 +19,15 @@ class LoadedBatches final : public Batches {
                 std::int64_t first_step)
       : setup_(setup), loader_(dataset, order, preprocessing, options, epoch, first_step) {}
 
-  ~LoadedBatches() override {
-    if (following_) following_->copied.wait();  // its buffers are read until then
-  }
-  LoadedBatches(const LoadedBatches&) = delete;
-  LoadedBatches& operator=(const LoadedBatches&) = delete;
-
   std::optional<DeviceBatch> next() override {
-    auto batch = std::exchange(following_, std::nullopt);
+    auto batch = std::exchange(ahead_, std::nullopt);
     if (!batch) batch = load();
     if (batch) give_to_present_stream(*batch);
     return batch;
   }
 
   void look_ahead() override {
-    if (!following_ && loader_.is_ready()) following_ = load();
+    if (!ahead_ && loader_.is_ready()) ahead_ = load();
   }
 
   void recycle(DeviceBatch batch) override {
@@ -46,7 +40,11 @@ class LoadedBatches final : public Batches {
     before_ = StreamPoint(present_stream());
   }
   double seconds_waited() const override { return loader_.seconds_waited(); }
-  data::LoaderReport report() const override { return loader_.report(); }
+  data::LoaderReport report() const override {
+    auto report = loader_.report();
+    if (ahead_) --report.batches;
+    return report;
+  }
 
  private:
   std::optional<DeviceBatch> load() {
@@ -60,7 +58,7 @@ class LoadedBatches final : public Batches {
       batch.tensors = to_minibatch(setup_, batch.buffers);
       return batch;
     }
-    const auto aside = copy_stream(setup_.device);
+    const auto aside = copy_stream(setup_.device, Direction::to_device);
     const c10::StreamGuard guard(aside);
     batch.tensors = to_minibatch(setup_, batch.buffers, /*wait=*/false);
     batch.copied = StreamPoint(aside);
@@ -83,7 +81,9 @@ class LoadedBatches final : public Batches {
   const Setup& setup_;
   data::Loader loader_;
   StreamPoint before_;  // behind the use of the batch that was given back last
-  std::optional<DeviceBatch> following_;
+  /// What is dropped while it is copied stays torch's until the copy is done: both allocators have
+  /// the copy's stream on record.
+  std::optional<DeviceBatch> ahead_;
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ LossScale::LossScale(const LossScaleOptions& options)
   value_ = options.dynamic ? options.init_loss_scaling : options.loss_scale.value_or(1);
 }
 
-HostCopy LossScale::unscale(torch::Tensor& gradient) const {
+torch::Tensor LossScale::unscale(torch::Tensor& gradient) const {
   if (!active_) return {};
   const torch::NoGradGuard no_grad;
   const auto single = gradient.options().dtype(torch::kFloat32);
@@ -84,11 +84,7 @@ HostCopy LossScale::unscale(torch::Tensor& gradient) const {
   std::vector<torch::Tensor> list{gradient};
   at::_amp_foreach_non_finite_check_and_unscale_(
       list, overflow, torch::full({1}, 1 / value_, single));
-  return read_back(overflow);
-}
-
-bool overflowed(const HostCopy& unscaled) {
-  return unscaled.exists() && unscaled.get().item<float>() != 0;
+  return overflow;
 }
 
 void LossScale::update(bool overflow) {

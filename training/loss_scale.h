@@ -8,7 +8,6 @@
 #include <string>
 
 #include "support/options.h"
-#include "training/device_stream.h"
 
 namespace dimred::training {
 
@@ -46,10 +45,10 @@ class LossScale {
   /// True while overflows make it smaller, so that they may end by themselves.
   bool can_fall() const { return options_.dynamic && value_ > 1; }
 
-  /// g <- g / value() in place, in one pass that looks for what is not finite: overflowed() of the
-  /// answer waits for the device. Of a gradient summed over ranks all ranks see the same, so it
-  /// needs no message.
-  HostCopy unscale(torch::Tensor& gradient) const;
+  /// g <- g / value() in place. Returns, on the device, [1] float32, which is 0 when all of it is
+  /// finite: one pass. Of a gradient summed over ranks all ranks see the same, so the answer needs
+  /// no message. Without a scale it does nothing and returns none.
+  torch::Tensor unscale(torch::Tensor& gradient) const;
 
   /// After each step, with the same answer on all ranks: counts, and moves a scale that moves.
   /// Throws std::runtime_error when the last 10 steps overflowed and the scale cannot fall.
@@ -67,9 +66,6 @@ class LossScale {
   std::int64_t good_steps_ = 0, bad_steps_ = 0;  // in a row, since the scale last moved
   std::int64_t overflows_ = 0, in_a_row_ = 0;
 };
-
-/// That an unscaled gradient has something that is not finite; false without a scale.
-bool overflowed(const HostCopy& unscaled);
 
 /// "          loss scale 512, 3 steps left out by overflow so far".
 std::string describe(const LossScale& scale);

@@ -222,10 +222,11 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
       "keep decoded images of one size on the device and augment them there, to the same bits; "
       "auto: on CUDA, sets of up to 2 GB",
       {{"auto", DataOnDevice::automatic}, {"yes", DataOnDevice::yes}, {"no", DataOnDevice::no}});
-  table.add("cuda_graphs",
-            &options.cuda_graphs,
-            "on CUDA with one rank: record forward and backward passes and replay them, so that "
-            "small networks do not wait for launches");
+  table.add(
+      "cuda_graphs",
+      &options.cuda_graphs,
+      "on CUDA with one rank: record passes and the optimiser's step and replay them, so that "
+      "small networks do not wait for launches");
   table.add("tf32",
             &options.tf32,
             "on CUDA: products and convolutions in float32 round what they multiply to 10 bits");

@@ -49,12 +49,12 @@ torch::Tensor RecordedPass::run(const models::Minibatch& batch, double scale, co
   batch_.images.copy_(batch.images);
   batch_.labels.copy_(batch.labels);
   scale_.fill_(scale);
-  work_.graph_->replay();
+  work_.replay();
   return sums_;
 }
 
 void RecordedPass::record(const models::Minibatch& batch, const Pass& pass) {
-  if (!work_.failure_.empty()) return;  // without copies of the batch
+  if (!work_.failure().empty()) return;  // without copies of the batch
   batch_ = {batch.images.clone(), batch.labels.clone()};
   scale_ = scale_on(batch.labels.device(), 1);
   if (work_.record([this, pass] { sums_ = pass(batch_, scale_); })) return;

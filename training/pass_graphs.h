@@ -26,11 +26,12 @@ class RecordedWork {
 
   bool is_recorded() const { return graph_ != nullptr; }
 
- private:
-  friend class RecordedPass;
-  /// True: run() replays from now on.
+  /// False: it could not be recorded, now or before.
   bool record(const std::function<void()>& work);
+  void replay() { graph_->replay(); }
+  const std::string& failure() const { return failure_; }
 
+ private:
   MakeGraph make_;
   std::string& failure_;
   std::int64_t done_ = 0;
@@ -51,7 +52,7 @@ class RecordedPass {
 
   /// The same sums, and the same effects, as pass(batch, scale), which must be the same function at
   /// every call, on the same tensors. The sums are to be read, or their reading queued, before
-  /// another pass is run.
+  /// anything else that the setup records is run.
   torch::Tensor run(const models::Minibatch& batch, double scale, const Pass& pass);
 
   bool is_recorded() const { return work_.is_recorded(); }
@@ -65,17 +66,23 @@ class RecordedPass {
   torch::Tensor scale_, sums_;
 };
 
-/// What a setup records.
-struct PassGraphs {
+/// The passes of a setup, and what else is to be recorded beside them.
+class PassGraphs {
+ public:
   std::string failure;  // why something could not be recorded; empty: nothing was tried in vain
   bool told = false;    // of it
   RecordedPass gradient, loss;
-  RecordedWork update;  // of the weights, from the gradient
 
-  explicit PassGraphs(const MakeGraph& make)
-      : gradient(make, failure), loss(make, failure), update(make, failure) {}
+  explicit PassGraphs(MakeGraph make)
+      : gradient(make, failure), loss(make, failure), make_(std::move(make)) {}
   PassGraphs(const PassGraphs&) = delete;
   PassGraphs& operator=(const PassGraphs&) = delete;
+
+  /// Work of somebody who owns what it is done on, and whom this outlives.
+  RecordedWork work() { return {make_, failure}; }
+
+ private:
+  MakeGraph make_;
 };
 
 }  // namespace dimred::training

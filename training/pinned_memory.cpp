@@ -1,6 +1,6 @@
 #include "training/pinned_memory.h"
 
-#include <torch/types.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <mutex>
 #include <unordered_map>
@@ -9,8 +9,12 @@ namespace dimred::training {
 namespace {
 
 class PinnedMemory : public std::pmr::memory_resource {
+ public:
+  explicit PinnedMemory(torch::Device device) : device_(device) {}
+
  private:
   void* do_allocate(std::size_t bytes, std::size_t /*alignment*/) override {
+    const c10::DeviceGuard guard(device_);  // else of this thread's device, where nothing is ours
     const auto options = torch::TensorOptions(torch::kUInt8).pinned_memory(true);
     auto tensor = torch::empty({static_cast<std::int64_t>(bytes)}, options);
     const std::lock_guard lock(mutex_);
@@ -24,14 +28,15 @@ class PinnedMemory : public std::pmr::memory_resource {
 
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 
+  torch::Device device_;
   std::mutex mutex_;
   std::unordered_map<void*, torch::Tensor> tensors_;
 };
 
 }  // namespace
 
-std::shared_ptr<std::pmr::memory_resource> pinned_memory() {
-  return std::make_shared<PinnedMemory>();
+std::shared_ptr<std::pmr::memory_resource> pinned_memory(torch::Device device) {
+  return std::make_shared<PinnedMemory>(device);
 }
 
 }  // namespace dimred::training

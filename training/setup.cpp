@@ -1,5 +1,6 @@
 #include "training/setup.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <malloc.h>
 #include <torch/utils.h>
 
@@ -119,12 +120,15 @@ Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) 
   torch::set_num_threads(static_cast<int>(options.run.threads > 0 ? options.run.threads : share));
   setup.device = parse_device(options.run.device, ranks.place.local_rank);
   setup.seed = static_cast<std::uint64_t>(options.run.seed);
-  if (setup.device.is_cuda()) choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);
+  if (setup.device.is_cuda()) {
+    at::accelerator::setDeviceIndex(setup.device.index());
+    choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);
+  }
   setup.global_batch_size = options.run.global_batch_size.value();
   setup.gradient_accumulation = options.run.gradient_accumulation;
   load_data(setup, options.data, options.run, share);
-  setup.loading.pool =
-      std::make_shared<data::BatchPool>(setup.device.is_cuda() ? pinned_memory() : nullptr);
+  setup.loading.pool = std::make_shared<data::BatchPool>(
+      setup.device.is_cuda() ? pinned_memory(setup.device) : nullptr);
   keep_on_device(setup, options.run.data_on_device);
   setup.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.train->classes(), options.head);
@@ -161,7 +165,9 @@ models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch, bool wait
   const auto there = [&](const torch::Tensor& values) {
     return values.to(setup.device, /*non_blocking=*/!wait);
   };
-  return {there(images).contiguous(format), there(labels)};
+  // Labels first: a large copy out of plain memory waits for what its stream has been given.
+  const auto labels_there = there(labels);
+  return {there(images).contiguous(format), labels_there};
 }
 
 data::Order training_order(const Setup& setup) {

@@ -179,6 +179,13 @@ PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
   };
 }
 
+void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup) {
+  distributed::on_rank_0(*setup.communicator, [&] {
+    writer.wait();
+    return std::string();
+  });
+}
+
 std::optional<checkpoints::State> shared_state(
     const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read) {
   auto& communicator = *setup.communicator;

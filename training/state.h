@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "training/epoch.h"
@@ -35,6 +36,10 @@ using PendingSnapshot = std::function<checkpoints::Snapshot()>;
 /// it; empty on others than rank 0. Cost: a copy of the weights on their device, and then one on
 /// the host; where weights are sharded, what whole_vector() costs, at once.
 PendingSnapshot start_snapshot(const Setup& setup, const Position& position);
+
+/// Until rank 0's writer has done all that it was given; what failed there is every rank's failure.
+/// All ranks call it.
+void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup);
 
 /// The newest valid state of a store, read by rank 0 and given to all; nullopt when it has none.
 /// Damaged ones are named on the console; throws std::runtime_error, on every rank, when all are.

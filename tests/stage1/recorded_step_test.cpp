@@ -17,8 +17,7 @@ optimizers::OptimizerOptions options_of(optimizers::OptimizerKind kind) {
 }
 
 /// The weights after 8 steps, of which the first and the sixth have rate 0.
-torch::Tensor descended(training::Setup& setup, const optimizers::OptimizerOptions& options) {
-  Descent descent(setup, options, {});
+torch::Tensor descended(training::Setup& setup, Descent& descent) {
   auto batch = training::first_batch(setup);
   const auto tensors = to_minibatch(setup, batch);
   for (std::int64_t step = 0; step < 8; ++step) {
@@ -38,10 +37,25 @@ TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
     int replays = 0;
     setup.graphs = training::host_graphs(replays);
     const auto options = options_of(kind);
-    EXPECT_TRUE(torch::equal(descended(setup, options), descended(plain, options))) << name;
-    EXPECT_TRUE(setup.graphs->gradient.is_recorded() && setup.graphs->update.is_recorded());
+    Descent recorded(setup, options, {}), other(plain, options, {});
+    EXPECT_TRUE(torch::equal(descended(setup, recorded), descended(plain, other))) << name;
+    EXPECT_TRUE(setup.graphs->gradient.is_recorded() && recorded.update->is_recorded());
+    EXPECT_FALSE(other.update);
     const bool rests = kind == optimizers::OptimizerKind::ftrl;  // at rate 0
     EXPECT_EQ(replays, 5 + (rests ? 3 : 5)) << name;             // gradients and updates
+  }
+}
+
+/// What is recorded belongs to the descent, not to the network.
+TEST(RecordedStep, IsOfItsOwnDescent) {
+  auto plain = training::toy_setup(models::Precision::float32);
+  auto setup = training::toy_setup(models::Precision::float32);
+  int replays = 0;
+  setup.graphs = training::host_graphs(replays);
+  const auto options = options_of(optimizers::OptimizerKind::momentum);
+  for (int i = 0; i < 2; ++i) {
+    Descent recorded(setup, options, {}), other(plain, options, {});
+    EXPECT_TRUE(torch::equal(descended(setup, recorded), descended(plain, other))) << i;
   }
 }
 
@@ -62,7 +76,7 @@ TEST(RecordedStep, AnOverflowLeavesItOut) {
         step + 1);
   EXPECT_EQ(setup.loss_scale.overflows(), 5);
   EXPECT_TRUE(torch::equal(setup.flat.weights, before));
-  EXPECT_FALSE(setup.graphs->update.is_recorded());
+  EXPECT_FALSE(descent.update->is_recorded());
 }
 
 }  // namespace

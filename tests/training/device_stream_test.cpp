@@ -1,9 +1,12 @@
 #include "training/device_stream.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
+
+#include <thread>
 
 namespace dimred::training {
 namespace {
@@ -42,8 +45,22 @@ TEST_F(DeviceStreams, ACopyWaitsForItsValuesAndKeepsThem) {
 
 TEST_F(DeviceStreams, AreNotThePresentOne) {
   const torch::Device device(torch::kCUDA, 0);
-  EXPECT_EQ(copy_stream(device), copy_stream(device));
-  EXPECT_NE(copy_stream(device), at::accelerator::getCurrentStream(0));
+  const auto out = copy_stream(device, Direction::to_device);
+  const auto home = copy_stream(device, Direction::to_host);
+  EXPECT_EQ(out, copy_stream(device, Direction::to_device));
+  EXPECT_NE(out, home);
+  EXPECT_NE(out, at::accelerator::getCurrentStream(0));
+  EXPECT_NE(home, at::accelerator::getCurrentStream(0));
+}
+
+/// A context takes half a gigabyte of a device on which nothing of this process is.
+TEST_F(DeviceStreams, LeaveOtherDevicesAlone) {
+  if (torch::cuda::device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
+  const torch::Device device(torch::kCUDA, 1);
+  const auto values = torch::ones({100}, device);
+  std::thread([copied = copy_aside(values)] { copied.get(); }).join();
+  EXPECT_EQ(read_back(values).get().sum().item<float>(), 100);
+  EXPECT_FALSE(at::detail::getCUDAHooks().hasPrimaryContext(0));
 }
 
 }  // namespace
