@@ -1,5 +1,10 @@
 # A room is a folder, a namespace and a target: dimred_room(pca SOURCES fit.cpp LINKS checkpoints).
 # LINKS names rooms (each must be defined already, so links only point downward); LIBRARIES names others.
+# LIGHT: the room's own code counts files, options and steps, and leaves loops over weights, pixels and
+# samples to torch or to rooms below, so that -O1 changes no time but the build's (a quarter of an
+# object's); files of it that do have such loops are HEAVY.
+set(dimred_light $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+set(dimred_heavy $<$<CONFIG:Release>:-O3>)
 
 add_library(dimred_flags INTERFACE)
 # Designated initialisers leave the other fields at their defaults on purpose; the "maybe" warning is
@@ -9,18 +14,22 @@ target_compile_options(dimred_flags INTERFACE
 target_include_directories(dimred_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
 function(dimred_room name)
-  cmake_parse_arguments(ROOM "SHARED" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "SHARED;LIGHT" "" "SOURCES;HEAVY;LINKS;LIBRARIES" ${ARGN})
   foreach(lower ${ROOM_LINKS})
     if(NOT TARGET dimred_${lower})
       message(FATAL_ERROR "room ${name} links ${lower}, which is not below it")
     endif()
   endforeach()
   list(TRANSFORM ROOM_LINKS PREPEND dimred_)
+  set_property(SOURCE ${ROOM_HEAVY} APPEND PROPERTY COMPILE_OPTIONS ${dimred_heavy})
   if(ROOM_SHARED)
-    add_library(dimred_${name} SHARED ${ROOM_SOURCES})
+    add_library(dimred_${name} SHARED ${ROOM_SOURCES} ${ROOM_HEAVY})
   else()
-    add_library(dimred_${name} STATIC ${ROOM_SOURCES})
+    add_library(dimred_${name} STATIC ${ROOM_SOURCES} ${ROOM_HEAVY})
   endif()
   target_link_libraries(dimred_${name} PUBLIC ${ROOM_LINKS} ${ROOM_LIBRARIES} PRIVATE dimred_flags)
   target_include_directories(dimred_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  if(ROOM_LIGHT)
+    target_compile_options(dimred_${name} PRIVATE ${dimred_light})
+  endif()
 endfunction()
