@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "commands/inspect.h"

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "commands/inspect.h"

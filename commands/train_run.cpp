@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -128,7 +129,7 @@ int train_run(const distributed::Ranks& ranks,
     console.line("stopped by a signal before this restart; a new start goes on from here");
     return stopped;
   }
-  folder.write_manifest(setup, command, "running");
+  folder.write_manifest(setup, command, "running", nlohmann::json::object());
   CheckpointUploads uploads(folder.path());  // after a failure, ended when all is written
   try {
     const auto end = train();

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
+
 #include <string>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "launch/place.h"
+
+namespace c10d {
+class Store;  // its header is expensive, and all trainers include this one
+}
 
 namespace dimred::distributed {
 

@@ -1,6 +1,7 @@
 #include "imports/json.h"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 

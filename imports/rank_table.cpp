@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "imports/import.h"
 #include "imports/json.h"

@@ -1,7 +1,7 @@
-#include "models/batch_norm.h"
-
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
+
+#include "models/batch_norm_layer.h"
 
 namespace dimred::models {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "models/batch_norm.h"
+#include "models/batch_norm_layer.h"
 
 namespace dimred::models {
 

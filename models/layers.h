@@ -3,7 +3,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
-#include "models/batch_norm.h"
+#include "models/batch_norm_layer.h"
 
 namespace dimred::models {
 

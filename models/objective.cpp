@@ -1,12 +1,12 @@
 #include "models/objective.h"
 
 #include <ATen/cpu/Utils.h>
-#include <torch/nn/modules/batchnorm.h>
 
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "models/batch_norm_layer.h"
 #include "models/network.h"
 #include "support/errors.h"
 

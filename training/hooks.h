@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "checkpoints/background_writer.h"
-#include "checkpoints/state.h"
 #include "support/options.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
+
+namespace dimred::checkpoints {
+struct State;
+}
 
 // What happens around the steps of a run, apart from the training itself.
 namespace dimred::training {

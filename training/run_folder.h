@@ -2,7 +2,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "checkpoints/folder_lock.h"
@@ -44,7 +44,7 @@ class RunFolder {
   void write_manifest(const Setup& setup,
                       const std::string& command,
                       const std::string& outcome,
-                      const nlohmann::json& details = nlohmann::json::object()) const;
+                      const nlohmann::json& details) const;
 
   /// After a failure before any work (a curve row, a state, a basis, a snapshot, a trace): leaves
   /// things as they were found, so that what was refused leaves no trace.

@@ -2,6 +2,7 @@
 #include <iomanip>
 
 #include "checkpoints/atomic_file.h"
+#include "checkpoints/state.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "training/builtin_hooks.h"

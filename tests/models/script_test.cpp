@@ -9,7 +9,7 @@
 
 #include <functional>
 
-#include "models/batch_norm.h"
+#include "models/batch_norm_layer.h"
 #include "models/flat.h"
 #include "models/summary.h"
 #include "tests/tools/temporary_folder.h"

@@ -25,13 +25,7 @@ using testing::read_matrix;
 using testing::six_layers;
 using testing::source_of;
 using testing::subspace_error;
-
-/// Float64 SVD of the float32 values as they are: an independent method and library.
-testing::Svd uncentred_svd(const Matrix& matrix) {
-  const Eigen::MatrixXd values = matrix.cast<float>().cast<double>().transpose();
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(values, Eigen::ComputeThinU);
-  return {svd.singularValues(), svd.matrixU().transpose()};
-}
+using testing::uncentred_svd;
 
 std::string refusal(const SnapshotSource& source, const FitOptions& options) {
   const TemporaryFolder folder;
@@ -46,8 +40,7 @@ TEST(Span, IsThatOfTheSnapshotsThemselves) {
   snapshots.array() += 2;  // a mean that centring would take away
   const auto source = source_of(snapshots);
   // Their Gram-Schmidt basis, by Householder: only the span is common.
-  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(snapshots.transpose());
-  const Matrix expected = (qr.householderQ() * Eigen::MatrixXd::Identity(5003, 11)).transpose();
+  const Matrix expected = testing::orthonormal_rows(snapshots);
   for (const std::int64_t components : {0, 11}) {  // 0: all of them
     const FitReport report = fit(*source, kind_options(Kind::span, components), folder / "p.npy");
     EXPECT_EQ(report.components, 11);

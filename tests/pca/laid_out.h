@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,16 +13,7 @@
 // What the tests of kinds and blocks share: snapshots that know their layers and epochs.
 namespace dimred::pca::testing {
 
-inline layout::Layout layout_of(const std::vector<std::pair<std::string, std::int64_t>>& layers) {
-  std::vector<layout::Parameter> parameters;
-  for (const auto& [name, size] : layers) {
-    layout::Parameter parameter;
-    parameter.name = name;
-    parameter.shape = {size};
-    parameters.push_back(parameter);
-  }
-  return layout::make_layout(parameters);
-}
+layout::Layout layout_of(const std::vector<std::pair<std::string, std::int64_t>>& layers);
 
 /// Rows in memory with a layout, and epochs where given.
 class LaidOutSource final : public SnapshotSource {
@@ -54,42 +44,18 @@ class LaidOutSource final : public SnapshotSource {
 /// Six layers of 45,010 columns in all: a border in the first and in a later digest block of 16384,
 /// one that two digest blocks share, a layer of one column, one that never moves, and one of fewer
 /// columns than components.
-inline layout::Layout six_layers() {
-  return layout_of(
-      {{"conv", 9000}, {"one", 1}, {"still", 600}, {"wide", 30401}, {"bias", 4}, {"dense", 5004}});
-}
+layout::Layout six_layers();
 
 inline constexpr std::int64_t kLayerColumns = 45010;
 
 /// n snapshots of six_layers() with a mean and a spectrum that falls.
-inline Matrix layered_snapshots(std::int64_t n, unsigned seed) {
-  Matrix matrix = random_matrix(n, kLayerColumns, seed);
-  for (Eigen::Index i = 0; i < n; ++i) matrix.row(i) *= std::pow(0.7, static_cast<double>(i));
-  matrix.array() += 3;
-  matrix.middleCols(9001, 600).setConstant(0.25);
-  return matrix;
-}
+Matrix layered_snapshots(std::int64_t n, unsigned seed);
 
 /// Columns of each layer.
-inline std::vector<layout::ColumnRange> ranges_of(const layout::Layout& layout) {
-  std::vector<layout::ColumnRange> ranges;
-  for (const layout::Entry& entry : layout.entries) {
-    ranges.push_back({entry.file_offset, entry.file_offset + entry.size});
-  }
-  return ranges;
-}
+std::vector<layout::ColumnRange> ranges_of(const layout::Layout& layout);
 
-inline Matrix columns_of(const Matrix& matrix, const layout::ColumnRange& range) {
-  return matrix.middleCols(range.begin, range.size());
-}
+Matrix columns_of(const Matrix& matrix, const layout::ColumnRange& range);
 
-inline FitOptions kind_options(Kind kind, std::int64_t components, Blocks blocks = Blocks::whole) {
-  FitOptions options;
-  options.components = components;
-  options.kind = kind;
-  options.blocks = blocks;
-  options.seed = 7;
-  return options;
-}
+FitOptions kind_options(Kind kind, std::int64_t components, Blocks blocks = Blocks::whole);
 
 }  // namespace dimred::pca::testing

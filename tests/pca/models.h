@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/npy.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
 #include "tests/pca/matrices.h"
@@ -14,39 +15,13 @@
 namespace dimred::pca::testing {
 
 /// 4-D weights in both memory formats, a matrix, and sizes that no 16 divides.
-inline layout::Layout model(bool channels_last = true) {
-  const auto format =
-      channels_last ? layout::MemoryFormat::channels_last : layout::MemoryFormat::contiguous;
-  std::vector<layout::Parameter> parameters(5);
-  parameters[0].name = "conv1.weight";
-  parameters[0].shape = {8, 3, 3, 3};
-  parameters[0].memory_format = format;
-  parameters[1].name = "conv1.bias";
-  parameters[1].shape = {7};
-  parameters[2].name = "conv2.weight";
-  parameters[2].shape = {16, 8, 5, 5};
-  parameters[2].memory_format = format;
-  parameters[3].name = "dense.weight";
-  parameters[3].shape = {130, 131};
-  parameters[4].name = "dense.bias";
-  parameters[4].shape = {130};
-  return layout::make_layout(parameters);
-}
+layout::Layout model(bool channels_last = true);
 
 /// All columns of it.
-inline layout::Shard whole(const layout::Layout& layout) { return layout::shard_of(layout, 0, 1); }
+layout::Shard whole(const layout::Layout& layout);
 
 /// Row by row what layout::file_to_memory makes of it.
-inline std::vector<float> in_memory_order(const layout::Layout& layout, const Matrix& rows) {
-  std::vector<float> all;
-  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-    const std::vector<float> file = to_float(rows.row(i));
-    std::vector<float> memory(static_cast<std::size_t>(layout.memory_size));
-    layout::file_to_memory(layout, file, memory);
-    all.insert(all.end(), memory.begin(), memory.end());
-  }
-  return all;
-}
+std::vector<float> in_memory_order(const layout::Layout& layout, const Matrix& rows);
 
 /// A k x M .npy as NumPy would write it.
 template <class T>

@@ -73,8 +73,7 @@ struct Bound {
                    values.data(), source.rows(), source.columns())
                    .cast<double>();
     w.rowwise() -= w.colwise().mean().eval();
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(w * w.transpose());
-    const Eigen::VectorXd values2 = solver.eigenvalues().reverse();
+    const Eigen::VectorXd values2 = testing::eigenvalues_of(w * w.transpose()).reverse();
     const double blocks = std::ceil(static_cast<double>(source.columns()) / 4096);
     spectrum = 2 * (blocks + static_cast<double>(source.rows())) * 0x1p-53 * values2.sum();
     for (Eigen::Index j = 0; j < kComponents; ++j) {

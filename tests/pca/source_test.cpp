@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoints/npy.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"

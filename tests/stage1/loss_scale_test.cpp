@@ -20,9 +20,8 @@ struct Ended {
 /// Stage 1 on gradients of 2^85 to 2^91, which overflow from a loss scale of 2^43 on: 2^60 falls to
 /// 2^36 in three steps.
 Ended run(const std::filesystem::path& folder, std::int64_t stop_at_step) {
-  Ended ended{.setup =
-                  training::toy_setup(models::Precision::float32,
-                                      std::make_shared<training::SteepNetwork>(std::ldexp(1, 90)))};
+  Ended ended{.setup = training::toy_setup(models::Precision::float32,
+                                           training::steep_network(std::ldexp(1, 90)))};
   auto& setup = ended.setup;
   setup.loss_scale = training::LossScale({.dynamic = true,
                                           .init_loss_scaling = std::ldexp(1, 60),
@@ -44,8 +43,7 @@ Ended run(const std::filesystem::path& folder, std::int64_t stop_at_step) {
 
 TEST(TrainWithLossScale, LeavesOverflowingStepsOutAndCountsThem) {
   const TemporaryFolder folder;
-  const auto fresh =
-      training::toy_setup(models::Precision::float32, std::make_shared<training::SteepNetwork>(1));
+  const auto fresh = training::toy_setup(models::Precision::float32, training::steep_network(1));
   const auto ended = run(folder / "run", 3);
   EXPECT_TRUE(torch::equal(ended.setup.flat.weights, fresh.flat.weights));
   for (const float value : ended.state.vectors.at("momentum")) EXPECT_EQ(value, 0);

@@ -43,9 +43,8 @@ TEST(BatchLossWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
   std::vector<int> left_out(2, -1);
   on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    auto setup = training::toy_setup(
-        models::Precision::float32,
-        std::make_shared<training::SteepNetwork>(rank == 1 ? std::ldexp(1, 100) : 1));
+    auto setup = training::toy_setup(models::Precision::float32,
+                                     training::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
     setup.communicator = {&communicator, [](auto*) {}};
     setup.columns = distributed::columns_of(setup.flat.layout, communicator);
     auto batch = training::first_batch(setup);

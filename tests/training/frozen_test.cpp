@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoints/safetensors.h"
+#include "tests/tools/dropout_net.h"
 #include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
 #include "training/evaluate.h"

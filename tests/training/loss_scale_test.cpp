@@ -141,8 +141,8 @@ TEST(LossScale, RanksAgreeOnAnOverflow) {
   std::vector<int> fits(2, -1);
   on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    auto setup = toy_setup(models::Precision::float32,
-                           std::make_shared<SteepNetwork>(rank == 1 ? std::ldexp(1, 100) : 1));
+    auto setup =
+        toy_setup(models::Precision::float32, steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
     setup.communicator = {&communicator, [](auto*) {}};
     setup.loss_scale = LossScale({.loss_scale = std::ldexp(1, 60)});
     GradientBuckets buckets(*setup.objective, setup.flat, communicator, {});

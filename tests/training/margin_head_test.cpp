@@ -1,9 +1,12 @@
 #include "training/margin_head.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <mutex>
 
+#include "models/network.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/toy_setup.h"

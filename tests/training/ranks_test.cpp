@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "distributed/agreement.h"
-#include "models/batch_norm.h"
+#include "models/batch_norm_layer.h"
 #include "models/network.h"
 #include "scaling/step.h"
 #include "support/errors.h"

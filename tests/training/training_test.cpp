@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "support/errors.h"
+#include "tests/tools/dropout_net.h"
 #include "tests/tools/toy_setup.h"
 #include "training/curve.h"
 #include "training/evaluate.h"
