@@ -149,14 +149,6 @@ PendingResult start_loss_and_gradient(Setup& setup,
   return PendingResult(sums);
 }
 
-BatchResult loss_and_gradient(Setup& setup,
-                              const models::Minibatch& batch,
-                              std::int64_t global_count,
-                              ForwardKey key,
-                              GradientBuckets* buckets) {
-  return start_loss_and_gradient(setup, batch, global_count, key, buckets).get();
-}
-
 PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
   const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
@@ -175,10 +167,6 @@ PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKe
     sums->add(sums_of(evaluation), evaluation.sample_count);
   }
   return PendingResult(sums);
-}
-
-BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
-  return start_loss(setup, batch, key).get();
 }
 
 }  // namespace dimred::training

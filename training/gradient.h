@@ -46,11 +46,8 @@ PendingResult start_loss_and_gradient(Setup& setup,
                                       std::int64_t global_count,
                                       ForwardKey key,
                                       GradientBuckets* buckets = nullptr);
-BatchResult loss_and_gradient(Setup& setup,
-                              const models::Minibatch& batch,
-                              std::int64_t global_count,
-                              ForwardKey key,
-                              GradientBuckets* buckets = nullptr);
+/// The same function without gradient: at the same weights it returns the same loss bit for bit.
+PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 
 /// Other ranks wait for this one at every batch, also when it has no sample of it.
 bool needs_all_ranks(const Setup& setup);
@@ -60,9 +57,5 @@ void share_running_statistics(Setup& setup);
 
 /// [2] float64 on the device: sums of loss and hits.
 torch::Tensor sums_of(const models::Evaluation& evaluation);
-
-/// The same function without gradient: at the same weights it returns the same loss bit for bit.
-PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key);
-BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 
 }  // namespace dimred::training

@@ -33,4 +33,16 @@ Setup toy_setup(models::Precision precision,
 
 data::Batch first_batch(const Setup& setup);
 
+/// Passes that are waited for at once.
+inline BatchResult loss_and_gradient(Setup& setup,
+                                     const models::Minibatch& batch,
+                                     std::int64_t global_count,
+                                     ForwardKey key,
+                                     GradientBuckets* buckets = nullptr) {
+  return start_loss_and_gradient(setup, batch, global_count, key, buckets).get();
+}
+inline BatchResult loss_only(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
+  return start_loss(setup, batch, key).get();
+}
+
 }  // namespace dimred::training

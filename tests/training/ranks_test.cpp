@@ -207,7 +207,8 @@ TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
     data::Loader loader(
         *setup.train, {.seed = 1, .size = 60}, setup.preprocessing, loader_options(setup), 0);
     auto batch = *loader.next();
-    loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {}, &buckets);
+    start_loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {}, &buckets)
+        .get();
     buckets.finish();
     stop_agreed(communicator);
     const scaling::Step step{.ranks = 3,
