@@ -1,18 +1,19 @@
 # A room is a folder, a namespace and a target: dimred_room(pca SOURCES fit.cpp LINKS checkpoints).
 # LINKS names rooms (each must be defined already, so links only point downward); LIBRARIES names others.
-# LIGHT: nothing in the room loops over weights, pixels or samples itself, so that -O1 changes no time
-# but the build's (a quarter of an object's).
-set(dimred_light $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
 
 add_library(dimred_flags INTERFACE)
 # Designated initialisers leave the other fields at their defaults on purpose; the "maybe" warning is
 # wrong about torch's reference counts under -O3.
 target_compile_options(dimred_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized>)
+# g++ collects its garbage when the heap has doubled, which costs a tenth of an object's time; with 1 GB
+# to begin with it hardly ever does, and needs 10 % more memory.
+set(dimred_lazy_collection $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
+target_compile_options(dimred_flags INTERFACE ${dimred_lazy_collection})
 target_include_directories(dimred_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
 function(dimred_room name)
-  cmake_parse_arguments(ROOM "SHARED;LIGHT" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "SHARED" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
   foreach(lower ${ROOM_LINKS})
     if(NOT TARGET dimred_${lower})
       message(FATAL_ERROR "room ${name} links ${lower}, which is not below it")
@@ -26,7 +27,4 @@ function(dimred_room name)
   endif()
   target_link_libraries(dimred_${name} PUBLIC ${ROOM_LINKS} ${ROOM_LIBRARIES} PRIVATE dimred_flags)
   target_include_directories(dimred_${name} PUBLIC ${CMAKE_SOURCE_DIR})
-  if(ROOM_LIGHT)
-    target_compile_options(dimred_${name} PRIVATE ${dimred_light})
-  endif()
 endfunction()

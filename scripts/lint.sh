@@ -7,9 +7,10 @@ files=("$@")
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cpp' '*.h')
 clang-format --dry-run -Werror "${files[@]}"
 
-# clang cannot read g++'s precompiled header, which the files can do without, nor find its omp.h.
+# clang cannot read g++'s precompiled header, which the files can do without, nor find its omp.h, and
+# does not know g++'s parameters.
 mkdir -p build/lint
-sed -E 's#-Winvalid-pch -include [^ ]*cmake_pch.hxx##; s# -fopenmp##' build/compile_commands.json >build/lint/compile_commands.json
+sed -E 's#-Winvalid-pch -include [^ ]*cmake_pch.hxx##; s# -fopenmp##; s# --param=[^ ]*##g' build/compile_commands.json >build/lint/compile_commands.json
 sources=()
 for file in "${files[@]}"; do
   case $file in *.cpp) sources+=("$file") ;; esac
