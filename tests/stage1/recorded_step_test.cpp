@@ -60,8 +60,8 @@ TEST(RecordedStep, IsOfItsOwnDescent) {
 }
 
 TEST(RecordedStep, AnOverflowLeavesItOut) {
-  auto setup = training::toy_setup(models::Precision::float32,
-                                   std::make_shared<training::SteepNetwork>(std::ldexp(1, 100)));
+  auto setup =
+      training::toy_setup(models::Precision::float32, training::steep_network(std::ldexp(1, 100)));
   int replays = 0;
   setup.graphs = training::host_graphs(replays);
   setup.loss_scale = training::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
