@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# README command 2: setup, build, every test; about 35 minutes on 2 cores after the downloads,
-# 20 of them the build.
+# README command 2: setup, build, every test; about 24 minutes on 2 cores after the downloads,
+# 14 of them the build.
 #   scripts/test.sh [ctest options, e.g. -R pca]
 set -euo pipefail
 cd "$(dirname "$0")/.."
