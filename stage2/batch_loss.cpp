@@ -34,21 +34,33 @@ training::HostCopy start_decaying_square(const Setup& setup, const layout::Colum
   return start_project(products);
 }
 
-/// weight_decay |w|^2 / 2 over the columns that decay, under way: the call waits for it, on all
-/// ranks, and has the same bits on every one. Of the weights of now.
-std::function<double()> start_decay_loss(const Setup& setup, double weight_decay) {
-  if (weight_decay == 0) return [] { return 0.0; };
-  const auto& layout = setup.flat.layout;
-  const auto replicated = start_decaying_square(setup, {0, layout.replicated_size});
-  if (!layout.sharded()) {
-    return [weight_decay, replicated] { return weight_decay * sum_of(replicated) / 2; };
+/// weight_decay |w|^2 / 2 over the columns that decay, under way.
+struct PendingDecay {
+  double weight_decay = 0;
+  training::HostCopy replicated;  // |w|^2 by its parts
+  training::HostCopy sharded;     // of own columns; none where nothing is sharded
+  std::shared_ptr<distributed::Communicator> communicator;
+
+  /// The same bits on every rank; all ask at the same point.
+  double get() const {
+    if (weight_decay == 0) return 0;
+    std::array<double, 1> others{};
+    if (sharded.exists()) {
+      others[0] = sum_of(sharded);
+      communicator->all_reduce(others);
+    }
+    return weight_decay * (sum_of(replicated) + others[0]) / 2;
   }
-  const auto own = start_decaying_square(setup, setup.columns.sharded);
-  return [weight_decay, replicated, own, communicator = setup.communicator] {
-    std::array<double, 1> sharded{sum_of(own)};
-    communicator->all_reduce(sharded);
-    return weight_decay * (sum_of(replicated) + sharded[0]) / 2;
-  };
+};
+
+/// Of the weights of now.
+PendingDecay start_decay_loss(const Setup& setup, double weight_decay) {
+  PendingDecay pending{.weight_decay = weight_decay, .communicator = setup.communicator};
+  if (weight_decay == 0) return pending;
+  const auto& layout = setup.flat.layout;
+  pending.replicated = start_decaying_square(setup, {0, layout.replicated_size});
+  if (layout.sharded()) pending.sharded = start_decaying_square(setup, setup.columns.sharded);
+  return pending;
 }
 
 /// Its gradient, added to own columns.
@@ -142,8 +154,8 @@ PreparedBatch prepare(Setup& setup,
   if (now.meanwhile) now.meanwhile();
   PreparedBatch prepared{.result = pass.result, .loss = {.gradient = pass.own}};
   prepared.loss.loss = [result = pass.result,
-                        decay_loss = start_decay_loss(setup, penalty.weight_decay)] {
-    return result.get().mean_loss() + decay_loss();
+                        decay = start_decay_loss(setup, penalty.weight_decay)] {
+    return result.get().mean_loss() + decay.get();
   };
   prepared.loss.evaluate = [&setup, &now, &passes, penalty, shift, trial_batchnorm_moving] {
     Buffers buffers(setup);
@@ -155,8 +167,8 @@ PreparedBatch prepare(Setup& setup,
     } else {
       buffers.put_back();
     }
-    const auto decay_loss = start_decay_loss(setup, penalty.weight_decay);
-    return result.get().mean_loss() + decay_loss();  // the trial's one wait for the device
+    const auto decay = start_decay_loss(setup, penalty.weight_decay);
+    return result.get().mean_loss() + decay.get();  // the trial's one wait for the device
   };
   prepared.loss.gradient_here = [&setup, gradient_at_shift] {
     Buffers buffers(setup);
