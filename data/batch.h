@@ -25,6 +25,10 @@ struct Batch {
   std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
+/// Steps of an epoch of `size` samples. Throws std::invalid_argument unless size >= 0 and
+/// batch_size >= 1.
+std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool drop_last);
+
 /// Positions [begin, end) of an epoch's order: what a rank takes of a step's `global_count`
 /// samples.
 struct BatchPart {

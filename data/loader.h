@@ -122,8 +122,4 @@ class Loader {
   std::vector<std::thread> threads_;
 };
 
-/// Steps of an epoch of `size` samples. Throws std::invalid_argument unless size >= 0 and
-/// batch_size >= 1.
-std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool drop_last);
-
 }  // namespace dimred::data

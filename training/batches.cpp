@@ -130,7 +130,9 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
   if (const auto* data = data_on_device(setup, dataset))
     return std::make_unique<BatchesOnDevice>(
         setup, dataset, *data, order, preprocessing, options, epoch, first_step);
-  return loaded_batches(setup, dataset, order, preprocessing, options, epoch, first_step);
+  return loaded_batches(
+      setup,
+      std::make_unique<data::Loader>(dataset, order, preprocessing, options, epoch, first_step));
 }
 
 void keep_on_device(Setup& setup, DataOnDevice choice) {

@@ -18,7 +18,7 @@ struct DeviceBatch {
   std::int64_t count = 0;         // of this rank
   std::int64_t global_count = 0;  // over all ranks
   data::Batch buffers;            // on the CPU the images are a view into it
-  StreamPoint copied;             // the buffers are read until then
+  StreamEvent copied;             // the buffers are read until then
 };
 
 /// The batches of one pass over a data set, in order.

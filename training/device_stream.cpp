@@ -19,7 +19,7 @@ torch::Tensor begin_copy(const torch::Tensor& values) {
   return host;
 }
 
-c10::Stream present_stream(const torch::Tensor& values) {
+c10::Stream current_stream(const torch::Tensor& values) {
   return at::accelerator::getCurrentStream(values.device().index());
 }
 
@@ -28,7 +28,7 @@ c10::Stream present_stream(const torch::Tensor& values) {
 // c10::Event goes back to the thread's device by a call that makes a context there, of half a
 // gigabyte, whoever's device it is; not so where a guard has made the event's own the thread's.
 
-StreamPoint::StreamPoint(const c10::Stream& stream)
+StreamEvent::StreamEvent(const c10::Stream& stream)
     : event_(new c10::Event(stream.device_type()), [device = stream.device()](c10::Event* event) {
         const c10::DeviceGuard guard(device);
         delete event;
@@ -37,13 +37,13 @@ StreamPoint::StreamPoint(const c10::Stream& stream)
   event_->record(stream);
 }
 
-void StreamPoint::wait() const {
+void StreamEvent::wait() const {
   if (!event_) return;
   const c10::DeviceGuard guard(event_->device());
   event_->synchronize();
 }
 
-void StreamPoint::hold_back(const c10::Stream& other) const {
+void StreamEvent::block(const c10::Stream& other) const {
   if (!event_) return;
   const c10::DeviceGuard guard(other.device());
   event_->block(other);
@@ -57,19 +57,19 @@ const torch::Tensor& HostCopy::get() const {
 HostCopy read_back(const torch::Tensor& values) {
   const torch::NoGradGuard no_grad;
   if (values.is_cpu()) return {values.clone(), {}};
-  return {begin_copy(values), StreamPoint(present_stream(values))};
+  return {begin_copy(values), StreamEvent(current_stream(values))};
 }
 
 HostCopy copy_aside(const torch::Tensor& values) {
   const torch::NoGradGuard no_grad;
   const auto own = values.clone();
   if (values.is_cpu()) return {own, {}};
-  const StreamPoint cloned(present_stream(values));
+  const StreamEvent cloned(current_stream(values));
   const auto aside = copy_stream(values.device(), Direction::to_host);
-  cloned.hold_back(aside);
+  cloned.block(aside);
   const c10::StreamGuard guard(aside);
   own.record_stream(aside);  // its memory is not given away before the copy is done
-  return {begin_copy(own), StreamPoint(aside)};
+  return {begin_copy(own), StreamEvent(aside)};
 }
 
 c10::Stream copy_stream(torch::Device device, Direction direction) {

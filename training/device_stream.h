@@ -12,14 +12,14 @@ namespace dimred::training {
 
 /// A point in a device's stream of work; without one, passed already. May be waited for by any
 /// thread.
-class StreamPoint {
+class StreamEvent {
  public:
-  StreamPoint() = default;
+  StreamEvent() = default;
   /// Behind all that the stream has been given.
-  explicit StreamPoint(const c10::Stream& stream);
+  explicit StreamEvent(const c10::Stream& stream);
 
-  void wait() const;                               // the host; throws what the device met
-  void hold_back(const c10::Stream& other) const;  // what the other is given from now on
+  void wait() const;                           // the host; throws what the device met
+  void block(const c10::Stream& other) const;  // what the other is given from now on
 
  private:
   std::shared_ptr<c10::Event> event_;
@@ -29,7 +29,7 @@ class StreamPoint {
 class HostCopy {
  public:
   HostCopy() = default;
-  HostCopy(torch::Tensor values, StreamPoint arrived)
+  HostCopy(torch::Tensor values, StreamEvent arrived)
       : values_(std::move(values)), arrived_(std::move(arrived)) {}
   bool exists() const { return values_.defined(); }
   /// Once they have arrived.
@@ -37,13 +37,13 @@ class HostCopy {
 
  private:
   torch::Tensor values_;
-  StreamPoint arrived_;
+  StreamEvent arrived_;
 };
 
-/// A few numbers, in their turn on the present stream. `values` may change afterwards.
+/// A few numbers, in their turn on the current stream. `values` may change afterwards.
 HostCopy read_back(const torch::Tensor& values);
 
-/// Many, beside the work of the present stream. `values` may change afterwards. Cost: one more copy
+/// Many, beside the work of the current stream. `values` may change afterwards. Cost: one more copy
 /// of them on the device for as long, and page-locked memory, rounded up to a power of two, which
 /// torch keeps for the next one.
 HostCopy copy_aside(const torch::Tensor& values);

@@ -10,45 +10,39 @@ namespace {
 
 class LoadedBatches final : public Batches {
  public:
-  LoadedBatches(const Setup& setup,
-                const data::Dataset& dataset,
-                const data::Order& order,
-                const data::Preprocessing& preprocessing,
-                const data::LoaderOptions& options,
-                std::int64_t epoch,
-                std::int64_t first_step)
-      : setup_(setup), loader_(dataset, order, preprocessing, options, epoch, first_step) {}
+  LoadedBatches(const Setup& setup, std::unique_ptr<data::Loader> loader)
+      : setup_(setup), loader_(std::move(loader)) {}
 
   std::optional<DeviceBatch> next() override {
     auto batch = std::exchange(ahead_, std::nullopt);
     if (!batch) batch = load();
-    if (batch) give_to_present_stream(*batch);
+    if (batch) give_to_current_stream(*batch);
     return batch;
   }
 
   void look_ahead() override {
-    if (!ahead_ && loader_.is_ready()) ahead_ = load();
+    if (!ahead_ && loader_->is_ready()) ahead_ = load();
   }
 
   void recycle(DeviceBatch batch) override {
     batch.copied.wait();
-    loader_.recycle(std::move(batch.buffers));
+    loader_->recycle(std::move(batch.buffers));
     if (setup_.device.is_cpu()) return;
-    // Copies do not wait for the present stream: who never waits for it either would fill the
+    // Copies do not wait for the current stream: who never waits for it either would fill the
     // device's memory with batches.
     before_.wait();
-    before_ = StreamPoint(present_stream());
+    before_ = StreamEvent(current_stream());
   }
-  double seconds_waited() const override { return loader_.seconds_waited(); }
+  double seconds_waited() const override { return loader_->seconds_waited(); }
   data::LoaderReport report() const override {
-    auto report = loader_.report();
+    auto report = loader_->report();
     if (ahead_) --report.batches;
     return report;
   }
 
  private:
   std::optional<DeviceBatch> load() {
-    auto loaded = loader_.next();
+    auto loaded = loader_->next();
     if (!loaded) return {};
     DeviceBatch batch{.tensors = {},
                       .count = loaded->count(),
@@ -61,26 +55,26 @@ class LoadedBatches final : public Batches {
     const auto aside = copy_stream(setup_.device, Direction::to_device);
     const c10::StreamGuard guard(aside);
     batch.tensors = to_minibatch(setup_, batch.buffers, /*wait=*/false);
-    batch.copied = StreamPoint(aside);
+    batch.copied = StreamEvent(aside);
     return batch;
   }
 
-  void give_to_present_stream(const DeviceBatch& batch) const {
+  void give_to_current_stream(const DeviceBatch& batch) const {
     if (setup_.device.is_cpu()) return;
-    const auto present = present_stream();
-    batch.copied.hold_back(present);
-    // Their memory is not given away before the present stream has done with it.
-    batch.tensors.images.record_stream(present);
-    batch.tensors.labels.record_stream(present);
+    const auto current = current_stream();
+    batch.copied.block(current);
+    // Their memory is not given away before the current stream has done with it.
+    batch.tensors.images.record_stream(current);
+    batch.tensors.labels.record_stream(current);
   }
 
-  c10::Stream present_stream() const {
+  c10::Stream current_stream() const {
     return at::accelerator::getCurrentStream(setup_.device.index());
   }
 
   const Setup& setup_;
-  data::Loader loader_;
-  StreamPoint before_;  // behind the use of the batch that was given back last
+  std::unique_ptr<data::Loader> loader_;
+  StreamEvent before_;  // behind the use of the batch that was given back last
   /// What is dropped while it is copied stays torch's until the copy is done: both allocators have
   /// the copy's stream on record.
   std::optional<DeviceBatch> ahead_;
@@ -88,15 +82,8 @@ class LoadedBatches final : public Batches {
 
 }  // namespace
 
-std::unique_ptr<Batches> loaded_batches(const Setup& setup,
-                                        const data::Dataset& dataset,
-                                        const data::Order& order,
-                                        const data::Preprocessing& preprocessing,
-                                        const data::LoaderOptions& options,
-                                        std::int64_t epoch,
-                                        std::int64_t first_step) {
-  return std::make_unique<LoadedBatches>(
-      setup, dataset, order, preprocessing, options, epoch, first_step);
+std::unique_ptr<Batches> loaded_batches(const Setup& setup, std::unique_ptr<data::Loader> loader) {
+  return std::make_unique<LoadedBatches>(setup, std::move(loader));
 }
 
 }  // namespace dimred::training

@@ -5,14 +5,8 @@
 
 namespace dimred::training {
 
-/// Batches of a data::Loader. Where the setup's device is not the host, they are copied there on a
+/// The batches of `loader`. Where the setup's device is not the host, they are copied there on a
 /// stream of their own.
-std::unique_ptr<Batches> loaded_batches(const Setup& setup,
-                                        const data::Dataset& dataset,
-                                        const data::Order& order,
-                                        const data::Preprocessing& preprocessing,
-                                        const data::LoaderOptions& options,
-                                        std::int64_t epoch,
-                                        std::int64_t first_step);
+std::unique_ptr<Batches> loaded_batches(const Setup& setup, std::unique_ptr<data::Loader> loader);
 
 }  // namespace dimred::training

@@ -88,7 +88,7 @@ void record_passes(Setup& setup, bool wanted);
 
 /// One batch as tensors on the setup's device, in its memory format. On the CPU the images are a
 /// view into `batch`, which must outlive them. Without `wait` a copy to a device is queued on the
-/// present stream, and `batch` must stay as it is until it is done.
+/// current stream, and `batch` must stay as it is until it is done.
 models::Minibatch to_minibatch(const Setup& setup, data::Batch& batch, bool wait = true);
 
 /// How batches of one epoch are prepared.

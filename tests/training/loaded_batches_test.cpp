@@ -31,13 +31,10 @@ class OneBad final : public data::PlanesDataset {
 
 std::unique_ptr<Batches> batches_of(const Setup& setup) {
   const data::Order order{.seed = 1, .size = setup.train->size(), .shuffled = false};
-  return loaded_batches(setup,
-                        *setup.train,
-                        order,
-                        setup.preprocessing,
-                        loader_options(setup),
-                        0,
-                        /*first_step=*/1);
+  return loaded_batches(
+      setup,
+      std::make_unique<data::Loader>(
+          *setup.train, order, setup.preprocessing, loader_options(setup), 0, /*first_step=*/1));
 }
 
 /// So that there is one to be taken ahead.

@@ -55,5 +55,23 @@ TEST(Snapshot, IsRankZeros) {
   EXPECT_EQ(has, (std::vector<int>{1, 0}));
 }
 
+TEST(Snapshot, ThatCannotBeWrittenFailsOnEveryRank) {
+  std::vector<std::string> told(2);
+  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+    auto setup = toy_setup(models::Precision::float32);
+    setup.communicator = {&communicator, [](auto*) {}};
+    setup.flat.weights.detach()[5] = NAN;
+    const auto pending = start_snapshot(setup, {.step = 13});
+    checkpoints::BackgroundWriter writer;
+    if (pending) writer.submit([&pending] { pending(); });
+    try {
+      wait_for(writer, setup);
+    } catch (const std::runtime_error& error) {
+      told[static_cast<std::size_t>(communicator.rank())] = error.what();
+    }
+  });
+  for (const auto& text : told) EXPECT_NE(text.find("after step 13"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace dimred::training
