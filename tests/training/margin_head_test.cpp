@@ -88,6 +88,7 @@ StepResult first_step(int ranks, const models::HeadOptions& head) {
       const std::lock_guard lock(generator);
       return part_of_batch(communicator->rank(), ranks);
     }();
+    communicator->barrier();  // a pass seeds the generator that another rank still draws from
     GradientBuckets buckets(*setup.objective, setup.flat, *communicator, {});
     const auto whole = loss_and_gradient(setup, batch, 8, {}, &buckets);
     buckets.finish();
