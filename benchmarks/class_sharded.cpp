@@ -36,8 +36,7 @@ std::int64_t memory(const std::string& key) {
 void forget_peak() {
   std::ofstream stream("/proc/self/clear_refs");
   require_environment(static_cast<bool>(stream << 5 << std::flush),
-                      "class_sharded",
-                      "cannot write /proc/self/clear_refs");
+                      "[class_sharded] cannot write /proc/self/clear_refs");
 }
 
 struct Layer {

@@ -52,22 +52,19 @@ std::string epochs_json(const Dataset& dataset,
     const Stopwatch clock;
     report = run(dataset, preprocessing, options, epoch);
     const auto* comma = epoch == 0 ? "" : ", ";
-    seconds += concat(comma, clock.seconds());
-    memory += concat(comma, resident_megabytes());
+    seconds += formatted("{}{}", comma, clock.seconds());
+    memory += formatted("{}{}", comma, resident_megabytes());
   }
   const auto each = [&](double total) { return 1e6 * total / static_cast<double>(report.samples); };
-  return concat("\"images\": ",
-                dataset.size(),
-                ", \"epoch_seconds\": [",
-                seconds,
-                "], \"resident_megabytes\": [",
-                memory,
-                "], \"read_us\": ",
-                each(report.read_seconds),
-                ", \"decode_us\": ",
-                each(report.decode_seconds),
-                ", \"transform_us\": ",
-                each(report.transform_seconds));
+  return formatted(
+      "\"images\": {}, \"epoch_seconds\": [{}], \"resident_megabytes\": [{}], \"read_us\": {}, "
+      "\"decode_us\": {}, \"transform_us\": {}",
+      dataset.size(),
+      seconds,
+      memory,
+      each(report.read_seconds),
+      each(report.decode_seconds),
+      each(report.transform_seconds));
 }
 
 std::string photos(const std::vector<std::string>& words) {
@@ -99,7 +96,7 @@ std::string decode_alone(const std::vector<std::string>& words) {
   pass(0);
   const Stopwatch clock;
   pass(1);
-  return concat("\"images\": ", dataset->size(), ", \"seconds\": ", clock.seconds());
+  return formatted("\"images\": {}, \"seconds\": {}", dataset->size(), clock.seconds());
 }
 
 std::string folder(const std::vector<std::string>& words) {
@@ -107,7 +104,7 @@ std::string folder(const std::vector<std::string>& words) {
   const Stopwatch clock;
   const std::shared_ptr<const Dataset> files = open_image_folder(words.at(1));
   const auto kept = resident(files, std::int64_t{4} << 30, threads);
-  require(kept != files, "image_rate", "needs images of one size");
+  require(kept != files, "[image_rate] needs images of one size");
   const auto statistics = channel_statistics(*kept);
   const double opened = clock.seconds();
   const Preprocessing preprocessing{.mean = statistics.mean,
@@ -117,10 +114,9 @@ std::string folder(const std::vector<std::string>& words) {
                                     .seed = 1};
   const LoaderOptions options{.batch_size = std::stoll(words.at(2)),
                               .pool = std::make_shared<BatchPool>()};
-  return concat("\"open_seconds\": ",
-                opened,
-                ", ",
-                epochs_json(*kept, preprocessing, options, std::stoll(words.at(4))));
+  return formatted("\"open_seconds\": {}, {}",
+                   opened,
+                   epochs_json(*kept, preprocessing, options, std::stoll(words.at(4))));
 }
 
 }  // namespace

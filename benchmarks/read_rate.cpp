@@ -148,7 +148,7 @@ std::vector<std::int64_t> order_of(std::int64_t count, bool shuffled) {
 }  // namespace
 
 int main(int count, char** values) {
-  require(count >= 2, "read_rate", "needs a folder");
+  require(count >= 2, "[read_rate] needs a folder");
   const fs::path folder = values[1];
   const std::int64_t megabytes = count > 2 ? std::stoll(values[2]) : 500;
   const int repeats = count > 3 ? std::stoi(values[3]) : 9;
@@ -157,14 +157,14 @@ int main(int count, char** values) {
   write_files(folder, samples);
   std::vector<Series> all;
   for (const auto* form : {"tfrecord", "packed"}) {
-    const auto file = folder / concat("rate.", form);
+    const auto file = folder / formatted("rate.{}", form);
     const bool packed = std::string(form) == "packed";
     const auto open = [&] { return packed ? open_packed(file) : open_tfrecord({.files = {file}}); };
     open();  // makes the index
     std::vector<Series> series;
     for (const auto* kind : {"first", "later", "shuffled"})
       for (const auto* copy : {"read", "memcpy"})
-        series.push_back({concat(form, ' ', kind, " / ", copy), {}});
+        series.push_back({formatted("{} {} / {}", form, kind, copy), {}});
     for (int repeat = 0; repeat <= repeats; ++repeat) {
       const auto dataset = open();
       const double first = seconds_of_epoch(*dataset, order_of(samples, false));
@@ -179,6 +179,6 @@ int main(int count, char** values) {
     all.insert(all.end(), series.begin(), series.end());
   }
   print_json(all, static_cast<double>(megabytes) / 1000);
-  for (const auto* form : {"tfrecord", "packed"}) fs::remove(folder / concat("rate.", form));
+  for (const auto* form : {"tfrecord", "packed"}) fs::remove(folder / formatted("rate.{}", form));
   fs::remove_all(folder / ".dimred");
 }

@@ -6,7 +6,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "stage2/bfgs.h"
+#include "method/bfgs.h"
+#include "method/inverse_hessian.h"
 #include "stage2/projection.h"
 
 namespace {
@@ -25,12 +26,12 @@ std::span<const double> view(const Eigen::VectorXd& v) {
 }
 
 /// The algebra of one step on a basis that is not in any cache.
-void algebra(const torch::Tensor& basis, const torch::Tensor& gradient, Eigen::MatrixXd& h) {
+void algebra(const torch::Tensor& basis, const torch::Tensor& gradient, method::InverseHessian& h) {
   const auto numbers = stage2::project(basis, gradient);
   const Eigen::Map<const Eigen::VectorXd> g_k(numbers.data(), basis.size(0));
   const Eigen::VectorXd s = 0.5 * g_k;
-  stage2::update(h, s, g_k, {});
-  const auto d = stage2::direction(h, g_k).d;
+  h.update(s, g_k, method::bfgs, {});
+  const auto d = h.direction(g_k).d;
   stage2::back_project(basis, view(d), std::span<const double>(numbers));
 }
 
@@ -47,7 +48,8 @@ int main(int count, char** values) {
   const auto gradient = torch::randn({columns});
   const auto rounded = basis.to(torch::kBFloat16);
   auto copy = torch::empty_like(basis);
-  auto h = Eigen::MatrixXd::Identity(components, components).eval();
+  const std::vector<Eigen::Index> blocks = {components};
+  method::InverseHessian h(blocks);
   algebra(basis, gradient, h);  // warm-up: threads, pages
   algebra(rounded, gradient, h);
   copy.copy_(basis);

@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
-#include "stage2/step.h"
+#include "method/method.h"
+#include "method/presets.h"
+#include "stage2/tensor_space.h"
 
 namespace {
 
@@ -38,23 +40,26 @@ Problem make_problem(std::int64_t columns, std::int64_t components, const Commun
   return problem;
 }
 
-/// One accepted trial: the loss falls by more than any slope asks for.
-void step(const stage2::Place& place,
-          Problem& problem,
-          stage2::StepState& state,
-          const stage2::StepOptions& options) {
-  auto& ranks = place.communicator;
-  const auto loss = [&] {
+/// A step with one accepted trial: the loss falls by more than any slope asks for.
+class WireSpace final : public stage2::TensorSpace {
+ public:
+  explicit WireSpace(Problem& problem, Communicator& ranks)
+      : TensorSpace(problem.basis, ranks, problem.columns, problem.weights), problem_(problem) {}
+
+  void gradient(method::Buffers buffers) override {
+    set_gradient(reduce_scatter(communicator(), problem_.gradient, columns()), buffers);
+  }
+  double loss() override {
     std::array<double, 3> sums{-1e9, 0, 1};
-    ranks.all_reduce(sums);
+    communicator().all_reduce(sums);
     return sums[0];
-  };
-  const stage2::BatchLoss batch{
-      .loss = [] { return 1.0; },
-      .gradient = reduce_scatter(ranks, problem.gradient, problem.columns),
-      .evaluate = loss};
-  stage2::step(place, batch, problem.weights, state, options);
-}
+  }
+
+ private:
+  double gradient_loss() override { return 1; }
+
+  Problem& problem_;
+};
 
 void mindspore(const Problem& problem, Communicator& ranks) {
   auto gradient = problem.gradient.clone();
@@ -99,20 +104,14 @@ int main(int count, char** values) {
       });
   auto& ranks = *all.communicator;
   auto problem = make_problem(std::stoll(values[1]), std::stoll(values[2]), ranks);
-  const stage2::Place place{.subspace = problem.basis,
-                            .communicator = ranks,
-                            .columns = problem.columns,
-                            .own_columns = torch::zeros({problem.basis.size(1)})};
-  auto state = stage2::initial_state(place);
+  WireSpace space(problem, ranks);
+  const auto robust = make_method(method::preset("robust").method, space.block_sizes());
+  const auto presets = make_method(method::preset("mindspore-latest").method, space.block_sizes());
   nlohmann::json result{{"ranks", ranks.size()}, {"columns", problem.weights.numel()}};
   for (int round = -1; round < std::stoi(values[3]); ++round) {  // the first warms up
     if (round == 0) result["seconds"].clear();
-    measure(result, "robust", ranks, [&] {
-      step(place, problem, state, stage2::preset("robust").step);
-    });
-    measure(result, "presets", ranks, [&] {
-      step(place, problem, state, stage2::preset("mindspore-latest").step);
-    });
+    measure(result, "robust", ranks, [&] { robust->step(space, 0); });
+    measure(result, "presets", ranks, [&] { presets->step(space, 0); });
     measure(result, "mindspore", ranks, [&] { mindspore(problem, ranks); });
   }
   if (ranks.rank() == 0) std::cout << result.dump() << std::endl;

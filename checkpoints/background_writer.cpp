@@ -6,7 +6,7 @@
 
 namespace dimred::checkpoints {
 BackgroundWriter::BackgroundWriter(std::size_t max_pending) : max_pending_(max_pending) {
-  require(max_pending >= 1, "BackgroundWriter", "needs max_pending >= 1, received 0");
+  require(max_pending >= 1, "[BackgroundWriter] needs max_pending >= 1, received 0");
   thread_ = std::thread(&BackgroundWriter::run, this);
 }
 

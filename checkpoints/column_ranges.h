@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
 #include "layout/shard.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -24,17 +24,13 @@ std::vector<T> read_columns(const InputFile& file,
   const auto ranges = columns.value_or(std::vector<layout::ColumnRange>{{0, count}});
   std::int64_t size = 0;
   for (const auto& [begin, end] : ranges) {
-    require(0 <= begin && begin <= end && end <= count,
-            "checkpoints",
-            "needs ranges within the ",
-            count,
-            " elements of a vector of '",
-            file.path().string(),
-            "', received [",
-            begin,
-            ", ",
-            end,
-            ')');
+    require(
+        0 <= begin && begin <= end && end <= count,
+        "[checkpoints] needs ranges within the {} elements of a vector of '{}', received [{}, {})",
+        count,
+        file.path().string(),
+        begin,
+        end);
     size += end - begin;
   }
   std::vector<T> values(static_cast<std::size_t>(size));

@@ -26,14 +26,11 @@ inline void require_finite(std::span<const float> values,
   const auto bad = first_not_finite(values);
   if (!bad) return;
   require(false,
+          "[{}] needs finite values, received {} in {}[{}]",
           place,
-          "needs finite values, received ",
           values[static_cast<std::size_t>(*bad)],
-          " in ",
           name,
-          '[',
-          *bad,
-          ']');
+          *bad);
 }
 
 /// Throws std::runtime_error with the file, the tensor's name and the first such element.
@@ -42,14 +39,13 @@ inline void require_finite_in_file(std::span<const float> values,
                                    const std::filesystem::path& path,
                                    std::string_view name) {
   const auto bad = first_not_finite(values);
-  require_environment(!bad,
-                      place,
-                      "'",
-                      path.string(),
-                      "': \"",
-                      name,
-                      "\" needs values that are finite as float32, received another at element ",
-                      bad.value_or(0));
+  require_environment(
+      !bad,
+      "[{}] '{}': \"{}\" needs values that are finite as float32, received another at element {}",
+      place,
+      path.string(),
+      name,
+      bad.value_or(0));
 }
 
 }  // namespace dimred::checkpoints

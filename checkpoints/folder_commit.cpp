@@ -4,9 +4,8 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
-#include "checkpoints/atomic_file.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/retry.h"
 
@@ -15,28 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail_rename(const fs::path& target, int error) {
-  throw std::runtime_error(concat("[file] rename '",
-                                  target.string(),
-                                  "' failed: ",
-                                  std::generic_category().message(error),
-                                  " (errno ",
-                                  error,
-                                  ")"));
-}
-
 /// False when the file system has no such operation.
 bool exchange(const fs::path& a, const fs::path& b) {
   const int result = retrying(
       [&] { return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE); });
   if (result == 0) return true;
   const int error = errno;
-  if (error != EINVAL && error != ENOSYS && error != EOPNOTSUPP) fail_rename(b, error);
+  if (error != EINVAL && error != ENOSYS && error != EOPNOTSUPP) fail_call("rename", b, error);
   return false;
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
-  if (retrying([&] { return ::rename(from.c_str(), to.c_str()); }) != 0) fail_rename(to, errno);
+  if (retrying([&] { return ::rename(from.c_str(), to.c_str()); }) != 0)
+    fail_call("rename", to, errno);
 }
 
 /// Under a name that no reader looks for; returns it.
@@ -57,11 +47,8 @@ void commit_folder(const fs::path& temporary, const fs::path& final_path, Replac
     sync_folder(parent);
     return;
   }
-  require_environment(fs::is_directory(final_path),
-                      "file",
-                      "'",
-                      final_path.string(),
-                      "' exists and is not a folder");
+  require_environment(
+      fs::is_directory(final_path), "[file] '{}' exists and is not a folder", final_path.string());
   fs::path old = temporary;
   if (replacement == Replacement::two_renames || !exchange(temporary, final_path)) {
     old = set_aside(final_path);

@@ -1,16 +1,15 @@
 #include "checkpoints/folder_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <string>
-#include <system_error>
 
 #include "support/errors.h"
-#include "support/retry.h"
+#include "support/file_lock.h"
+#include "support/open_file.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -25,24 +24,14 @@ std::string holder(int descriptor) {
 }  // namespace
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
-  const auto path = folder / file_name;
-  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC;
-  descriptor_ = retrying([&] { return ::open(path.c_str(), flags, 0666); });
-  require_environment(descriptor_ >= 0,
-                      "file",
-                      "cannot lock '",
-                      folder.string(),
-                      "': ",
-                      std::generic_category().message(errno));
-  const int locked = retrying([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); });
-  if (locked != 0 && errno == EWOULDBLOCK) {
+  descriptor_ = open_no_follow(folder / file_name, O_RDWR | O_CREAT);
+  if (try_lock(descriptor_) == LockAnswer::busy) {
     const auto process = holder(descriptor_);
     ::close(descriptor_);
-    throw std::runtime_error(concat("[file] '",
-                                    folder.string(),
-                                    "' is in use by process ",
-                                    process.empty() ? "(unknown)" : process,
-                                    "; wait for its end or choose another folder"));
+    throw std::runtime_error(
+        formatted("[file] '{}' is in use by process {}; wait for its end or choose another folder",
+                  folder.string(),
+                  process.empty() ? "(unknown)" : process));
   }
   const auto own = std::to_string(::getpid());
   // For the text above alone: a full disk is no reason to stop here.

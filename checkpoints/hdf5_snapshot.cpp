@@ -45,7 +45,7 @@ Result checked(Result result, const char* call) {
   if (result >= 0) return result;
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &reason);
-  throw std::runtime_error(concat("[hdf5] ", call, " failed: ", reason));
+  throw std::runtime_error(formatted("[hdf5] {} failed: {}", call, reason));
 }
 
 /// An HDF5 identifier that closes itself.
@@ -109,6 +109,7 @@ void fill(hid_t file, const Snapshot& snapshot) {
   write_vector(file, "buffers", H5T_IEEE_F32LE, snapshot.buffers);
   write_vector(file, "counters", H5T_STD_I64LE, snapshot.counters);
   write_text(file, "layout", snapshot.layout_json);
+  if (!snapshot.run_json.empty()) write_text(file, "run", snapshot.run_json);
   write_attribute(file, "epoch", H5T_STD_I64LE, &snapshot.epoch);
   write_attribute(file, "step", H5T_STD_I64LE, &snapshot.step);
   write_attribute(file, "train_loss", H5T_IEEE_F64LE, &snapshot.train_loss);
@@ -122,10 +123,8 @@ T read_attribute(hid_t file, const char* name, hid_t type) {
   const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name);
   const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
   require_environment(checked(H5Sget_simple_extent_npoints(space), name) == 1,
-                      "hdf5",
-                      "attribute '",
-                      name,
-                      "' needs one value");
+                      "[hdf5] attribute '{}' needs one value",
+                      name);
   T value{};
   checked(H5Aread(attribute, type, &value), name);
   return value;
@@ -137,30 +136,43 @@ std::string read_text_attribute(hid_t file, const char* name) {
   const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
   require_environment(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
                           H5Sget_simple_extent_npoints(space) == 1,
-                      "hdf5",
-                      "attribute '",
-                      name,
-                      "' needs one string of fixed length");
-  std::string text(H5Tget_size(type), '\0');  // an attribute's size is limited to 64 KiB
+                      "[hdf5] attribute '{}' needs one string of fixed length",
+                      name);
+  const auto size = H5Tget_size(type);
+  require_environment(size <= 64 << 10, "[hdf5] attribute '{}' needs at most 64 KiB", name);
+  std::string text(size, '\0');
   checked(H5Aread(attribute, type, text.data()), name);
   return text;
 }
 
+/// A soft or external link could lead into another file, or to a pipe that nobody writes to.
+void require_hard_link(hid_t file, const char* name) {
+  H5L_info_t link{};
+  checked(H5Lget_info(file, name, &link, H5P_DEFAULT), name);
+  require_environment(link.type == H5L_TYPE_HARD,
+                      "[hdf5] '{}' is a link to another place, and none is followed",
+                      name);
+}
+
 /// Checks that `count` values of `type` lie without gaps inside the file.
 DatasetPlace place_of(hid_t file, const char* name, hid_t type, std::int64_t file_size) {
+  require_hard_link(file, name);
   const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose, name);
+  const Handle properties(H5Dget_create_plist(dataset), H5Pclose, "H5Dget_create_plist");
+  // First: to tell a virtual dataset's space the library opens the files that it is made of.
+  require_environment(
+      H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0,
+      "[hdf5] dataset '{}' needs to lie in the file itself, in one piece",
+      name);
   const Handle actual(H5Dget_type(dataset), H5Tclose, "H5Dget_type");
   const Handle space(H5Dget_space(dataset), H5Sclose, "H5Dget_space");
-  const Handle properties(H5Dget_create_plist(dataset), H5Pclose, "H5Dget_create_plist");
   const bool text = type == H5T_C_S1;
   const bool type_fits = text
                              ? H5Tget_class(actual) == H5T_STRING && H5Tis_variable_str(actual) == 0
                              : H5Tequal(actual, type) > 0;
-  const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1) &&
-                          H5Pget_layout(properties) == H5D_CONTIGUOUS &&
-                          H5Pget_external_count(properties) == 0;
+  const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1);
   require_environment(
-      type_fits && shape_fits, "hdf5", "dataset '", name, "' needs another type or shape");
+      type_fits && shape_fits, "[hdf5] dataset '{}' needs another type or shape", name);
   const auto item = static_cast<std::int64_t>(text ? 1 : H5Tget_size(actual));
   const std::int64_t count = text ? static_cast<std::int64_t>(H5Tget_size(actual))
                                   : checked(H5Sget_simple_extent_npoints(space), name);
@@ -168,10 +180,8 @@ DatasetPlace place_of(hid_t file, const char* name, hid_t type, std::int64_t fil
   const haddr_t offset = H5Dget_offset(dataset);
   require_environment(offset != HADDR_UNDEF && std::cmp_less_equal(offset, file_size) &&
                           count <= (file_size - static_cast<std::int64_t>(offset)) / item,
-                      "hdf5",
-                      "dataset '",
-                      name,
-                      "' reaches beyond the end of the file");
+                      "[hdf5] dataset '{}' reaches beyond the end of the file",
+                      name);
   return {static_cast<std::int64_t>(offset), count};
 }
 
@@ -216,8 +226,9 @@ Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size
   info.train_loss = read_attribute<double>(file, "train_loss", H5T_NATIVE_DOUBLE);
   info.validation_loss = read_attribute<double>(file, "validation_loss", H5T_NATIVE_DOUBLE);
   info.layout_hash = read_text_attribute(file, "layout_hash");
-  const DatasetPlace layout = place_of(file, "layout", H5T_C_S1, file_size);
-  contents.layout = layout;
+  contents.layout = place_of(file, "layout", H5T_C_S1, file_size);
+  if (checked(H5Lexists(file, "run", H5P_DEFAULT), "H5Lexists") > 0)
+    contents.run = place_of(file, "run", H5T_C_S1, file_size);
   return contents;
 }
 

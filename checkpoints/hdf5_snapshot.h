@@ -26,6 +26,7 @@ struct Hdf5Contents {
   DatasetPlace buffers;
   DatasetPlace counters;
   DatasetPlace layout;  // text; count in bytes
+  DatasetPlace run;     // text; empty in a file of an earlier version
 };
 
 /// Opens a verified file read-only and locates everything; each place is checked to lie inside the

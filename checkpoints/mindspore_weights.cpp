@@ -1,37 +1,57 @@
+#include "checkpoints/mindspore_weights.h"
+
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
-#include "checkpoints/atomic_file.h"
-#include "checkpoints/weights_readers.h"
+#include "checkpoints/float_formats.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/protobuf.h"
 
 namespace dimred::checkpoints {
 namespace {
 
-constexpr std::string_view place = "MindSpore";
+constexpr std::string_view scope = "MindSpore";
 using Bytes = std::span<const std::uint8_t>;
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+template <class Stored, auto WeightTensor::*target, auto convert>
+void append(Bytes bytes, WeightTensor& tensor) {
+  for (std::size_t i = 0; i + sizeof(Stored) <= bytes.size(); i += sizeof(Stored)) {
+    Stored stored;
+    std::memcpy(&stored, bytes.data() + i, sizeof stored);
+    (tensor.*target).push_back(convert(stored));
+  }
+}
+template <class Stored, auto convert>
+constexpr auto append_floats = append<Stored, &WeightTensor::values, convert>;
+template <class Stored>
+constexpr auto append_integers =
+    append<Stored, &WeightTensor::integers, [](Stored value) -> std::int64_t { return value; }>;
+
 struct Type {
   std::string_view name;
-  ElementType type;
+  std::int64_t bytes;
+  bool floating;
+  void (*append)(Bytes bytes, WeightTensor& tensor);  // little-endian elements behind its own
 };
-constexpr std::array types{Type{"Float32", ElementType::f32},
-                           Type{"Float16", ElementType::f16},
-                           Type{"BFloat16", ElementType::bf16},
-                           Type{"Float64", ElementType::f64},
-                           Type{"Bool", ElementType::boolean},
-                           Type{"UInt8", ElementType::u8},
-                           Type{"Int8", ElementType::i8},
-                           Type{"Int16", ElementType::i16},
-                           Type{"Int32", ElementType::i32},
-                           Type{"Int64", ElementType::i64}};
+constexpr std::array types{
+    Type{"Float32", 4, true, append_floats<float, [](float value) { return value; }>},
+    Type{"Float16", 2, true, append_floats<std::uint16_t, from_half>},
+    Type{"BFloat16", 2, true, append_floats<std::uint16_t, from_bfloat>},
+    Type{"Float64", 8, true, append_floats<double, from_double>},
+    Type{"Bool", 1, false, append_integers<std::uint8_t>},
+    Type{"UInt8", 1, false, append_integers<std::uint8_t>},
+    Type{"Int8", 1, false, append_integers<std::int8_t>},
+    Type{"Int16", 2, false, append_integers<std::int16_t>},
+    Type{"Int32", 4, false, append_integers<std::int32_t>},
+    Type{"Int64", 8, false, append_integers<std::int64_t>}};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
 struct Value {
@@ -46,11 +66,16 @@ struct Message {
   Bytes bytes;
   const std::filesystem::path& path;
 
-  protobuf::Fields fields(Bytes part) const { return {part, bytes.data(), place}; }
+  protobuf::Fields fields(Bytes part) const { return {part, bytes.data(), scope}; }
 
-  template <class... Parts>
-  void rule(bool holds, const Value& value, const Parts&... parts) const {
-    require_environment(holds, place, "'", path.string(), "': \"", value.tag, "\" ", parts...);
+  template <class... Values>
+  void rule(bool holds,
+            const Value& value,
+            std::type_identity_t<Pattern<sizeof...(Values)>> text,
+            const Values&... values) const {
+    if (holds) return;
+    throw std::runtime_error(formatted(
+        "[{}] '{}': \"{}\" {}", scope, path.string(), value.tag, formatted(text, values...)));
   }
 };
 
@@ -81,10 +106,10 @@ Value read_value(const Message& message, Bytes content) {
   return value;
 }
 
-ElementType type_of(const Message& message, const Value& value) {
+const Type& type_of(const Message& message, const Value& value) {
   const auto* const found = std::ranges::find(types, value.type, &Type::name);
-  message.rule(found != types.end(), value, "has the element type ", value.type, ", unknown here");
-  return found->type;
+  message.rule(found != types.end(), value, "has the element type {}, unknown here", value.type);
+  return *found;
 }
 
 /// A scalar has the dimensions [0] and one element.
@@ -97,22 +122,21 @@ void check_size(const Message& message, const Value& last, WeightTensor& tensor)
     fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
   message.rule(fits && elements == count,
                last,
-               "needs as many elements as its dimensions have, received ",
+               "needs as many elements as its dimensions have, received {}",
                count);
 }
 
 void append_value(const Message& message, const Value& value, WeightTensor& tensor) {
-  const ElementType type = type_of(message, value);
-  message.rule(std::ssize(value.content) % bytes_of(type) == 0,
+  const Type& type = type_of(message, value);
+  message.rule(std::ssize(value.content) % type.bytes == 0,
                value,
-               "needs whole elements, received ",
+               "needs whole elements, received {} bytes of {}",
                value.content.size(),
-               " bytes of ",
                value.type);
-  message.rule(value.dims == tensor.shape && is_floating(type) == tensor.floating,
+  message.rule(value.dims == tensor.shape && type.floating == tensor.floating,
                value,
                "needs slices of one shape and kind, received another");
-  append_elements(type, std::as_bytes(value.content), tensor);
+  type.append(value.content, tensor);
 }
 
 /// The message without the CRC-32 behind it, which is verified.
@@ -126,12 +150,12 @@ Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
   const Bytes message = bytes.first(bytes.size() - tail);
   const auto actual = crc32_z(crc32_z(0, nullptr, 0), message.data(), message.size());
   require_environment(
-      actual == written, place, "'", path.string(), "': is damaged: its CRC differs");
+      actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path.string());
   return message;
 }
 
 std::string replaced_end(std::string_view name, std::string_view end, std::string_view by) {
-  return concat(name.substr(0, name.size() - end.size()), by);
+  return formatted("{}{}", name.substr(0, name.size() - end.size()), by);
 }
 
 }  // namespace
@@ -159,7 +183,7 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(input.size()));
   input.read(0, std::as_writable_bytes(std::span(bytes)));
   const Message message{without_crc(bytes, path), path};
-  WeightsFile file{.format = std::string(place), .tensors = {}};
+  WeightsFile file{.format = std::string(scope), .tensors = {}};
   Value last;
   auto fields = message.fields(message.bytes);
   try {
@@ -171,21 +195,19 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
         if (!file.tensors.empty()) check_size(message, last, file.tensors.back());
         file.tensors.push_back({.name = std::string(value.tag),
                                 .shape = value.dims,
-                                .floating = is_floating(type_of(message, value))});
+                                .floating = type_of(message, value).floating});
       }
       append_value(message, value, file.tensors.back());
       last = value;
     }
   } catch (const std::runtime_error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    throw std::runtime_error(concat("[",
-                                    place,
-                                    "] '",
-                                    path.string(),
-                                    "': is cut off, encrypted or no checkpoint: ",
-                                    std::string_view(error.what()).substr(place.size() + 3)));
+    throw std::runtime_error(formatted("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
+                                       scope,
+                                       path.string(),
+                                       std::string_view(error.what()).substr(scope.size() + 3)));
   }
-  require_environment(!file.tensors.empty(), place, "'", path.string(), "': has no tensor");
+  require_environment(!file.tensors.empty(), "[MindSpore] '{}': has no tensor", path.string());
   check_size(message, last, file.tensors.back());
   return file;
 }

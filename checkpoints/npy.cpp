@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "checkpoints/atomic_file.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "npy data is read as it lies in memory");
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view npy_magic = "\x93NUMPY";
 constexpr std::int64_t kLongestHeader = 1 << 16;  // NumPy itself reads no more than 10,000
 constexpr std::size_t kMostDimensions = 64;       // as NumPy
 
@@ -63,7 +63,7 @@ class HeaderReader {
  private:
   [[noreturn]] void fail(std::string_view rule, std::string_view received) const {
     throw std::runtime_error(
-        concat("[npy] '", path_.string(), "' ", rule, ", received '", received, "'"));
+        formatted("[npy] '{}' {}, received '{}'", path_.string(), rule, received));
   }
 
   void skip_space() {
@@ -78,7 +78,7 @@ class HeaderReader {
   }
 
   void expect(char symbol) {
-    if (!accept(symbol)) fail(concat("needs '", symbol, "' in its header"), rest_.substr(0, 20));
+    if (!accept(symbol)) fail(formatted("needs '{}' in its header", symbol), rest_.substr(0, 20));
   }
 
   std::string quoted() {
@@ -119,7 +119,8 @@ class HeaderReader {
       values.push_back(number());
       if (accept(',')) continue;
       expect(')');
-      if (values.size() == 1) fail("needs a comma in a shape of one extent", concat(values[0]));
+      if (values.size() == 1)
+        fail("needs a comma in a shape of one extent", formatted("{}", values[0]));
       break;
     }
     return values;
@@ -140,7 +141,8 @@ std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += concat(i == 0 ? "" : ", ", shape[i]);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text += formatted("{}{}", i == 0 ? "" : ", ", shape[i]);
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
@@ -162,57 +164,54 @@ std::int64_t little_endian(std::string_view bytes) {
 
 NpyHeader read_npy_header(const std::filesystem::path& path) {
   const InputFile file(path);
-  const auto require_file = [&path](bool holds, const auto&... rule) {
-    require_environment(holds, "npy", "'", path.string(), "' ", rule...);
+  const auto require_file = [&path]<class... Values>(
+                                bool holds,
+                                std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+                                const Values&... values) {
+    if (holds) return;
+    throw std::runtime_error(formatted("[npy] '{}' {}", path.string(), formatted(rule, values...)));
   };
-  require_file(file.size() >= 12, "needs at least 12 bytes, received ", file.size());
+  require_file(file.size() >= 12, "needs at least 12 bytes, received {}", file.size());
   const std::string start = read_text(file, 0, 12);
-  require_file(start.starts_with(kMagic), "needs to start with \\x93NUMPY");
+  require_file(start.starts_with(npy_magic), "needs to start with \\x93NUMPY");
   const int version = static_cast<unsigned char>(start[6]);
   require_file(version >= 1 && version <= 3 && start[7] == 0,
-               "needs format version 1.0, 2.0 or 3.0, received ",
+               "needs format version 1.0, 2.0 or 3.0, received {}.{}",
                version,
-               '.',
                static_cast<int>(start[7]));
   const std::int64_t begin = version == 1 ? 10 : 12;
   const auto digits = static_cast<std::size_t>(begin - 8);
   const std::int64_t length = little_endian(std::string_view(start).substr(8, digits));
   require_file(length <= kLongestHeader && length <= file.size() - begin,
-               "needs a header of at most ",
+               "needs a header of at most {} bytes, received {}",
                std::min(kLongestHeader, file.size() - begin),
-               " bytes, received ",
                length);
   const std::string text = read_text(file, begin, length);
   NpyHeader header = HeaderReader(text, path).read();
   header.data_offset = begin + length;
   const std::optional<std::int64_t> bytes = data_bytes(header);
   require_file(bytes.has_value(),
-               "needs a shape whose bytes fit 63 bits, received ",
+               "needs a shape whose bytes fit 63 bits, received {}",
                shape_text(header.shape));
   require_file(*bytes == file.size() - header.data_offset,
-               "needs ",
+               "needs {} bytes of data for shape {}, received {}",
                *bytes,
-               " bytes of data for shape ",
                shape_text(header.shape),
-               ", received ",
                file.size() - header.data_offset);
   return header;
 }
 
 std::string npy_header_bytes(const std::vector<std::int64_t>& shape, int item_bytes) {
   check(item_bytes == 4 || item_bytes == 8, "npy values have 4 or 8 bytes");
-  std::string text = concat("{'descr': '<f",
-                            item_bytes,
-                            "', 'fortran_order': False, 'shape': ",
-                            shape_text(shape),
-                            ", }");
+  std::string text = formatted(
+      "{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}", item_bytes, shape_text(shape));
   const std::size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';
   check(text.size() < 65536, "an npy header of version 1 is shorter than 64 KiB");
   const auto low = static_cast<char>(text.size() % 256);
   const auto high = static_cast<char>(text.size() / 256);
-  return concat(kMagic, '\x01', '\0', low, high, text);
+  return std::string(npy_magic) + '\1' + '\0' + low + high + text;
 }
 
 }  // namespace dimred::checkpoints

@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/finite.h"
 #include "checkpoints/float_formats.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -21,12 +21,9 @@ std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Conv
   const std::int64_t room = file.size() - tensor.offset;
   require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
                           tensor.elements <= room / std::int64_t{sizeof(Stored)},
-                      "safetensors",
-                      "'",
+                      "[safetensors] '{}': \"{}\" reaches beyond the end of the file",
                       file.path().string(),
-                      "': \"",
-                      tensor.name,
-                      "\" reaches beyond the end of the file");
+                      tensor.name);
   std::vector<Stored> stored(static_cast<std::size_t>(tensor.elements));
   file.read(tensor.offset, std::as_writable_bytes(std::span(stored)));
   if constexpr (std::is_same_v<Stored, Value>) {
@@ -39,14 +36,11 @@ std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Conv
 }
 
 [[noreturn]] void refuse(const InputFile& file, const TensorInfo& tensor, std::string_view rule) {
-  throw std::runtime_error(concat("[safetensors] '",
-                                  file.path().string(),
-                                  "': \"",
-                                  tensor.name,
-                                  "\" needs ",
-                                  rule,
-                                  ", received ",
-                                  tensor.dtype));
+  throw std::runtime_error(formatted("[safetensors] '{}': \"{}\" needs {}, received {}",
+                                     file.path().string(),
+                                     tensor.name,
+                                     rule,
+                                     tensor.dtype));
 }
 
 std::vector<float> read_floats(const InputFile& file, const TensorInfo& tensor) {
@@ -86,20 +80,16 @@ std::string header_of(const std::vector<FloatTensor>& tensors,
 template <class Tensor>
 void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
   require(names.insert(tensor.name).second,
-          "safetensors",
-          "needs different names, received '",
-          tensor.name,
-          "' twice");
+          "[safetensors] needs different names, received '{}' twice",
+          tensor.name);
   std::int64_t elements = 1;
   bool fits = true;
   for (std::int64_t extent : tensor.shape) {
     fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
   }
   require(fits && elements == std::ssize(tensor.values),
-          "safetensors",
-          "'",
+          "[safetensors] '{}' needs as many values as its shape has, received {}",
           tensor.name,
-          "' needs as many values as its shape has, received ",
           tensor.values.size());
 }
 
@@ -109,20 +99,15 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
   const InputFile file(path);
   std::uint64_t length = 0;
   require_environment(file.size() >= 8,
-                      "safetensors",
-                      "'",
+                      "[safetensors] '{}': needs 8 bytes of header length, received {}",
                       path.string(),
-                      "': needs 8 bytes of header length, received ",
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   require_environment(
       std::cmp_less_equal(length, kLargestHeader) && std::cmp_less_equal(length, file.size() - 8),
-      "safetensors",
-      "'",
+      "[safetensors] '{}': needs a header of at most {} bytes, received {}",
       path.string(),
-      "': needs a header of at most ",
       std::min(kLargestHeader, file.size() - 8),
-      " bytes, received ",
       length);
   std::string text(length, '\0');
   file.read(8, std::as_writable_bytes(std::span(text)));
@@ -132,7 +117,7 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
     for (TensorInfo& tensor : tensors) tensor.offset += data;
     return tensors;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat("[safetensors] '", path.string(), "': ", error.what()));
+    throw std::runtime_error(formatted("[safetensors] '{}': {}", path.string(), error.what()));
   }
 }
 
@@ -150,8 +135,11 @@ std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
   const auto widen = [](auto value) { return static_cast<Integer>(value); };
   if (tensor.dtype == "I64") return read_as<Integer, Integer>(file, tensor, widen);
   if (tensor.dtype == "I32") return read_as<std::int32_t, Integer>(file, tensor, widen);
-  if (tensor.dtype == "U8") return read_as<std::uint8_t, Integer>(file, tensor, widen);
-  refuse(file, tensor, "one of I64, I32, U8");
+  if (tensor.dtype == "I16") return read_as<std::int16_t, Integer>(file, tensor, widen);
+  if (tensor.dtype == "I8") return read_as<std::int8_t, Integer>(file, tensor, widen);
+  if (tensor.dtype == "U8" || tensor.dtype == "BOOL")
+    return read_as<std::uint8_t, Integer>(file, tensor, widen);
+  refuse(file, tensor, "one of I64, I32, I16, I8, U8, BOOL");
 }
 
 void write_safetensors(const std::filesystem::path& path,

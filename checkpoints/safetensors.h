@@ -33,7 +33,7 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int
 /// Throws std::runtime_error for another type, and for a value that is not finite as float32: NaN,
 /// an infinity, or an F64 beyond the float32 range.
 std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor);
-/// One tensor as int64 (I64, I32, U8).
+/// One tensor as int64 (I64, I32, I16, I8, U8, BOOL).
 std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
                                               const TensorInfo& tensor);
 

@@ -5,57 +5,59 @@
 #include <cmath>
 #include <string_view>
 
-#include "checkpoints/atomic_file.h"
-#include "checkpoints/digest.h"
 #include "checkpoints/finite.h"
 #include "checkpoints/hdf5_snapshot.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
 namespace {
 
-constexpr std::string_view kMagic = "dimred-snapshot 1\n";
+constexpr std::string_view snapshot_magic = "dimred-snapshot 1\n";
 constexpr std::string_view kDigestName = "xxh3-128 ";
 using UserBlock = std::array<char, kUserBlock>;
 
 /// Magic line, digest line, zeros: every byte of the block is fixed by the digest.
 UserBlock user_block(const std::string& digest_hex) {
   UserBlock block{};
-  const std::string text = concat(kMagic, kDigestName, digest_hex, '\n');
+  const std::string text = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
   std::ranges::copy(text, block.begin());
   return block;
 }
 
 void require_measured_or_nan(double loss, std::string_view name) {
   require(!std::isinf(loss),
-          "snapshot",
-          "needs a finite ",
+          "[snapshot] needs a finite {} (or NaN: not measured), received {}",
           name,
-          " (or NaN: not measured), received ",
           loss);
+}
+
+/// What no run of ours writes, under whatever digest.
+void require_in_range(const SnapshotInfo& info) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  for (const auto& [name, value] : {std::pair("epoch", info.epoch), std::pair("step", info.step)})
+    require_environment(value >= 0 && value <= most,
+                        "[snapshot] needs a {} of [0, 2^53], received {}: it is damaged, or no run "
+                        "of ours wrote it",
+                        name,
+                        value);
 }
 
 /// Checks magic and digest of all bytes.
 void verify(const InputFile& file) {
   require(is_snapshot(file.path()),
-          "snapshot",
-          "'",
-          file.path().string(),
-          "' is not a snapshot: it needs to start with \"dimred-snapshot 1\"");
+          "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 1\"",
+          file.path().string());
   require_environment(file.size() > std::ssize(UserBlock{}),
-                      "snapshot",
-                      "'",
+                      "[snapshot] '{}' is damaged: it ends after {} bytes",
                       file.path().string(),
-                      "' is damaged: it ends after ",
-                      file.size(),
-                      " bytes");
+                      file.size());
   UserBlock block;
   file.read(0, std::as_writable_bytes(std::span(block)));
   require_environment(block == user_block(file_digest(file.path(), kUserBlock)),
-                      "snapshot",
-                      "'",
-                      file.path().string(),
-                      "' is damaged: its bytes do not have the digest in its head");
+                      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
+                      file.path().string());
 }
 
 template <class T>
@@ -70,14 +72,10 @@ std::vector<float> read_finite(const InputFile& file,
   auto values = read_columns<float>(file, place.offset, place.count, columns);
   const auto bad = first_not_finite(values);
   require_environment(!bad,
-                      "snapshot",
-                      "'",
+                      "[snapshot] '{}' is damaged: {}[{}] is not finite",
                       file.path().string(),
-                      "' is damaged: ",
                       name,
-                      '[',
-                      place_in_vector(columns, bad.value_or(0)),
-                      "] is not finite");
+                      place_in_vector(columns, bad.value_or(0)));
   return values;
 }
 
@@ -85,11 +83,15 @@ Hdf5Contents read_verified(const InputFile& file) {
   verify(file);
   try {
     Hdf5Contents contents = read_hdf5(file.path(), file.size());
-    const std::vector<char> text = read_values<char>(file, contents.layout);
-    contents.info.layout_json.assign(text.begin(), text.end());
+    for (const auto& [place, text] : {std::pair(contents.layout, &contents.info.layout_json),
+                                      std::pair(contents.run, &contents.info.run_json)}) {
+      const std::vector<char> letters = read_values<char>(file, place);
+      text->assign(letters.begin(), letters.end());
+    }
+    require_in_range(contents.info);
     return contents;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat("[snapshot] '", file.path().string(), "': ", error.what()));
+    throw std::runtime_error(formatted("[snapshot] '{}': {}", file.path().string(), error.what()));
   }
 }
 
@@ -102,8 +104,7 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
   require_measured_or_nan(snapshot.validation_loss, "validation_loss");
   require(
       !snapshot.weights.empty() && !snapshot.layout_json.empty() && !snapshot.layout_hash.empty(),
-      "snapshot",
-      "needs weights and a layout, received an empty one");
+      "[snapshot] needs weights and a layout, received an empty one");
   const std::vector<std::byte> image = hdf5_image(snapshot);
   const UserBlock block = user_block(digest(image));
   AtomicFile file(path);
@@ -126,19 +127,30 @@ Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& ch
           info.train_loss,
           info.validation_loss,
           info.layout_json,
-          info.layout_hash};
+          info.layout_hash,
+          info.run_json};
 }
 
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path) {
   return read_verified(InputFile(path)).info;
 }
 
+std::string snapshot_digest(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const std::string head = formatted("{}{}", snapshot_magic, kDigestName);
+  std::string text(kUserBlock, '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));  // throws where the file ends before
+  require_environment(
+      text.starts_with(head), "[snapshot] '{}' has no digest in its head", path.string());
+  return text.substr(head.size(), text.find('\n', head.size()) - head.size());
+}
+
 bool is_snapshot(const std::filesystem::path& path) {
   const InputFile file(path);
-  if (file.size() < std::ssize(kMagic)) return false;
-  std::array<char, kMagic.size()> start{};
+  if (file.size() < std::ssize(snapshot_magic)) return false;
+  std::array<char, snapshot_magic.size()> start{};
   file.read(0, std::as_writable_bytes(std::span(start)));
-  return std::string_view(start.data(), start.size()) == kMagic;
+  return std::string_view(start.data(), start.size()) == snapshot_magic;
 }
 
 }  // namespace dimred::checkpoints

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "checkpoints/column_ranges.h"
-#include "checkpoints/list_files.h"
 #include "layout/layout.h"
+#include "support/list_files.h"
 
 // A snapshot is one HDF5 file: datasets `weights` [M] float32 (file order), `buffers` (float32, all
 // floating buffers one after another), `counters` (int64, the integer ones), `layout` (the JSON
-// text of layout::to_json), attributes epoch, step, train_loss, validation_loss, layout_hash. A
-// 512-byte user block in front carries "dimred-snapshot 1\n" and the XXH3-128 digest of all that
-// follows; it is verified before the HDF5 library sees the file. Any h5py reads it. All functions
-// may be called from several threads; only the library's own calls are serialised, not reading and
-// digesting.
+// text of layout::to_json), `run` (run_json, where there is one), attributes epoch, step,
+// train_loss, validation_loss, layout_hash. A 512-byte user block in front carries "dimred-snapshot
+// 1\n" and the XXH3-128 digest of all that follows; it is verified before the HDF5 library sees the
+// file. Any h5py reads it. All functions may be called from several threads; only the library's own
+// calls are serialised, not reading and digesting.
 namespace dimred::checkpoints {
 
 struct Snapshot {
@@ -30,6 +30,7 @@ struct Snapshot {
   double validation_loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not measured
   std::string layout_json;
   std::string layout_hash;
+  std::string run_json;  // what later use of the weights depends on; empty: not known
 };
 
 /// Where the weights lie in a verified file, so that columns are read without the library.
@@ -44,6 +45,7 @@ struct SnapshotInfo {
   std::int64_t weights_offset = 0;  // bytes from the start of the file; contiguous float32
   std::string layout_json;
   std::string layout_hash;
+  std::string run_json;
 };
 
 /// Writes durably (AtomicFile); the same snapshot gives the same bytes. Needs two more copies
@@ -59,6 +61,10 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
 using WeightChoice = std::function<ColumnRanges(const SnapshotInfo& info)>;
 Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose = nullptr);
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
+
+/// The digest in the file's head, not verified. Throws as is_snapshot does, and std::runtime_error
+/// when the file has none.
+std::string snapshot_digest(const std::filesystem::path& path);
 
 /// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.
 bool is_snapshot(const std::filesystem::path& path);

@@ -5,11 +5,13 @@
 #include <cctype>
 #include <span>
 
-#include "checkpoints/atomic_file.h"
-#include "checkpoints/digest.h"
 #include "checkpoints/finite.h"
 #include "checkpoints/folder_commit.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
+#include "support/option_values.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -42,7 +44,7 @@ void write_vectors(const fs::path& folder,
                    json& files) {
   for (const auto& [name, values] : vectors) {
     const auto bytes = std::as_bytes(std::span(values));
-    const std::string file_name = concat(name, kSuffix<T>);
+    const std::string file_name = formatted("{}{}", name, kSuffix<T>);
     AtomicFile file(folder / file_name);
     file.reserve(std::ssize(bytes));
     file.append(bytes);
@@ -54,17 +56,15 @@ void write_vectors(const fs::path& folder,
 /// The digest covers all bytes after its own; the bytes before it are fixed.
 std::string header_text(const json& files, const json& scalars) {
   const std::string body = json{{"files", files}, {"scalars", scalars}}.dump(1);
-  const std::string rest = concat("\",", body.substr(1), '\n');
-  return concat(kHead, digest(bytes_of_text(rest)), rest);
+  const std::string rest = formatted("\",{}\n", body.substr(1));
+  return formatted("{}{}{}", kHead, digest(bytes_of_text(rest)), rest);
 }
 
 void check_state(const State& state) {
   const auto check_name = [](const std::string& name) {
     require(is_plain_name(name),
-            "state",
-            "needs vector names of letters, digits, '_', '-', '.', received '",
-            name,
-            "'");
+            "[state] needs vector names of letters, digits, '_', '-', '.', received '{}'",
+            name);
   };
   for (const auto& [name, values] : state.vectors) {
     check_name(name);
@@ -72,13 +72,12 @@ void check_state(const State& state) {
   }
   for (const auto& [name, values] : state.counters) check_name(name);
   require(state.scalars.is_object(),
-          "state",
-          "needs a JSON object of scalars, received ",
+          "[state] needs a JSON object of scalars, received {}",
           state.scalars.type_name());
 }
 
 [[noreturn]] void damaged(const fs::path& file, std::string_view why) {
-  throw std::runtime_error(concat("[state] '", file.string(), "' is damaged: ", why));
+  throw std::runtime_error(formatted("[state] '{}' is damaged: {}", file.string(), why));
 }
 
 template <class T>
@@ -88,7 +87,7 @@ std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRa
   const auto elements = row.at("elements").get<std::int64_t>();
   const bool fits = elements >= 0 && file.size() % std::int64_t{sizeof(T)} == 0 &&
                     elements == file.size() / std::int64_t{sizeof(T)};
-  if (!fits) damaged(path, concat("needs ", elements, " values, received ", file.size(), " bytes"));
+  if (!fits) damaged(path, formatted("needs {} values, received {} bytes", elements, file.size()));
   auto values = read_columns<T>(file, 0, elements, columns);
   const auto found = columns ? file_digest(path) : digest(std::as_bytes(std::span(values)));
   if (found != row.at("digest").get<std::string>()) {
@@ -96,7 +95,7 @@ std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRa
   }
   if constexpr (std::is_same_v<T, float>) {
     const auto bad = first_not_finite(values);
-    if (bad) damaged(path, concat("value ", place_in_vector(columns, *bad), " is not finite"));
+    if (bad) damaged(path, formatted("value {} is not finite", place_in_vector(columns, *bad)));
   }
   return values;
 }
@@ -107,12 +106,9 @@ void read_file_of(const fs::path& folder,
                   const VectorChoice& choose,
                   State& state) {
   require_environment(is_plain_name(name) && name.size() > 4,
-                      "state",
-                      "'",
+                      "[state] '{}' names the file '{}'",
                       (folder / "state.json").string(),
-                      "' names the file '",
-                      name,
-                      "'");
+                      name);
   const std::string stem = name.substr(0, name.size() - 4);
   if (name.ends_with(kSuffix<float>)) {
     const auto columns = choose ? choose(stem, state.scalars) : std::nullopt;
@@ -120,7 +116,7 @@ void read_file_of(const fs::path& folder,
   } else if (name.ends_with(kSuffix<std::int64_t>)) {
     state.counters[stem] = read_vector<std::int64_t>(folder / name, row, std::nullopt);
   } else {
-    damaged(folder / "state.json", concat("it names a file of unknown type, '", name, "'"));
+    damaged(folder / "state.json", formatted("it names a file of unknown type, '{}'", name));
   }
 }
 
@@ -147,19 +143,32 @@ void write_state(const fs::path& folder, const State& state) {
 
 json read_state_header(const fs::path& folder) {
   const InputFile file(folder / "state.json");
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
+  const auto text = file.text(JsonLimits{}.bytes);
   const std::size_t start = kHead.size() + kDigestLength;
   if (!text.starts_with(kHead) || text.size() < start) damaged(file.path(), "it has no digest");
   const std::string_view rest = std::string_view(text).substr(start);
   if (digest(bytes_of_text(rest)) != text.substr(kHead.size(), kDigestLength)) {
     damaged(file.path(), "its text does not have the digest in its first line");
   }
-  json header = json::parse(text, nullptr, false);
+  json header = parse_json(text, formatted("[state] '{}' is damaged", file.path().string()));
   if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
     damaged(file.path(), "it lacks files or scalars");
   }
+  if (header["scalars"].contains("step")) count_of(header["scalars"], "step");
   return header;
+}
+
+std::int64_t count_of(const json& scalars, const std::string& name) {
+  constexpr double most = 9007199254740992;  // 2^53
+  const auto& value = scalars.at(name);
+  const bool fits =
+      value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() <= most;
+  require_environment(fits,
+                      "[state] needs a whole number of [0, 2^53] as {}, received {}: the state is "
+                      "damaged, or no run of ours wrote it",
+                      name,
+                      printable(value.dump()));
+  return value.get<std::int64_t>();
 }
 
 State read_state(const fs::path& folder, const VectorChoice& choose) {

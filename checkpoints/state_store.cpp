@@ -1,8 +1,8 @@
 #include <utility>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -23,8 +23,7 @@ void remove_temporary_folders(const fs::path& folder) {
 std::int64_t step_of(const State& state) {
   const auto step = state.scalars.find("step");
   require(step != state.scalars.end() && step->is_number_integer(),
-          "StateStore",
-          "needs an integer scalar 'step'");
+          "[StateStore] needs an integer scalar 'step'");
   return step->get<std::int64_t>();
 }
 
@@ -32,12 +31,12 @@ std::int64_t step_of(const State& state) {
 
 StateStore::StateStore(fs::path folder, std::int64_t keep)
     : folder_(std::move(folder)), keep_(keep) {
-  require(keep >= 1, "StateStore", "needs keep >= 1, received ", keep);
+  require(keep >= 1, "[StateStore] needs keep >= 1, received {}", keep);
 }
 
 fs::path StateStore::save(const State& state) const {
   fs::path path = folder_ / kStateNames.name_of(step_of(state));
-  create_folders(folder_);
+  create_folders_inside(folder_.parent_path(), folder_);
   remove_temporary_folders(folder_);
   write_state(path, state);
   remove_oldest(folder_, kStateNames, keep_, path);

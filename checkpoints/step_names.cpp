@@ -3,16 +3,15 @@
 #include <algorithm>
 
 #include "checkpoints/folder_commit.h"
-#include "checkpoints/list_files.h"
 #include "support/errors.h"
+#include "support/list_files.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 
 std::string StepNames::name_of(std::int64_t step) const {
-  require(step >= 0, "checkpoints", "needs step >= 0, received ", step);
-  std::string digits = std::to_string(step);
-  if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
-  return concat(prefix, digits, suffix);
+  require(step >= 0, "[checkpoints] needs step >= 0, received {}", step);
+  return formatted("{}{}{}", prefix, padded(step, 8), suffix);
 }
 
 bool StepNames::matches(std::string_view name) const {

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <set>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/finite.h"
-#include "checkpoints/float_formats.h"
+#include "checkpoints/mindspore_weights.h"
+#include "checkpoints/pytorch_weights.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/weights_readers.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -17,27 +17,6 @@ namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class Stored, class Target, class Convert>
-void append_as(std::span<const std::byte> bytes, std::vector<Target>& target, Convert convert) {
-  for (std::size_t i = 0; i + sizeof(Stored) <= bytes.size(); i += sizeof(Stored)) {
-    Stored stored;
-    std::memcpy(&stored, bytes.data() + i, sizeof stored);
-    target.push_back(convert(stored));
-  }
-}
-
-WeightsFile read_safetensors_weights(const fs::path& path) {
-  WeightsFile file{.format = "safetensors", .tensors = {}};
-  for (const TensorInfo& info : read_safetensors_header(path)) {
-    WeightTensor tensor{.name = info.name, .shape = info.shape};
-    tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
-    if (tensor.floating) tensor.values = read_float_tensor(path, info);
-    if (!tensor.floating) tensor.integers = read_integer_tensor(path, info);
-    file.tensors.push_back(std::move(tensor));
-  }
-  return file;
-}
 
 using Head = std::array<unsigned char, 16>;
 
@@ -54,7 +33,7 @@ Head head_of(const fs::path& path) {
 }
 
 [[noreturn]] void refuse(const fs::path& path, std::string_view why) {
-  throw std::invalid_argument(concat("[weights] '", path.string(), "': ", why));
+  throw std::invalid_argument(formatted("[weights] '{}': {}", path.string(), why));
 }
 
 WeightsFile read_by_content(const fs::path& path) {
@@ -108,49 +87,16 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
 
 }  // namespace
 
-std::int64_t bytes_of(ElementType type) {
-  switch (type) {
-    case ElementType::f64:
-    case ElementType::i64:
-      return 8;
-    case ElementType::f32:
-    case ElementType::i32:
-      return 4;
-    case ElementType::f16:
-    case ElementType::bf16:
-    case ElementType::i16:
-      return 2;
-    default:
-      return 1;
+WeightsFile read_safetensors_weights(const fs::path& path) {
+  WeightsFile file{.format = "safetensors", .tensors = {}};
+  for (const TensorInfo& info : read_safetensors_header(path)) {
+    WeightTensor tensor{.name = info.name, .shape = info.shape};
+    tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
+    if (tensor.floating) tensor.values = read_float_tensor(path, info);
+    if (!tensor.floating) tensor.integers = read_integer_tensor(path, info);
+    file.tensors.push_back(std::move(tensor));
   }
-}
-
-bool is_floating(ElementType type) { return type <= ElementType::f64; }
-
-void append_elements(ElementType type, std::span<const std::byte> bytes, WeightTensor& tensor) {
-  const auto same = [](float value) { return value; };
-  const auto widen = [](auto value) { return static_cast<std::int64_t>(value); };
-  switch (type) {
-    case ElementType::f16:
-      return append_as<std::uint16_t>(bytes, tensor.values, from_half);
-    case ElementType::bf16:
-      return append_as<std::uint16_t>(bytes, tensor.values, from_bfloat);
-    case ElementType::f32:
-      return append_as<float>(bytes, tensor.values, same);
-    case ElementType::f64:
-      return append_as<double>(bytes, tensor.values, from_double);
-    case ElementType::boolean:
-    case ElementType::u8:
-      return append_as<std::uint8_t>(bytes, tensor.integers, widen);
-    case ElementType::i8:
-      return append_as<std::int8_t>(bytes, tensor.integers, widen);
-    case ElementType::i16:
-      return append_as<std::int16_t>(bytes, tensor.integers, widen);
-    case ElementType::i32:
-      return append_as<std::int32_t>(bytes, tensor.integers, widen);
-    case ElementType::i64:
-      return append_as<std::int64_t>(bytes, tensor.integers, widen);
-  }
+  return file;
 }
 
 WeightsFile read_weights(const fs::path& path) {
@@ -158,19 +104,15 @@ WeightsFile read_weights(const fs::path& path) {
   std::set<std::string_view> names;
   for (const WeightTensor& tensor : file.tensors) {
     require_environment(names.insert(tensor.name).second,
+                        "[{}] '{}': needs different names, received '{}' twice",
                         file.format,
-                        "'",
                         path.string(),
-                        "': needs different names, received '",
-                        tensor.name,
-                        "' twice");
+                        tensor.name);
     require_environment(utf8_text(tensor.name) == tensor.name,
+                        "[{}] '{}': needs names in UTF-8, received '{}'",
                         file.format,
-                        "'",
                         path.string(),
-                        "': needs names in UTF-8, received '",
-                        utf8_text(tensor.name),
-                        "'");
+                        utf8_text(tensor.name));
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }
   return file;

@@ -31,6 +31,9 @@ struct WeightsFile {
 /// finite.
 WeightsFile read_weights(const std::filesystem::path& path);
 
+/// The same of a file that is known to be safetensors, but for the checks of names.
+WeightsFile read_safetensors_weights(const std::filesystem::path& path);
+
 /// Gives the tensors the names that a network of PyTorch has for them, where that finds more of
 /// `wanted` than the names as they are: without a leading "module." that all have (DataParallel),
 /// and MindSpore's as PyTorch's: gamma, beta, moving_mean, moving_variance -> weight, bias,

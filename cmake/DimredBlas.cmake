@@ -8,18 +8,13 @@ find_library(DIMRED_GFORTRAN NAMES gfortran libgfortran.so.5 REQUIRED
   PATHS ${CMAKE_C_IMPLICIT_LINK_DIRECTORIES})
 find_package(Threads REQUIRED)
 
-# OpenBLAS never starts its threads (pca/blas_threads.cpp).
-function(dimred_link_blas target)
+# OpenBLAS never starts its threads (pca/dense.cpp). Nothing of the archives is exported, and
+# nothing of ours can be interposed.
+function(dimred_link_private_blas target exports)
   target_include_directories(${target} SYSTEM PRIVATE ${DIMRED_LAPACKE_INCLUDE})
   target_link_libraries(${target} PRIVATE
     ${DIMRED_LAPACKE_ARCHIVE} ${DIMRED_OPENBLAS_ARCHIVE} ${DIMRED_GFORTRAN} Threads::Threads m)
-  target_link_options(${target} PRIVATE -Wl,--wrap=blas_thread_init)
-endfunction()
-
-# Nothing of the archives is exported, and nothing of ours can be interposed.
-function(dimred_link_private_blas target exports)
-  dimred_link_blas(${target})
-  target_link_options(${target} PRIVATE
+  target_link_options(${target} PRIVATE -Wl,--wrap=blas_thread_init
     -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs -Wl,--version-script=${exports})
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
 endfunction()

@@ -5,6 +5,16 @@ set(DIMRED_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "Python th
 execute_process(COMMAND ${DIMRED_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path)"
   OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
+# Stage 2 chooses its kernels' file by CMAKE_CUDA_COMPILER.
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT CMAKE_CUDA_HOST_COMPILER)
+    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+  endif()
+  enable_language(CUDA)
+endif()
+
 # Torch's own CMake files use FindCUDA and unversioned policies; its warnings are not ours.
 set(CMAKE_POLICY_DEFAULT_CMP0146 OLD)
 set(CMAKE_WARN_DEPRECATED OFF CACHE BOOL "" FORCE)

@@ -33,14 +33,15 @@ std::string tools_help() {
       "dimred data: data sets from one form to another\n\n"
       "usage: dimred data TOOL [options]\n\n";
   for (const auto& tool : tools)
-    text += concat("  ", tool.name, std::string(15 - tool.name.size(), ' '), tool.summary, '\n');
+    text +=
+        formatted("  {}{}{}\n", tool.name, std::string(15 - tool.name.size(), ' '), tool.summary);
   return text + "\n  --help         this text; dimred data TOOL --help lists a tool's options\n";
 }
 
 }  // namespace
 
 int data_command(const std::vector<std::string>& arguments) {
-  require(!arguments.empty(), "data", "needs a tool; see dimred data --help");
+  require(!arguments.empty(), "[data] needs a tool; see dimred data --help");
   const auto& name = arguments.front();
   if (name == "--help" || name == "-h") {
     print(tools_help());
@@ -51,11 +52,10 @@ int data_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> names = {"--help"};
   for (const auto& known : tools) names.emplace_back(known.name);
   const auto near = nearest(name, names);
-  throw std::invalid_argument(
-      concat("data ",
-             printable(name),
-             ": unknown tool; ",
-             near ? concat("did you mean ", *near, '?') : std::string("see dimred data --help")));
+  throw std::invalid_argument(formatted(
+      "data {}: unknown tool; {}",
+      printable(name),
+      near ? formatted("did you mean {}?", *near) : std::string("see dimred data --help")));
 }
 
 }  // namespace dimred::commands

@@ -99,14 +99,11 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
                                                        : write_files(options, part, job, progress);
   if (report) tell_of_samples(part, *report);
   if (options.source.quiet) return;
-  print(concat(part.name,
-               ": ",
-               count_text(report ? report->samples : part.dataset->size()),
-               " images of ",
-               part.dataset->classes(),
-               " classes in ",
-               options.output.string(),
-               '\n'));
+  print(formatted("{}: {} images of {} classes in {}\n",
+                  part.name,
+                  count_text(report ? report->samples : part.dataset->size()),
+                  part.dataset->classes(),
+                  options.output.string()));
 }
 
 /// Before anything is written: what contradicts the target or the parts.
@@ -114,25 +111,18 @@ void validate(const ConvertOptions& options,
               const OptionTable& table,
               const std::vector<SourcePart>& parts) {
   require(options.target != Target::packed || options.files == 1,
-          "data",
-          "files needs --to tfrecord or base64, received ",
-          options.files,
-          " with packed, which is one file");
+          "[data] files needs --to tfrecord or base64, received {} with packed, which is one file",
+          options.files);
   require(options.shuffle || !table.was_set("seed"),
-          "data",
-          "seed needs shuffle, received ",
-          options.seed,
-          " without");
+          "[data] seed needs shuffle, received {} without",
+          options.seed);
   for (const auto& part : parts)
     if (options.shuffle) require_room_for_all(part, "shuffle");
   for (const auto& part : parts)
     require(part.dataset->size() >= options.files,
-            "data",
-            "files needs at most the ",
+            "[data] files needs at most the {} samples of the {} part, received {}",
             part.dataset->size(),
-            " samples of the ",
             part.name,
-            " part, received ",
             options.files);
 }
 
@@ -151,8 +141,8 @@ int data_convert(const std::vector<std::string>& arguments) {
   std::string job = "dimred data convert";
   for (const auto* name : {"to", "files", "shuffle", "seed"})
     for (const auto& row : table.rows())
-      if (row.name == name) job += concat(' ', name, " = ", row.show(), ',');
-  for (const auto& part : parts) job += concat(' ', source_text(part));
+      if (row.name == name) job += formatted(" {} = {},", name, row.show());
+  for (const auto& part : parts) job += formatted(" {}", source_text(part));
   for (const auto& part : parts) write_part(options, part, job);
   return exit_success;
 }

@@ -13,7 +13,7 @@
 namespace dimred::commands {
 namespace {
 
-struct Options {
+struct DataIndexOptions {
   std::filesystem::path data, cache, output;
   double stream_cache = 0;
   std::int64_t stream_fetches = 4;
@@ -22,7 +22,7 @@ struct Options {
   bool quiet = false;
 };
 
-OptionTable table_of(Options& options) {
+OptionTable table_of(DataIndexOptions& options) {
   OptionTable table("dimred data index",
                     "writes where the records of a training set's TFRecord files lie, as a file "
                     "that belongs beside them: a run that streams them then begins with the first "
@@ -40,38 +40,33 @@ OptionTable table_of(Options& options) {
                    "a record that cannot be read ends the tool, or is left out and counted",
                    {{"fail", false}, {"skip", true}});
   table.group("Output");
-  table.add("output", &options.output, concat("a new file, named ", data::shards_index_name));
+  table.add("output", &options.output, formatted("a new file, named {}", data::shards_index_name));
   table.add("overwrite", &options.overwrite, "replace an index that is there");
   table.add("quiet", &options.quiet, "print errors only");
-  add_store_options(table);
+  add_store_options(table, /*uploads=*/false, /*shards_alone=*/true);
   return table;
 }
 
 }  // namespace
 
 int data_index(const std::vector<std::string>& arguments) {
-  Options options;
+  DataIndexOptions options;
   auto table = table_of(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
   }
-  require(!options.data.empty(), "data", "needs --data PATH");
+  require(!options.data.empty(), "[data] needs --data PATH");
   require(options.stream_cache == 0 || data::source_of(options.data),
-          "data",
-          "stream_cache needs data at a URL, received ",
+          "[data] stream_cache needs data at a URL, received {}",
           data::path_text(options.data));
   require(options.output.filename() == data::shards_index_name,
-          "data",
-          "needs an --output named ",
+          "[data] needs an --output named {}, received {}",
           data::shards_index_name,
-          ", received ",
           options.output.string());
   require(options.overwrite || !std::filesystem::exists(options.output),
-          "data",
-          "needs a new --output or --overwrite, received ",
-          options.output.string(),
-          ", which is there");
+          "[data] needs a new --output or --overwrite, received {}, which is there",
+          options.output.string());
   const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
   std::int64_t samples = 0, bad = 0;
   for (const auto& [name, shard] : indices) {
@@ -81,14 +76,11 @@ int data_index(const std::vector<std::string>& arguments) {
   create_folders(options.output.parent_path());
   write_file_atomically(options.output, data::to_bytes(indices));
   if (!options.quiet)
-    print(concat(count_text(std::ssize(indices)),
-                 " files, ",
-                 count_text(samples),
-                 " records, ",
-                 bad > 0 ? concat(count_text(bad), " bad ones left out, ") : std::string(),
-                 "in ",
-                 options.output.string(),
-                 '\n'));
+    print(formatted("{} files, {} records, {}in {}\n",
+                    count_text(std::ssize(indices)),
+                    count_text(samples),
+                    bad > 0 ? formatted("{} bad ones left out, ", count_text(bad)) : std::string(),
+                    options.output.string()));
   return exit_success;
 }
 

@@ -38,9 +38,9 @@ OptionTable table_of(InspectOptions& options) {
 
 std::string sizes_text(const data::Survey& survey) {
   const auto& [low, high] = std::pair(survey.smallest, survey.largest);
-  if (low == high) return concat(low.height, " x ", low.width);
-  return concat(
-      "height ", low.height, " to ", high.height, ", width ", low.width, " to ", high.width);
+  if (low == high) return formatted("{} x {}", low.height, low.width);
+  return formatted(
+      "height {} to {}, width {} to {}", low.height, high.height, low.width, high.width);
 }
 
 std::string classes_text(const data::Survey& survey,
@@ -50,11 +50,11 @@ std::string classes_text(const data::Survey& survey,
   const auto shown =
       most == 0 ? names.size() : std::min(names.size(), static_cast<std::size_t>(most));
   for (std::size_t i = 0; i < shown; ++i)
-    text += concat(
-        "    ", i, "  ", utf8_text(names[i]), "  ", count_text(survey.class_counts[i]), '\n');
-  if (shown < names.size()) text += concat("    ... and ", names.size() - shown, " more\n");
+    text += formatted(
+        "    {}  {}  {}\n", i, terminal_text(names[i], ""), count_text(survey.class_counts[i]));
+  if (shown < names.size()) text += formatted("    ... and {} more\n", names.size() - shown);
   const auto empty = std::ranges::count(survey.class_counts, 0);
-  if (empty > 0) text += concat("    ", empty, " classes without a sample\n");
+  if (empty > 0) text += formatted("    {} classes without a sample\n", empty);
   return text;
 }
 
@@ -68,29 +68,26 @@ bool show(const SourcePart& part, const InspectOptions& options) {
                                    thread_count(options.source),
                                    progress_bar(part.name, count, options.source.quiet),
                                    options.decode);
-  std::string text = concat(part.name, ": ", dataset.description(), '\n');
-  text +=
-      concat("  samples    ",
-             count_text(size),
-             count < size ? concat(", of which ", count_text(count), " were read") : std::string(),
-             ", ",
-             bytes_text(survey.bytes),
-             '\n');
+  std::string text = formatted("{}: {}\n", part.name, dataset.description());
+  text += formatted(
+      "  samples    {}{}, {}\n",
+      count_text(size),
+      count < size ? formatted(", of which {} were read", count_text(count)) : std::string(),
+      bytes_text(survey.bytes));
   for (const auto& [name, number] : survey.encodings)
-    text += concat("  ",
-                   name,
-                   std::string(name.size() < 11 ? 11 - name.size() : 1, ' '),
-                   count_text(number),
-                   '\n');
-  text += concat("  sizes      ", sizes_text(survey), '\n');
-  text += concat("  classes    ", dataset.classes(), '\n');
+    text += formatted("  {}{}{}\n",
+                      name,
+                      std::string(name.size() < 11 ? 11 - name.size() : 1, ' '),
+                      count_text(number));
+  text += formatted("  sizes      {}\n", sizes_text(survey));
+  text += formatted("  classes    {}\n", dataset.classes());
   text += classes_text(survey, dataset.class_names(), options.rows);
   const auto notes = dataset.notes();
-  for (const auto& note : notes) text += concat("  note: ", utf8_text(note), '\n');
+  for (const auto& note : notes) text += formatted("  note: {}\n", terminal_text(note, ""));
   for (const auto& problem : survey.problems)
-    text += concat("  problem: ", utf8_text(problem), '\n');
+    text += formatted("  problem: {}\n", terminal_text(problem, ""));
   if (survey.problem_count > std::ssize(survey.problems))
-    text += concat("  ", survey.problem_count, " problems in all\n");
+    text += formatted("  {} problems in all\n", survey.problem_count);
   print(text);
   const bool skipped = std::ranges::any_of(
       notes, [](const std::string& note) { return note.starts_with("skipped "); });
@@ -109,7 +106,7 @@ int data_inspect(const std::vector<std::string>& arguments) {
   bool problems = false;
   for (const auto& part : open_source(options.source)) problems = show(part, options) || problems;
   require_environment(
-      !problems, "data", options.source.dataset.path.string(), " holds damaged samples");
+      !problems, "[data] {} holds damaged samples", options.source.dataset.path.string());
   return exit_success;
 }
 

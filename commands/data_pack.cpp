@@ -15,13 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 using data::PackEncoding;
 
-struct Options {
+struct DataPackOptions {
   SourceOptions source;
   data::PackOptions pack;
   fs::path output;
 };
 
-OptionTable table_of(Options& options) {
+OptionTable table_of(DataPackOptions& options) {
   OptionTable table(
       "dimred data pack",
       "writes a data set as train.packed and test.packed, which are read by mapping "
@@ -50,7 +50,7 @@ OptionTable table_of(Options& options) {
 }  // namespace
 
 int data_pack(const std::vector<std::string>& arguments) {
-  Options options;
+  DataPackOptions options;
   auto table = table_of(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
@@ -60,13 +60,11 @@ int data_pack(const std::vector<std::string>& arguments) {
   options.pack.threads = thread_count(options.source);
   options.pack.skip_bad = options.source.dataset.skip_bad;
   const auto parts = open_source(options.source);
-  std::string job = concat("dimred data pack encoding = ",
-                           static_cast<int>(options.pack.encoding),
-                           ", short_side = ",
-                           options.pack.short_side,
-                           ", quality = ",
-                           options.pack.quality);
-  for (const auto& part : parts) job += concat(", ", source_text(part));
+  std::string job = formatted("dimred data pack encoding = {}, short_side = {}, quality = {}",
+                              static_cast<int>(options.pack.encoding),
+                              options.pack.short_side,
+                              options.pack.quality);
+  for (const auto& part : parts) job += formatted(", {}", source_text(part));
   const data::OutputFolder folder(options.output, job);
   for (const auto& part : parts) {
     const auto& [name, dataset] = part;
@@ -79,14 +77,11 @@ int data_pack(const std::vector<std::string>& arguments) {
       samples = report.samples;
     }
     if (!options.source.quiet)
-      print(concat(name,
-                   ": ",
-                   count_text(samples),
-                   " images, ",
-                   bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
-                   ", in ",
-                   file.string(),
-                   '\n'));
+      print(formatted("{}: {} images, {}, in {}\n",
+                      name,
+                      count_text(samples),
+                      bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
+                      file.string()));
   }
   return exit_success;
 }

@@ -86,8 +86,8 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
   write_file_atomically(options.output, data::to_png(sheet.pixels, sheet.shape));
   std::string text =
-      concat(options.output.string(), ": ", rows, " samples of ", dataset->description(), '\n');
-  for (const auto index : indices) text += concat("  ", dataset->origin(index), '\n');
+      formatted("{}: {} samples of {}\n", options.output.string(), rows, dataset->description());
+  for (const auto index : indices) text += formatted("  {}\n", dataset->origin(index));
   print(text);
   return exit_success;
 }

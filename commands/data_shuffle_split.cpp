@@ -50,32 +50,28 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   check_output(options.output, options.source);
-  require(options.source.split != Split::both, "data", "split needs to be train or test here");
+  require(options.source.split != Split::both, "[data] split needs to be train or test here");
   const auto part = open_source(options.source).front();
   require_room_for_all(part, "shuffle-split");
   const auto size = part.dataset->size();
   auto plan =
       data::shuffle_split_plan(size, options.ranks, static_cast<std::uint64_t>(options.seed));
   plan.threads = thread_count(options.source);
-  const data::OutputFolder folder(options.output,
-                                  concat("dimred data shuffle-split nranks = ",
-                                         options.ranks,
-                                         ", seed = ",
-                                         options.seed,
-                                         " of ",
-                                         source_text(part)));
+  const data::OutputFolder folder(
+      options.output,
+      formatted("dimred data shuffle-split nranks = {}, seed = {} of {}",
+                options.ranks,
+                options.seed,
+                source_text(part)));
   data::write_records(
       *part.dataset, plan, folder, progress_bar("shuffle-split", plan.count, options.source.quiet));
   data::write_lists(*part.dataset, plan, folder);
   if (!options.source.quiet)
-    print(concat(options.ranks,
-                 " files of ",
-                 count_text(plan.count / options.ranks),
-                 " images, ",
-                 count_text(plan.count - size),
-                 " of them repeated, in ",
-                 options.output.string(),
-                 '\n'));
+    print(formatted("{} files of {} images, {} of them repeated, in {}\n",
+                    options.ranks,
+                    count_text(plan.count / options.ranks),
+                    count_text(plan.count - size),
+                    options.output.string()));
   return exit_success;
 }
 

@@ -67,20 +67,18 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
 }
 
 std::string source_text(const SourcePart& part) {
-  return concat(part.name, ": ", part.dataset->description(), part.dataset->files_state());
+  return formatted("{}: {}{}", part.name, part.dataset->description(), part.dataset->files_state());
 }
 
 std::vector<SourcePart> open_source(const SourceOptions& options) {
   require(!options.dataset.path.empty() || options.dataset.kind == DatasetKind::mock ||
               options.dataset.kind == DatasetKind::idx,
-          "data",
-          "needs --data PATH");
+          "[data] needs --data PATH");
   std::vector<SourcePart> parts;
   // The test set's labels are the training set's, so that is opened whenever it is there.
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
   require(options.stream_cache == 0 || train->stream_room(),
-          "data",
-          "stream_cache needs data at a URL, received ",
+          "[data] stream_cache needs data at a URL, received {}",
           data::path_text(options.dataset.path));
   if (options.split != Split::test) parts.push_back({"train", train});
   if (options.split == Split::train) return parts;
@@ -94,13 +92,12 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
 
 void require_room_for_all(const SourcePart& part, const std::string& what) {
   const auto files = part.dataset->stream_room();
-  require(!files || files->room >= files->total(),
-          "data",
-          what,
-          " jumps among the files and needs a stream_cache for all of them (",
-          files ? bytes_text(files->total()) : std::string(),
-          "), received ",
-          files ? bytes_text(files->room) : std::string());
+  require(
+      !files || files->room >= files->total(),
+      "[data] {} jumps among the files and needs a stream_cache for all of them ({}), received {}",
+      what,
+      files ? bytes_text(files->total()) : std::string(),
+      files ? bytes_text(files->room) : std::string());
 }
 
 std::int64_t thread_count(const SourceOptions& options) {
@@ -123,22 +120,22 @@ data::Progress progress_bar(const std::string& label, std::int64_t total, bool q
 void tell_of_samples(const SourcePart& part, const data::WriteReport& report) {
   Console console(/*quiet=*/true);  // warnings are said all the same
   if (report.bad > 0)
-    console.warn(concat(
-        part.name, ": ", report.bad, " bad samples were left out; the first: ", report.first_bad));
+    console.warn(formatted("{}: {} bad samples were left out; the first: {}",
+                           part.name,
+                           report.bad,
+                           report.first_bad));
   if (report.damaged > 0)
-    console.warn(concat(part.name,
-                        ": ",
-                        report.damaged,
-                        " damaged images were written as far as they go; the first: ",
-                        report.first_damaged));
+    console.warn(formatted("{}: {} damaged images were written as far as they go; the first: {}",
+                           part.name,
+                           report.damaged,
+                           report.first_damaged));
 }
 
 void check_output(const fs::path& output, const SourceOptions& options) {
-  require(!output.empty(), "data", "needs --output FOLDER");
+  require(!output.empty(), "[data] needs --output FOLDER");
   for (const auto& source : {options.dataset.path, options.dataset.test_path}) {
     require(!lies_in(output, searched(source)),
-            "data",
-            "needs an --output outside the data, received ",
+            "[data] needs an --output outside the data, received {}",
             output.string());
   }
 }

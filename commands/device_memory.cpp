@@ -29,11 +29,10 @@ std::string options_of(const std::string& command) {
 }  // namespace
 
 std::string memory_advice(const std::string& message, const std::string& command) {
-  return concat("[device] out of memory: ",
-                between_words(message, "Tried to allocate", " is free"),
-                message.find(" is free") == std::string::npos ? "" : " is free",
-                "; ",
-                options_of(command));
+  return formatted("[device] out of memory: {}{}; {}",
+                   between_words(message, "Tried to allocate", " is free"),
+                   message.find(" is free") == std::string::npos ? "" : " is free",
+                   options_of(command));
 }
 
 }  // namespace dimred::commands

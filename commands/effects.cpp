@@ -22,7 +22,7 @@ void refuse_idle(const OptionTable& table,
       const bool idle = !holds && row.origin == OptionOrigin::flag &&
                         std::ranges::find(options, row.name) != options.end() &&
                         row.show() != row.default_value;
-      require(!idle, place, row.name, " has no effect: it needs ", needed);
+      require(!idle, "[{}] {} has no effect: it needs {}", place, row.name, needed);
     }
   }
 }
@@ -88,10 +88,8 @@ void require_effects(const OptionTable& table, const stage1::Options& options) {
        {{"smoothing_form"}, table.was_set("label_smoothing"), "label_smoothing"}});
   require(
       options.saves.snapshots_per_epoch == 0 || options.saves.snapshot_from_epoch <= options.epochs,
-      "stage1",
-      "snapshot_from_epoch needs at most the ",
+      "[stage1] snapshot_from_epoch needs at most the {} epochs, received {}",
       options.epochs,
-      " epochs, received ",
       options.saves.snapshot_from_epoch);
 }
 
@@ -108,14 +106,20 @@ void require_effects(const OptionTable& table, const training::LossScaleOptions&
 }
 
 void require_effects(const OptionTable& table, const stage2::Resolved& resolved) {
-  using enum stage2::MethodKind;
-  using stage2::AverageKind;
+  using enum method::MethodKind;
+  using method::AverageKind;
   const auto kind = resolved.train.method.kind;
   const auto average = resolved.train.average.kind;
   refuse_idle(
       table,
       "stage2",
-      {{{"rho", "sigma", "trials", "curvature", "curvature_floor", "relative_curvature_floor"},
+      {{{"rho",
+         "sigma",
+         "trials",
+         "update_rule",
+         "curvature",
+         "curvature_floor",
+         "relative_curvature_floor"},
         kind == quasi_newton,
         "method = quasi-newton"},
        {{"learning_rate", "momentum", "schedule"}, kind != quasi_newton, "method = psgd or sgd"},
@@ -123,9 +127,9 @@ void require_effects(const OptionTable& table, const stage2::Resolved& resolved)
        {{"average_from"}, average != AverageKind::none, "average = uniform or ema"},
        {{"ema_decay"}, average == AverageKind::ema, "average = ema"},
        {{"start_latest"},
-        is_among(resolved.start, {stage2::Start::mean, stage2::Start::soup}),
+        is_among(resolved.start, {method::Start::mean, method::Start::soup}),
         "start = mean or soup"},
-       {{"start_file"}, resolved.start == stage2::Start::file, "start = file"}});
+       {{"start_file"}, resolved.start == method::Start::file, "start = file"}});
 }
 
 }  // namespace dimred::commands

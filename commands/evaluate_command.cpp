@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct EvaluateOptions {
   training::CommonOptions common;
   fs::path weights;
   bool recalibrate_batchnorm = true;
@@ -26,11 +26,10 @@ std::string line(const char* what, const char* set, const training::Score& score
   return out.str();
 }
 
-int score(const Options& options, const distributed::Ranks& ranks) {
+int score(const EvaluateOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
-  print(weights.source + "\n");
-  if (!weights.note.empty()) print(weights.note + '\n');
+  print(lines_of(weights));
   if (setup.validation)
     print(line("validation", "validation", training::evaluate(setup, *setup.validation)));
   print(line("test      ", "test", training::evaluate(setup, *setup.test)));
@@ -40,7 +39,7 @@ int score(const Options& options, const distributed::Ranks& ranks) {
 }  // namespace
 
 int evaluate_command(const std::vector<std::string>& arguments) {
-  Options options;
+  EvaluateOptions options;
   OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
   table.group("Evaluate");
   add_saved_options(table, options.weights, options.recalibrate_batchnorm);

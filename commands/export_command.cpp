@@ -17,18 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExportOptions {
   training::CommonOptions common;
   fs::path weights, output;
   bool recalibrate_batchnorm = true;
   bool score = true;
 };
 
-nlohmann::ordered_json source_of(const Options& options,
+nlohmann::ordered_json source_of(const ExportOptions& options,
                                  const training::Setup& setup,
                                  const training::Weights& weights) {
   nlohmann::ordered_json source;
-  source["run"] = run_of(options.weights).string();
+  source["run"] = checkpoints::run_of(options.weights).string();
   source["weights"] = weights.source;
   source["weights_digest"] = digest(std::as_bytes(std::span(weights.values)));  // file order
   source["epoch"] = weights.epoch;
@@ -40,10 +40,14 @@ nlohmann::ordered_json source_of(const Options& options,
 }
 
 /// In float32, as those who read the export will compute.
-int write(Options& options, const distributed::Ranks& ranks) {
+int write(ExportOptions& options, const distributed::Ranks& ranks) {
   options.common.model.precision = training::PrecisionChoice::float32;
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
+  require(!weights.other_normalisation,
+          "[export] needs the data that the weights were trained on, whose mean and deviation an "
+          "export holds: {}; give that data by --data",
+          weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score) {
     const auto score = training::evaluate(setup, *setup.test);
@@ -56,15 +60,14 @@ int write(Options& options, const distributed::Ranks& ranks) {
                                               serving::signature_of(setup, model.model, source),
                                               options.output,
                                               training::module_of(model));
-  print(concat(weights.source, " -> ", folder.string(), '\n'));
+  print(formatted("{}-> {}\n", lines_of(weights), folder.string()));
   return exit_success;
 }
 
 fs::path default_output(const fs::path& weights) {
-  const auto run = run_of(weights);
+  const auto run = checkpoints::run_of(weights);
   require(!run.empty(),
-          "export",
-          "needs --output FOLDER for weights that belong to no run folder, received ",
+          "[export] needs --output FOLDER for weights that belong to no run folder, received {}",
           weights.string());
   return run / "export";
 }
@@ -72,7 +75,7 @@ fs::path default_output(const fs::path& weights) {
 }  // namespace
 
 int export_command(const std::vector<std::string>& arguments) {
-  Options options;
+  ExportOptions options;
   OptionTable table("dimred export",
                     "Weights with a signature in a new version folder, for other programs.");
   table.group("Export");
@@ -95,7 +98,7 @@ int export_command(const std::vector<std::string>& arguments) {
   adopt_run_of(table, options.weights, options.common, "export");
   if (options.output.empty()) options.output = default_output(options.weights);
   const auto place = launch::discover();
-  require(place.size == 1, "export", "runs alone, received ", place.size, " ranks");
+  require(place.size == 1, "[export] runs alone, received {} ranks", place.size);
   training::resolve(options.common, place.size, table);
   return with_ranks(
       "dimred export", place, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {

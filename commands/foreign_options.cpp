@@ -19,11 +19,11 @@ std::filesystem::path take_file(std::vector<std::string>& arguments, const std::
     const auto value = joined     ? arguments[i].substr(flag.size() + 1)
                        : has_next ? arguments[i + 1]
                                   : "";
-    if (value.empty()) throw std::invalid_argument(concat(flag, ": needs a file"));
+    if (value.empty()) throw std::invalid_argument(formatted("{}: needs a file", flag));
     if (looks_like_url(value))
       throw std::invalid_argument(
-          concat(flag, ": cannot be a URL, received ", without_credentials(value)));
-    if (!file.empty()) throw std::invalid_argument(concat(flag, ": given twice"));
+          formatted("{}: cannot be a URL, received {}", flag, without_credentials(value)));
+    if (!file.empty()) throw std::invalid_argument(formatted("{}: given twice", flag));
     file = value;
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
     arguments.erase(at, at + (joined ? 1 : 2));
@@ -32,16 +32,15 @@ std::filesystem::path take_file(std::vector<std::string>& arguments, const std::
 }
 
 std::string foreign_help(const std::string& flag, const std::string& what) {
-  return concat(
-      "\n  ", flag, " FILE  ", what, "; `dimred import FILE` says what each line means\n");
+  return formatted("\n  {} FILE  {}; `dimred import FILE` says what each line means\n", flag, what);
 }
 
 std::vector<std::string> adopt_import(OptionTable& table, const imports::Import& import) {
   const auto& rows = table.rows();
   for (const auto& row : rows) {
     require(row.origin != OptionOrigin::file,
-            import.command,
-            "needs --config or a file of another system, received both");
+            "[{}] needs --config or a file of another system, received both",
+            import.command);
   }
   imports::require_settled(import, [&](std::string_view name) {
     return std::ranges::any_of(rows, [&](const Option& row) {

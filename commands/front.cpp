@@ -47,7 +47,7 @@ std::string front_help() {
       "dimred: dimension-reduce training of neural networks\n\n"
       "usage: dimred SUBCOMMAND [options]\n\n";
   for (const auto& [name, summary] : subcommands) {
-    text += concat("  ", name, std::string(12 - name.size(), ' '), summary, '\n');
+    text += formatted("  {}{}{}\n", name, std::string(12 - name.size(), ' '), summary);
   }
   return text +
          "\n  --help      this text; dimred SUBCOMMAND --help lists a subcommand's options\n" +
@@ -65,9 +65,9 @@ void check_subcommand(const std::string& name) {
   for (const auto& known : subcommands) names.emplace_back(known.name);
   const auto near = nearest(name, names);
   throw std::invalid_argument(
-      concat(printable(name),
-             ": unknown subcommand; ",
-             near ? concat("did you mean ", *near, '?') : std::string("see dimred --help")));
+      formatted("{}: unknown subcommand; {}",
+                printable(name),
+                near ? formatted("did you mean {}?", *near) : std::string("see dimred --help")));
 }
 
 void execute_trainer(const std::vector<std::string>& arguments) {
@@ -81,8 +81,8 @@ void execute_trainer(const std::vector<std::string>& arguments) {
   // Its libraries would add pages of stack traces to our one line when a rank is gone.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   execv(program.c_str(), pointers.data());
-  throw std::runtime_error(concat(
-      "cannot run ", name, ": ", std::strerror(errno), "; it is built with -DDIMRED_TRAINERS=ON"));
+  throw std::runtime_error(formatted(
+      "cannot run {}: {}; it is built with -DDIMRED_TRAINERS=ON", name, std::strerror(errno)));
 }
 
 }  // namespace dimred::commands

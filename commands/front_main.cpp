@@ -18,13 +18,13 @@ namespace {
 using namespace dimred::commands;
 
 int dispatch(const std::vector<std::string>& arguments) {
-  dimred::require(!arguments.empty(), "dimred", "needs a subcommand; see dimred --help");
+  dimred::require(!arguments.empty(), "[dimred] needs a subcommand; see dimred --help");
   const auto& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (name == "--help" || name == "-h" || name == "help") {
     print(front_help());
   } else if (name == "--version") {
-    print(dimred::concat("dimred ", dimred::version(), " (", dimred::revision(), ")\n"));
+    print(dimred::formatted("dimred {} ({})\n", dimred::version(), dimred::revision()));
   } else if (name == "pca" && dimred::launch::discover().size == 1) {
     return pca_command(rest);
   } else if (name == "import") {

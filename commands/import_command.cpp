@@ -13,17 +13,13 @@ namespace {
 
 void write_config(const std::filesystem::path& file, const imports::Import& import) {
   require(file.extension() == ".toml",
-          "import",
-          "output needs a name that ends in .toml, received ",
+          "[import] output needs a name that ends in .toml, received {}",
           file.string());
   write_file_atomically(file, imports::to_toml(import));
-  print(concat("wrote ",
-               file.string(),
-               ": dimred ",
-               import.command,
-               " --config ",
-               file.string(),
-               " --output RUN\n"));
+  print(formatted("wrote {}: dimred {} --config {} --output RUN\n",
+                  file.string(),
+                  import.command,
+                  file.string()));
 }
 
 }  // namespace
@@ -43,10 +39,10 @@ int import_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
-  require(!file.empty(), "import", "needs a file; see dimred import --help");
+  require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::Format::rank_table) {
-    require(output.empty(), "import", "output needs options; a rank table has none");
+    require(output.empty(), "[import] output needs options; a rank table has none");
     print(imports::describe_rank_table(file));
     return exit_success;
   }

@@ -28,12 +28,16 @@ Inspection inspect_folder(const std::filesystem::path& folder);
 /// The resume state in `folder`, all its vectors verified.
 std::string inspect_state(const std::filesystem::path& folder);
 
+/// Which snapshots of a run are gone, replaced or not its own; empty when none is.
+Inspection missing_snapshots(const std::filesystem::path& folder);
+
 /// A run folder: outcome, the last curve row, its snapshots and states.
 Inspection inspect_run(const std::filesystem::path& folder);
 
 // Parts of such texts.
 std::string text_row(std::string_view name, std::string_view value);
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "32 x 1 x 3 x 3"
+std::string config_rows(const std::string& toml);                // an option a line
 std::string loss_text(double loss);                              // NaN: "not measured"
 
 /// Contents of a JSON file. Throws std::runtime_error naming it when it cannot be read or parsed.

@@ -26,8 +26,7 @@ bool stands_for_its_folder(const fs::path& file) {
 
 Inspection inspect(fs::path path) {
   require(fs::is_regular_file(path) || fs::is_directory(path),
-          "inspect",
-          "needs an existing file or folder, received ",
+          "[inspect] needs an existing file or folder, received {}",
           path.string());
   if (stands_for_its_folder(path)) path = fs::absolute(path).parent_path();
   // pca_mat.json belongs to pca_mat.npy.
@@ -73,16 +72,16 @@ int inspect_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   for (const auto* flag : {"landscape", "model", "schedule"})
-    require(!table.was_set(flag), "inspect", flag, " needs to be a flag");
+    require(!table.was_set(flag), "[inspect] {} needs to be a flag", flag);
   if (table.was_set("scale")) {
-    require(file.empty(), "inspect", "needs a file or --scale, received both");
+    require(file.empty(), "[inspect] needs a file or --scale, received both");
     print(inspect_scale(scale));
     return exit_success;
   }
-  require(!file.empty(), "inspect", "needs a file or folder; see dimred inspect --help");
+  require(!file.empty(), "[inspect] needs a file or folder; see dimred inspect --help");
   const auto result = inspect(file);
   print(result.text);
-  require_environment(!result.damaged, "inspect", file.string(), " holds damaged files");
+  require_environment(!result.damaged, "[inspect] {} holds damaged files", file.string());
   return exit_success;
 }
 

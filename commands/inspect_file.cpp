@@ -12,6 +12,7 @@
 #include "pca/kinds.h"
 #include "support/errors.h"
 #include "support/human.h"
+#include "support/json.h"
 #include "support/option_values.h"
 
 namespace dimred::commands {
@@ -20,12 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The table that a snapshot carries, one parameter a line.
-std::string layout_rows(const std::string& layout_json) {
+std::string layout_rows(const fs::path& file, const std::string& layout_json) {
   std::string text;
-  const auto json = nlohmann::json::parse(layout_json);
+  const auto json = parse_json(layout_json, formatted("[inspect] the layout of {}", file.string()));
   for (const auto& parameter : json.at("parameters")) {
     const auto shape = parameter.at("shape").get<std::vector<std::int64_t>>();
-    text += text_row(concat("  ", parameter.at("name").get<std::string>()), shape_text(shape));
+    text += text_row(formatted("  {}", parameter.at("name").get<std::string>()), shape_text(shape));
   }
   return text;
 }
@@ -41,10 +42,13 @@ std::string inspect_snapshot(const fs::path& file) {
   text += text_row("weights", count_text(info.parameters) + " float32");
   text += text_row(
       "buffers",
-      concat(
-          count_text(info.buffer_count), " float32, ", count_text(info.counter_count), " int64"));
+      formatted(
+          "{} float32, {} int64", count_text(info.buffer_count), count_text(info.counter_count)));
   text += text_row("layout", info.layout_hash);
-  return text + layout_rows(info.layout_json);
+  const auto run = nlohmann::json::parse(info.run_json, nullptr, /*allow_exceptions=*/false);
+  if (run.is_object() && run.contains("config"))
+    text += config_rows(run.at("config").get<std::string>());
+  return text + layout_rows(file, info.layout_json);
 }
 
 std::string inspect_safetensors(const fs::path& file) {
@@ -53,8 +57,8 @@ std::string inspect_safetensors(const fs::path& file) {
   std::int64_t elements = 0;
   for (const auto& tensor : tensors) {
     elements += tensor.elements;
-    rows +=
-        text_row(concat("  ", tensor.name), concat(tensor.dtype, "  ", shape_text(tensor.shape)));
+    rows += text_row(formatted("  {}", tensor.name),
+                     formatted("{}  {}", tensor.dtype, shape_text(tensor.shape)));
   }
   std::string text = text_row("safetensors", file.string());
   text += text_row("whole", "yes, header and length verified (the format has no digest)");
@@ -69,8 +73,9 @@ std::string inspect_weights(const fs::path& file) {
   std::int64_t elements = 0;
   for (const auto& tensor : weights.tensors) {
     elements += std::ssize(tensor.values) + std::ssize(tensor.integers);
-    rows += text_row(concat("  ", tensor.name),
-                     concat(tensor.floating ? "float  " : "integer  ", shape_text(tensor.shape)));
+    rows += text_row(
+        formatted("  {}", tensor.name),
+        formatted("{}{}", tensor.floating ? "float  " : "integer  ", shape_text(tensor.shape)));
   }
   return text_row(weights.format, file.string()) +
          text_row("tensors", count_text(std::ssize(weights.tensors))) +
@@ -85,8 +90,8 @@ std::string explained_text(const std::vector<double>& ratios) {
     sum += ratios[i];
     if (i < shown) text += decimal_text(100 * ratios[i], 2) + " ";
   }
-  return concat(
-      text, ratios.size() > shown ? "... " : "", "% (sum ", decimal_text(100 * sum, 2), " %)");
+  return formatted(
+      "{}{}% (sum {} %)", text, ratios.size() > shown ? "... " : "", decimal_text(100 * sum, 2));
 }
 
 /// max |P P' - I|; reading all of P also verifies its digests. Costs the memory of P.
@@ -101,12 +106,10 @@ std::string blocks_text(const pca::BasisFile& basis) {
   const auto& rows = basis.block_components;
   const auto fewer =
       std::ranges::count_if(rows, [&](std::int64_t count) { return count < basis.components; });
-  return concat(rows.size(),
-                ", block-diagonal by layers, ",
-                fewer,
-                " with fewer than ",
-                basis.components,
-                " rows that are not zero");
+  return formatted("{}, block-diagonal by layers, {} with fewer than {} rows that are not zero",
+                   rows.size(),
+                   fewer,
+                   basis.components);
 }
 
 std::string inspect_npy(const fs::path& file) {
@@ -121,7 +124,8 @@ std::string inspect_npy(const fs::path& file) {
     return text + text_row("sidecar", "none: which model it belongs to is not known");
   }
   text += text_row("whole", "yes, digests verified");
-  text += text_row("kind", basis.seed ? concat(basis.kind, ", seed ", *basis.seed) : basis.kind);
+  text +=
+      text_row("kind", basis.seed ? formatted("{}, seed {}", basis.kind, *basis.seed) : basis.kind);
   text += text_row("components", count_text(basis.components));
   text += text_row("blocks", blocks_text(basis));
   text += text_row("orthonormal to", number_text(orthonormality_error(file, basis)));
@@ -129,9 +133,9 @@ std::string inspect_npy(const fs::path& file) {
   if (basis.kind == pca::name_of(pca::Kind::random)) return text;
   if (!basis.singular_values.empty()) {
     const auto& values = basis.singular_values;
-    text +=
-        text_row("singular values",
-                 concat(decimal_text(values.front(), 4), " ... ", decimal_text(values.back(), 4)));
+    text += text_row(
+        "singular values",
+        formatted("{} ... {}", decimal_text(values.front(), 4), decimal_text(values.back(), 4)));
   }
   const bool centred = basis.kind != pca::name_of(pca::Kind::span);
   return text + text_row(centred ? "explained variance" : "of squared norm",
@@ -144,17 +148,16 @@ std::string inspect_file(const fs::path& file) {
   if (checkpoints::is_snapshot(file)) return inspect_snapshot(file);
   // A name that only our snapshots have: its head was overwritten, or it is empty.
   require_environment(!checkpoints::kSnapshotNames.matches(file.filename().string()),
-                      "inspect",
-                      file.string(),
-                      " is damaged: it does not start as a snapshot does");
+                      "[inspect] {} is damaged: it does not start as a snapshot does",
+                      file.string());
   if (file.extension() == ".npy") return inspect_npy(file);
   if (file.extension() == ".safetensors") return inspect_safetensors(file);
   for (const auto* name : {".pt", ".pth", ".ckpt", ".bin"})
     if (file.extension() == name) return inspect_weights(file);
   throw std::invalid_argument(
-      concat("[inspect] needs a snapshot (.h5), .npy, .safetensors, .pt, .ckpt, a state, "
-             "a run folder or a folder of these, received ",
-             file.string()));
+      formatted("[inspect] needs a snapshot (.h5), .npy, .safetensors, .pt, .ckpt, a state, a run "
+                "folder or a folder of these, received {}",
+                file.string()));
 }
 
 }  // namespace dimred::commands

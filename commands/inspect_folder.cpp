@@ -2,14 +2,16 @@
 #include <set>
 #include <stdexcept>
 
-#include "checkpoints/list_files.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "commands/inspect.h"
 #include "data/idx.h"
 #include "support/errors.h"
 #include "support/human.h"
+#include "support/list_files.h"
 
 namespace dimred::commands {
 namespace {
@@ -24,7 +26,8 @@ Inspection list(const std::vector<fs::path>& paths,
     try {
       result.text += text_row("  " + path.filename().string(), "  " + describe(path));
     } catch (const std::exception& error) {
-      result.text += text_row("  " + path.filename().string(), concat("  DAMAGED: ", error.what()));
+      result.text +=
+          text_row("  " + path.filename().string(), formatted("  DAMAGED: {}", error.what()));
       result.damaged = true;
     }
   }
@@ -37,22 +40,22 @@ Inspection inspect_snapshots(const fs::path& folder, const std::vector<fs::path>
     const auto info = checkpoints::read_snapshot_info(file);
     layouts.insert(info.layout_hash);
     sizes.insert(count_text(info.parameters));
-    return concat(
-        "epoch ", info.epoch, ", step ", info.step, ", train loss ", loss_text(info.train_loss));
+    return formatted(
+        "epoch {}, step {}, train loss {}", info.epoch, info.step, loss_text(info.train_loss));
   });
   std::string text = text_row("snapshots", folder.string());
   text += text_row("files", count_text(std::ssize(files)));
   for (const auto& size : sizes) text += text_row("weights", size + " float32");
   for (const auto& hash : layouts) text += text_row("layout", hash);
   if (layouts.size() > 1) text += text_row("", "of different models: a PCA of them is refused");
-  return {text + listed.text, listed.damaged};
+  const auto missing = missing_snapshots(folder);
+  return {text + missing.text + listed.text, listed.damaged || missing.damaged};
 }
 
 Inspection inspect_states(const fs::path& folder, const std::vector<fs::path>& states) {
   auto listed = list(states, [](const fs::path& path) {
     const auto state = checkpoints::read_state(path);
-    return concat(
-        "whole, ", state.vectors.size(), " vectors, ", state.counters.size(), " counters");
+    return formatted("whole, {} vectors, {} counters", state.vectors.size(), state.counters.size());
   });
   return {text_row("states", folder.string()) + listed.text, listed.damaged};
 }
@@ -60,7 +63,7 @@ Inspection inspect_states(const fs::path& folder, const std::vector<fs::path>& s
 Inspection inspect_safetensors_files(const fs::path& folder, const std::vector<fs::path>& files) {
   auto listed = list(files, [](const fs::path& file) {
     (void)inspect_file(file);  // throws when the header and the length disagree
-    return concat(bytes_text(static_cast<std::int64_t>(fs::file_size(file))));
+    return formatted("{}", bytes_text(static_cast<std::int64_t>(fs::file_size(file))));
   });
   return {text_row("safetensors", folder.string()) + listed.text, listed.damaged};
 }
@@ -80,6 +83,13 @@ std::string inspect_idx(const fs::path& folder) {
 
 }  // namespace
 
+Inspection missing_snapshots(const fs::path& folder) {
+  const auto list = checkpoints::list_of_run(folder);
+  const auto different = list ? checkpoints::difference(*list, folder) : "";
+  if (different.empty()) return {};
+  return {text_row("DAMAGED", different), true};
+}
+
 std::string inspect_state(const fs::path& folder) {
   const auto state = checkpoints::read_state(folder);
   std::string text =
@@ -87,7 +97,10 @@ std::string inspect_state(const fs::path& folder) {
   for (const auto& [name, value] : state.scalars.items()) {
     // Long arrays (H, curves) tell a person nothing; their size does.
     const bool is_long = value.is_structured() && value.dump().size() > 60;
-    text += text_row(name, is_long ? count_text(std::ssize(value)) + " values" : value.dump());
+    text +=
+        name == "config"
+            ? config_rows(value.get<std::string>())
+            : text_row(name, is_long ? count_text(std::ssize(value)) + " values" : value.dump());
   }
   for (const auto& [name, values] : state.vectors) {
     text += text_row("  " + name, count_text(std::ssize(values)) + " float32");
@@ -100,24 +113,24 @@ std::string inspect_state(const fs::path& folder) {
 
 Inspection inspect_folder(const fs::path& folder) {
   if (checkpoints::is_state(folder)) return {inspect_state(folder)};
-  if (fs::exists(folder / "config.toml") || fs::exists(folder / "manifest.json")) {
+  if (checkpoints::is_run(folder) || fs::exists(folder / "manifest.json")) {
     return inspect_run(folder);
   }
-  if (const auto files = checkpoints::list_files(folder, {".h5"}); !files.empty()) {
+  if (const auto files = list_files(folder, {".h5"}); !files.empty()) {
     return inspect_snapshots(folder, files);
   }
   if (const auto states = checkpoints::list_steps(folder, checkpoints::kStateNames);
       !states.empty()) {
     return inspect_states(folder, states);
   }
-  if (const auto files = checkpoints::list_files(folder, {".safetensors"}); !files.empty()) {
+  if (const auto files = list_files(folder, {".safetensors"}); !files.empty()) {
     return inspect_safetensors_files(folder, files);
   }
   if (holds_idx(folder)) return {inspect_idx(folder)};
   throw std::invalid_argument(
-      concat("[inspect] needs a folder with a run, a state, snapshots, "
-             "safetensors or IDX files, received ",
-             folder.string()));
+      formatted("[inspect] needs a folder with a run, a state, snapshots, safetensors or IDX "
+                "files, received {}",
+                folder.string()));
 }
 
 }  // namespace dimred::commands

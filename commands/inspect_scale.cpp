@@ -25,7 +25,12 @@ std::string short_time(double seconds) {
     seconds *= 1e3;
     unit = " ms";
   }
-  return concat(decimal_text(seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0), unit);
+  return formatted("{}{}",
+                   decimal_text(seconds,
+                                seconds < 9.995   ? 2
+                                : seconds < 99.95 ? 1
+                                                  : 0),
+                   unit);
 }
 
 /// Rows with columns as wide as they need: the first to the left, the others to the right.
@@ -75,7 +80,7 @@ std::string step_table(const scaling::Prediction& prediction) {
 
 Cells memory_row(const StepCost& cost, const MemoryCost& memory) {
   return {cost.scheme,
-          concat(memory.whole_vectors, " M = ", bytes_text(memory.whole)),
+          formatted("{} M = {}", memory.whole_vectors, bytes_text(memory.whole)),
           memory.basis == 0 ? "-" : bytes_text(memory.basis),
           memory.basis == 0 ? "-" : bytes_text(memory.shared - memory.basis),
           bytes_text(memory.total())};
@@ -89,19 +94,15 @@ std::string memory_table(const scaling::Prediction& prediction) {
 }
 
 std::string pca_lines(const scaling::PcaCost& pca) {
-  return concat("PCA: snapshots ",
-                bytes_text(pca.snapshots_bytes),
-                " and matrix ",
-                bytes_text(pca.matrix_bytes),
-                " on disk; reads ",
-                bytes_text(pca.read_bytes),
-                " in ",
-                short_time(pca.read_seconds),
-                ";\n     Gram matrix ",
-                bytes_text(pca.gram_bytes),
-                "; sends ",
-                bytes_text(pca.wire_bytes),
-                " a rank\n");
+  return formatted(
+      "PCA: snapshots {} and matrix {} on disk; reads {} in {};\n     Gram matrix {}; sends {} a "
+      "rank\n",
+      bytes_text(pca.snapshots_bytes),
+      bytes_text(pca.matrix_bytes),
+      bytes_text(pca.read_bytes),
+      short_time(pca.read_seconds),
+      bytes_text(pca.gram_bytes),
+      bytes_text(pca.wire_bytes));
 }
 
 std::string speed(double bytes) { return bytes_text(static_cast<std::int64_t>(bytes)) + "/s"; }
@@ -109,28 +110,20 @@ std::string speed(double bytes) { return bytes_text(static_cast<std::int64_t>(by
 std::string heading(const ScaleOptions& options) {
   const auto& problem = options.problem;
   const auto& machine = options.machine;
-  return concat("M ",
-                count_text(problem.parameters),
-                ", k ",
-                problem.components,
-                ", n ",
-                problem.snapshots,
-                ", R ",
-                machine.ranks,
-                " (",
-                machine.ranks_per_node,
-                " a node), trials ",
-                problem.trials,
-                problem.basis == scaling::BasisType::float32 ? ", P float32" : ", P bfloat16",
-                "\nin a node ",
-                speed(machine.bandwidth),
-                ", between nodes ",
-                speed(machine.node_bandwidth),
-                ", memory ",
-                speed(machine.memory_bandwidth),
-                ", disk ",
-                speed(machine.read_bandwidth),
-                "\na prediction; what is counted and assumed: docs/scaling.md\n");
+  return formatted(
+      "M {}, k {}, n {}, R {} ({} a node), trials {}{}\nin a node {}, between nodes {}, memory {}, "
+      "disk {}\na prediction; what is counted and assumed: docs/scaling.md\n",
+      count_text(problem.parameters),
+      problem.components,
+      problem.snapshots,
+      machine.ranks,
+      machine.ranks_per_node,
+      problem.trials,
+      problem.basis == scaling::BasisType::float32 ? ", P float32" : ", P bfloat16",
+      speed(machine.bandwidth),
+      speed(machine.node_bandwidth),
+      speed(machine.memory_bandwidth),
+      speed(machine.read_bandwidth));
 }
 
 std::string ratios(const scaling::Prediction& prediction) {
@@ -138,27 +131,28 @@ std::string ratios(const scaling::Prediction& prediction) {
   const auto against = [mindspore](const StepCost& cost) {
     return decimal_text(mindspore / static_cast<double>(cost.wire_bytes), 1);
   };
-  return concat("MindSpore's scheme sends ",
-                against(prediction.robust),
-                " times as much as robust, ",
-                against(prediction.presets),
-                " times as much as presets\n");
+  return formatted(
+      "MindSpore's scheme sends {} times as much as robust, {} times as much as presets\n",
+      against(prediction.robust),
+      against(prediction.presets));
 }
 
 /// What was not asked about cannot break.
 std::string unasked(const ScaleOptions& options) {
   std::string keys;
-  const auto add = [&keys](const char* key) { keys += concat(keys.empty() ? "" : ", ", key); };
+  const auto add = [&keys](const char* key) {
+    keys += formatted("{}{}", keys.empty() ? "" : ", ", key);
+  };
   if (!options.machine.memory) add("memory=");
   if (!options.machine.disk) add("disk=");
   if (!options.problem.compute_seconds) add("seconds=");
-  return keys.empty() ? "" : concat("not checked: needs ", keys, '\n');
+  return keys.empty() ? "" : formatted("not checked: needs {}\n", keys);
 }
 
 std::string limit_lines(const ScaleOptions& options, const scaling::Prediction& prediction) {
   std::string text;
   for (const auto& line : scaling::limits(options.problem, options.machine, prediction))
-    text += concat("breaks: ", line, '\n');
+    text += formatted("breaks: {}\n", line);
   return (text.empty() ? "nothing breaks at these numbers\n" : text) + unasked(options);
 }
 
@@ -176,17 +170,13 @@ Cells head_row(const char* name, std::int64_t sent, const scaling::HeadMemory& m
 std::string head_table(const ScaleOptions& options) {
   const auto& head = options.head;
   const auto sampled =
-      head.sampling_ratio == 1 ? std::string() : concat(", a sample of ", head.sampling_ratio);
-  return concat("last layer of C ",
-                count_text(head.classes),
-                " x D ",
-                head.embedding,
-                sampled,
-                ", ",
-                count_text(options.batch_size),
-                " samples a rank, R ",
-                head.ranks,
-                '\n') +
+      head.sampling_ratio == 1 ? std::string() : formatted(", a sample of {}", head.sampling_ratio);
+  return formatted("last layer of C {} x D {}{}, {} samples a rank, R {}\n",
+                   count_text(head.classes),
+                   head.embedding,
+                   sampled,
+                   count_text(options.batch_size),
+                   head.ranks) +
          aligned(
              {{"per rank", "bytes sent", "weights", "gradient", "logits", "features", "together"},
               head_row("class-sharded",
@@ -231,9 +221,10 @@ std::string scale_help() {
   std::string text = "\nKeys of --scale (bandwidths in bytes/s):\n";
   for (const auto& row : table.rows()) {
     const auto value = row.default_value.empty() ? "unset" : row.default_value;
-    const auto name = concat("  ", row.name, '=', row.name == "M" || row.name == "C" ? "" : value);
-    text += concat(name, std::string(name.size() < 32 ? 32 - name.size() : 1, ' '), "  ");
-    text += concat(row.help, row.help.empty() ? "" : " ", '(', row.limits, ")\n");
+    const auto name =
+        formatted("  {}={}", row.name, row.name == "M" || row.name == "C" ? "" : value);
+    text += formatted("{}{}  ", name, std::string(name.size() < 32 ? 32 - name.size() : 1, ' '));
+    text += formatted("{}{}({})\n", row.help, row.help.empty() ? "" : " ", row.limits);
   }
   return text;
 }

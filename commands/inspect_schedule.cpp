@@ -35,7 +35,7 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
 
 void write_text(const fs::path& file, const std::string& text) {
   write_file_atomically(file, text);
-  print(concat("wrote ", file.string(), '\n'));
+  print(formatted("wrote {}\n", file.string()));
 }
 
 /// What was set, as flags: the drawing's title.
@@ -43,7 +43,7 @@ std::string title_of(const OptionTable& table) {
   std::string title;
   for (const auto& row : table.rows()) {
     if (row.group != "Schedule" || row.text.empty()) continue;
-    title += row.name == "schedule" ? row.text : concat(", ", row.name, ' ', row.text);
+    title += row.name == "schedule" ? row.text : formatted(", {} {}", row.name, row.text);
   }
   return title;
 }
@@ -75,19 +75,16 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   }
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
-          "inspect",
-          "needs at most ",
+          "[inspect] needs at most {} steps, received {} epochs of {}",
           most,
-          " steps, received ",
           options.epochs,
-          " epochs of ",
           options.steps_per_epoch);
   const auto schedule =
       schedules::with_total(options.schedule, static_cast<double>(options.epochs));
   const auto curve =
       rates_of(schedule, options.epochs * options.steps_per_epoch, options.steps_per_epoch);
-  print(concat(
-      "learning rate: ", title_of(table), "\n\n", text_drawing(curve), '\n', landmarks(curve)));
+  print(formatted(
+      "learning rate: {}\n\n{}\n{}", title_of(table), text_drawing(curve), landmarks(curve)));
   if (!options.svg.empty()) write_text(options.svg, svg_drawing(curve, title_of(table)));
   if (!options.csv.empty()) write_text(options.csv, rates_csv(curve));
   return exit_success;

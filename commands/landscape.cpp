@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoints/list_files.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 #include "support/option_values.h"
 #include "support/stopwatch.h"
 
@@ -52,23 +53,23 @@ std::string row_of(const std::vector<double>& numbers) {
 }  // namespace
 
 std::vector<PathFile> path_files(const fs::path& path) {
-  require(fs::exists(path), "inspect", "no such file or folder: ", path.string());
+  require(fs::exists(path), "[inspect] no such file or folder: {}", path.string());
   std::vector<fs::path> files;
   const auto add_snapshots = [&files](const fs::path& folder) {
     if (!fs::is_directory(folder)) return;
-    const auto found = checkpoints::list_files(folder, {".h5"});
+    const auto found = list_files(folder, {".h5"});
     files.insert(files.end(), found.begin(), found.end());
   };
   if (!fs::is_directory(path) || checkpoints::is_state(path)) {
     files = {path};
-  } else if (fs::exists(path / "config.toml")) {
+  } else if (checkpoints::is_run(path)) {
     files = checkpoints::list_steps(path / "checkpoints", checkpoints::kStateNames);
     add_snapshots(path / "snapshots");
     if (fs::exists(path / "final.h5")) files.push_back(path / "final.h5");
   } else {
     add_snapshots(path);
   }
-  require(!files.empty(), "inspect", path.string(), " holds no snapshots and no states");
+  require(!files.empty(), "[inspect] {} holds no snapshots and no states", path.string());
   std::vector<PathFile> result;
   result.reserve(files.size());
   for (const auto& file : files)
@@ -142,7 +143,7 @@ std::string measure_surface(const Landscape& landscape,
 std::string path_csv(const std::vector<PathPoint>& points) {
   std::string text = "source,step,epoch,a,b,distance_from_plane,loss,accuracy\n";
   for (const auto& point : points) {
-    text += concat(quoted(point.source), ',', point.step, ',', point.epoch, ',');
+    text += formatted("{},{},{},", quoted(point.source), point.step, point.epoch);
     text +=
         row_of({point.place.a, point.place.b, point.place.distance, point.loss, point.accuracy});
   }

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "checkpoints/atomic_file.h"
 #include "commands/landscape.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
@@ -10,6 +9,7 @@
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
 #include "pca/basis.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "training/frozen.h"
 #include "training/load_data.h"
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 enum class Center { last, mean };
 enum class Samples { train, validation, test };
 
-struct Options {
+struct LandscapeOptions {
   training::CommonOptions common;
   fs::path run, pca_mat, center_file;
   fs::path output = "landscape.csv";
@@ -36,7 +36,7 @@ struct Options {
   training::LandscapeOptions surface;
 };
 
-void add_plane_options(OptionTable& table, Options& options) {
+void add_plane_options(OptionTable& table, LandscapeOptions& options) {
   table.group("Landscape");
   table.add("landscape",
             &options.run,
@@ -52,7 +52,7 @@ void add_plane_options(OptionTable& table, Options& options) {
       "paths", &options.paths, "more run folders, states or snapshots to project, comma-separated");
 }
 
-void add_surface_options(OptionTable& table, Options& options) {
+void add_surface_options(OptionTable& table, LandscapeOptions& options) {
   table.add("grid", &options.grid, "points along a and b", between(1, 1001));
   table.add("margin",
             &options.margin,
@@ -80,69 +80,60 @@ void add_surface_options(OptionTable& table, Options& options) {
   table.add("quiet", &options.common.run.quiet, "print errors only");
 }
 
-fs::path path_output(const Options& options) {
+fs::path path_output(const LandscapeOptions& options) {
   auto name = options.output;
   return name.replace_filename(options.output.stem().string() + "_path.csv");
 }
 
 /// All that can be refused is refused before anything is loaded.
-void check_options(const Options& options) {
-  constexpr auto place = "inspect";
+void check_options(const LandscapeOptions& options) {
   const auto two = [&](const char* name, const std::vector<double>& values) {
     const bool whole = std::ranges::all_of(values, [](double x) { return x == std::floor(x); });
-    require(values.size() == 2 && whole, place, name, " needs two whole numbers");
+    require(values.size() == 2 && whole, "[inspect] {} needs two whole numbers", name);
   };
   const auto range = [&](const char* name, const std::vector<double>& values) {
     require(values.empty() || (values.size() == 2 && values[0] < values[1]),
-            place,
-            name,
-            " needs LOW,HIGH with LOW < HIGH");
+            "[inspect] {} needs LOW,HIGH with LOW < HIGH",
+            name);
   };
   two("components", options.components);
   two("grid", options.grid);
   range("a_range", options.a_range);
   range("b_range", options.b_range);
   require(options.components[0] != options.components[1],
-          place,
-          "components needs two different rows, received ",
-          options.components[0],
-          " twice");
+          "[inspect] components needs two different rows, received {} twice",
+          options.components[0]);
   require(options.center == Center::last || options.center_file.empty(),
-          place,
-          "needs --center or --center_file, received both");
-  require(fs::exists(options.run), place, "no such run: ", options.run.string());
-  require(!options.pca_mat.empty(), place, "a landscape needs --pca_mat FILE");
+          "[inspect] needs --center or --center_file, received both");
+  require(fs::exists(options.run), "[inspect] no such run: {}", options.run.string());
+  require(!options.pca_mat.empty(), "[inspect] a landscape needs --pca_mat FILE");
   require(options.output.extension() == ".csv",
-          place,
-          "needs --output NAME.csv, received ",
+          "[inspect] needs --output NAME.csv, received {}",
           options.output.string());
   const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
-  require(fs::is_directory(folder), place, "needs an existing folder for --output");
+  require(fs::is_directory(folder), "[inspect] needs an existing folder for --output");
   for (const auto& path : {options.output, path_output(options)}) {
     require(options.overwrite || !fs::exists(path),
-            place,
-            path.string(),
-            " exists already; choose another --output or give --overwrite");
+            "[inspect] {} exists already; choose another --output or give --overwrite",
+            path.string());
   }
 }
 
-training::Weights center_of(const training::Setup& setup, const Options& options) {
+training::Weights center_of(const training::Setup& setup, const LandscapeOptions& options) {
   if (!options.center_file.empty()) return training::load_weights(setup, options.center_file);
   if (options.center == Center::last) return training::load_weights(setup, options.run);
-  const auto run = run_of(options.run);
+  const auto run = checkpoints::run_of(options.run);
   return training::mean_of_snapshots(setup, (run.empty() ? options.run : run) / "snapshots");
 }
 
 /// Whole rows on every rank: each evaluates points of its own.
-training::Plane plane_of(const training::Setup& setup, const Options& options) {
+training::Plane plane_of(const training::Setup& setup, const LandscapeOptions& options) {
   const auto& components = options.components;
   const auto highest = static_cast<std::int64_t>(std::max(components[0], components[1]));
   const auto available = pca::read_basis_header(options.pca_mat).components;
   require(highest <= available,
-          "inspect",
-          "components needs rows in [1, ",
+          "[inspect] components needs rows in [1, {}], received {}",
           available,
-          "], received ",
           highest);
   auto basis = pca::load_basis(
       options.pca_mat, setup.flat.layout, layout::shard_of(setup.flat.layout, 0, 1), highest);
@@ -153,11 +144,12 @@ training::Plane plane_of(const training::Setup& setup, const Options& options) {
   return training::plane_through(setup, row(components[0]), row(components[1]));
 }
 
-std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup, const Options& options) {
+std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup,
+                                          const LandscapeOptions& options) {
   auto whole = setup.train;
   if (options.set == Samples::test) whole = setup.test;
   if (options.set == Samples::validation) whole = setup.validation;
-  require(whole != nullptr, "inspect", "set = validation needs a run with a validation_fraction");
+  require(whole != nullptr, "[inspect] set = validation needs a run with a validation_fraction");
   if (options.set != Samples::test)
     training::require_room_for_all(
         setup, "samples of all its files are read for every point; set = test reads none of them");
@@ -165,7 +157,7 @@ std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup, const Op
   return data::subset(std::move(whole), std::move(indices));
 }
 
-std::vector<PathFile> all_path_files(const Options& options) {
+std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
   auto files = path_files(options.run);
   std::istringstream more(options.paths);
   for (std::string path; std::getline(more, path, ',');) {
@@ -179,18 +171,15 @@ std::vector<PathFile> all_path_files(const Options& options) {
 training::Axis axis_of(const std::vector<double>& range,
                        const std::vector<double>& values,
                        double points,
-                       const Options& options,
+                       const LandscapeOptions& options,
                        const char* name) {
   const auto count = static_cast<std::int64_t>(points);
   if (!range.empty()) return {.low = range[0], .high = range[1], .points = count};
   const auto axis = training::axis_around(values, options.margin, count);
   require(axis.low < axis.high,
-          "inspect",
-          "the paths do not leave the center along ",
+          "[inspect] the paths do not leave the center along {}; needs --{}_range LOW,HIGH",
           name,
-          "; needs --",
-          name,
-          "_range LOW,HIGH");
+          name);
   return axis;
 }
 
@@ -202,7 +191,7 @@ std::vector<double> along(const std::vector<PathPoint>& points,
   return values;
 }
 
-int measure(const Options& options, const distributed::Ranks& ranks) {
+int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, distributed::alone(ranks.place));
   training::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
@@ -219,7 +208,7 @@ int measure(const Options& options, const distributed::Ranks& ranks) {
        {"the components", models::digest_of(plane.first) + models::digest_of(plane.second)},
        {"the files of the paths", names}});
   auto console = console_of(ranks, options.common.run.quiet);
-  console.line(concat("center: ", center.source, "; ", samples->size(), " samples a point"));
+  console.line(formatted("center: {}; {} samples a point", center.source, samples->size()));
   if (setup.batchnorm_layers > 0)
     console.line(options.surface.recalibrate ? "BatchNorm recalibrated for every point"
                                              : "BatchNorm's running statistics kept");
@@ -237,16 +226,16 @@ int measure(const Options& options, const distributed::Ranks& ranks) {
       axis_of(options.b_range, along(points, &Coordinates::b), options.grid[1], options, "b");
   const auto surface = measure_surface(landscape, a, b);
   if (ranks.place.rank != 0) return exit_success;
-  checkpoints::write_file_atomically(path_output(options), path_csv(points));
-  checkpoints::write_file_atomically(options.output, surface);
-  console.line(concat("wrote ", options.output.string(), ", ", path_output(options).string()));
+  write_file_atomically(path_output(options), path_csv(points));
+  write_file_atomically(options.output, surface);
+  console.line(formatted("wrote {}, {}", options.output.string(), path_output(options).string()));
   return exit_success;
 }
 
 }  // namespace
 
 int landscape_command(const std::vector<std::string>& arguments) {
-  Options options;
+  LandscapeOptions options;
   OptionTable table("dimred inspect",
                     "the loss in the plane of two components of a projection matrix, and the "
                     "paths of runs in it");
@@ -266,12 +255,9 @@ int landscape_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   check_options(options);
-  if (const auto run = run_of(options.run); !run.empty()) {
-    for (const auto& line : adopt_run(table, run, options.common))
-      print("not as the run: " + line + "\n");
-  } else {
-    table.locate_all();
-  }
+  const auto run = checkpoints::open_run(options.run);
+  for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
+    print(line + "\n");
   const auto place = launch::discover();
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();

@@ -1,4 +1,3 @@
-#include "checkpoints/atomic_file.h"
 #include "commands/effects.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
@@ -7,6 +6,7 @@
 #include "distributed/agreement.h"
 #include "optimizers/options.h"
 #include "stage1/learning_rate_finder.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "training/load_data.h"
 #include "training/transfer.h"
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct LearningRateOptions {
   training::CommonOptions common;
   stage1::FinderOptions finder;
   optimizers::OptimizerOptions optimizer;
@@ -25,7 +25,7 @@ struct Options {
   bool overwrite = false;
 };
 
-void add_finder_options(OptionTable& table, Options& options) {
+void add_finder_options(OptionTable& table, LearningRateOptions& options) {
   table.group("Learning rates");
   table.add("find_learning_rate", &options.table, "table to write: rates and losses (.csv)");
   table.add("overwrite", &options.overwrite, "replace an existing table");
@@ -47,38 +47,37 @@ void add_finder_options(OptionTable& table, Options& options) {
 }
 
 /// All that can be refused is refused before anything is loaded.
-void check_options(const Options& options) {
-  constexpr auto place = "find_learning_rate";
+void check_options(const LearningRateOptions& options) {
   const auto& file = options.table;
-  require(file.extension() == ".csv", place, "needs NAME.csv, received ", file.string());
+  require(file.extension() == ".csv",
+          "[find_learning_rate] needs NAME.csv, received {}",
+          file.string());
   require(fs::is_directory(file.parent_path()),
-          place,
-          "needs an existing folder, received ",
+          "[find_learning_rate] needs an existing folder, received {}",
           file.parent_path().string());
   require(options.overwrite || !fs::exists(file),
-          place,
-          file.string(),
-          " is there already; --overwrite replaces it");
+          "[find_learning_rate] {} is there already; --overwrite replaces it",
+          file.string());
   stage1::validate(options.finder);
   optimizers::validate(options.optimizer);
   training::validate(options.transfer);
 }
 
-std::string describe(const std::vector<stage1::FinderPoint>& points, const Options& options) {
+std::string describe(const std::vector<stage1::FinderPoint>& points,
+                     const LearningRateOptions& options) {
   const auto suggestion = stage1::suggest(points, options.finder.steps);
   const bool whole = std::ssize(points) == options.finder.steps;
-  return concat("learning_rate: ",
-                suggestion.steepest,
-                " where the loss falls most, ",
-                suggestion.tenth(),
-                " a tenth of where it is least; ",
-                points.size(),
-                " steps up to ",
-                points.back().learning_rate,
-                whole ? "" : ", where the loss had grown too large");
+  return formatted(
+      "learning_rate: {} where the loss falls most, {} a tenth of where it is least; {} steps up "
+      "to {}{}",
+      suggestion.steepest,
+      suggestion.tenth(),
+      points.size(),
+      points.back().learning_rate,
+      whole ? "" : ", where the loss had grown too large");
 }
 
-int find(const Options& options, const distributed::Ranks& ranks) {
+int find(const LearningRateOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   training::require_room_for_pass(setup);
   auto console = console_of(ranks, options.common.run.quiet);
@@ -87,7 +86,7 @@ int find(const Options& options, const distributed::Ranks& ranks) {
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
   distributed::on_rank_0(*ranks.communicator, [&] {
-    checkpoints::write_file_atomically(options.table, stage1::to_csv(points));
+    write_file_atomically(options.table, stage1::to_csv(points));
     return std::string();
   });
   console.line(describe(points, options));
@@ -97,7 +96,7 @@ int find(const Options& options, const distributed::Ranks& ranks) {
 }  // namespace
 
 int learning_rate_command(const std::vector<std::string>& arguments) {
-  Options options;
+  LearningRateOptions options;
   OptionTable table("dimred stage1",
                     "The loss of a network as the learning rate rises from step to step.");
   add_finder_options(table, options);

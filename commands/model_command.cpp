@@ -11,7 +11,7 @@
 namespace dimred::commands {
 namespace {
 
-struct Options {
+struct ModelOptions {
   std::string model;
   std::int64_t channels = 0, image_size = 0;  // 0: the network's own
   std::int64_t classes = 1000;
@@ -20,11 +20,17 @@ struct Options {
 }  // namespace
 
 int model_command(const std::vector<std::string>& arguments) {
-  Options options;
+  ModelOptions options;
   OptionTable table("dimred inspect",
                     "what a network is made of: layers, shapes, parameters and compute");
   table.group("What");
-  table.add("model", &options.model, "network by name, or a TorchScript module's file (*.pt)");
+  table.add("model",
+            &options.model,
+            "network by name, or a TorchScript module's file (*.pt), whose code is run");
+  table.add("module_timeout",
+            &models::script_host().timeout,
+            "seconds for a TorchScript module to be loaded and to come back from its first passes",
+            {.low = 0, .high = 1e6, .low_open = true});
   table.add(
       "channels", &options.channels, "of the images; 0: 3, or 1 for images of 28", at_least(0));
   table.add("image_size",
@@ -42,8 +48,7 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,
-          "inspect",
-          "needs --image_size for a TorchScript module, whose file does not say it");
+          "[inspect] needs --image_size for a TorchScript module, whose file does not say it");
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
   const models::InputShape input{options.channels, options.image_size, options.image_size};

@@ -1,12 +1,10 @@
 #include "commands/pca_command.h"
 
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <string_view>
 
+#include "checkpoints/snapshot_list.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "launch/place.h"
@@ -34,7 +32,6 @@ struct PcaOptions {
   fs::path gram;
   std::int64_t threads = 0;
   std::int64_t tile_mb = 32;
-  std::string device = "cpu";
   bool overwrite = false;
   bool quiet = false;
   launch::ConnectOptions ranks;
@@ -84,15 +81,9 @@ OptionTable table_of(PcaOptions& options) {
   table.add("seed", &options.seed, "of random and shuffled", at_least(0));
   table.group("Machine");
   table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
-  table.add(
-      "device",
-      &options.device,
-      "cpu, cuda or cuda:N: where the matrices are multiplied; cuda alone is the device of this "
-      "rank's place on its machine");
   table.add("tile_mb",
             &options.tile_mb,
-            "memory of all column tiles together, in MiB (on a CUDA device page-locked, and 128 "
-            "unless given); the result does not depend on it",
+            "memory of all column tiles together, in MiB; the result does not depend on it",
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only");
   launch::add_options(table, options.ranks);
@@ -103,49 +94,27 @@ OptionTable table_of(PcaOptions& options) {
 
 /// All that can be refused is refused before the snapshots are read.
 void check_paths(const PcaOptions& options) {
-  require(!options.snapshots.empty(), "pca", "needs --snapshots FOLDER, LIST.txt or FILE.npy");
+  require(!options.snapshots.empty(), "[pca] needs --snapshots FOLDER, LIST.txt or FILE.npy");
   const auto& output = options.output;
   require(
-      output.extension() == ".npy", "pca", "needs --output NAME.npy, received ", output.string());
+      output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output.string());
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   require(fs::is_directory(folder),
-          "pca",
-          "needs an existing folder for --output, received ",
+          "[pca] needs an existing folder for --output, received {}",
           output.string());
   require(!fs::is_directory(output),
-          "pca",
-          "needs a file for --output, received the folder ",
+          "[pca] needs a file for --output, received the folder {}",
           output.string());
   for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram}) {
     require(options.overwrite || path.empty() || !fs::exists(path),
-            "pca",
+            "[pca] {} exists already; choose another {} or give --overwrite",
             path.string(),
-            " exists already; choose another ",
-            path == options.gram ? "--gram" : "--output",
-            " or give --overwrite");
+            path == options.gram ? "--gram" : "--output");
   }
   std::error_code none;
   require(!fs::equivalent(options.snapshots, output, none),
-          "pca",
-          "--output would replace the snapshots themselves, received ",
+          "[pca] --output would replace the snapshots themselves, received {}",
           output.string());
-}
-
-/// None: this processor.
-std::optional<pca::DeviceChoice> device_of(const std::string& text) {
-  if (text == "cpu") return std::nullopt;
-  if (text == "cuda") {
-    const launch::Place place = launch::discover();
-    return pca::DeviceChoice{.number = place.local_rank, .ranks = place.local_size};
-  }
-  int number = -1;
-  constexpr std::string_view prefix = "cuda:";
-  const char* end = text.data() + text.size();
-  const bool named =
-      text.starts_with(prefix) &&
-      std::from_chars(text.data() + prefix.size(), end, number) == std::from_chars_result{end, {}};
-  require(named && number >= 0, "pca", "device needs cpu, cuda or cuda:N, received ", text);
-  return pca::DeviceChoice{.number = number};
 }
 
 /// Largest resident memory of this process so far; empty where /proc does not tell.
@@ -170,14 +139,15 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
                       .snapshots = options.range,
                       .gram = options.gram,
                       .threads = options.threads,
-                      .tile_bytes = options.tile_mb << 20,
-                      .device = device_of(options.device)};
+                      .tile_bytes = options.tile_mb << 20};
   if (fit.threads == 0 && ranks.size > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
   auto report = pca::fit_snapshots(options.snapshots, fit, options.output, ranks);
   report.peak_memory = peak_memory();
   if (!first) return exit_success;
   Console console(options.quiet);
+  if (const auto warning = checkpoints::unlisted(options.snapshots); !warning.empty())
+    console.warn(warning);
   console.line(pca::describe(report));
   console.line("wrote " + options.output.string());
   if (!options.gram.empty()) console.line("wrote " + options.gram.string());
@@ -194,8 +164,6 @@ int pca_command(const std::vector<std::string>& arguments, const AmongRanks& amo
     return exit_success;
   }
   if (options.kind == pca::Kind::span && !table.was_set("components")) options.components = 0;
-  if (options.device != "cpu" && !table.was_set("tile_mb"))
-    options.tile_mb = pca::kDeviceTileBytes >> 20;
   if (!among) return fit(options, {});
   return among(table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
 }

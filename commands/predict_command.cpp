@@ -4,7 +4,6 @@
 #include <span>
 #include <sstream>
 
-#include "checkpoints/atomic_file.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -13,6 +12,7 @@
 #include "serving/export.h"
 #include "serving/find_images.h"
 #include "serving/predict.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/option_values.h"
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct PredictOptions {
   training::CommonOptions common;
   fs::path weights, csv;
   bool recalibrate_batchnorm = true;
@@ -58,8 +58,7 @@ std::vector<std::string> take_images(std::vector<std::string>& arguments,
   arguments = std::move(kept);
   for (const auto& image : std::span(bare).subspan(static_cast<std::size_t>(first)))
     require(!looks_like_url(image),
-            "predict",
-            "needs images of this machine, received ",
+            "[predict] needs images of this machine, received {}",
             without_credentials(image));
   return {bare.begin() + first, bare.end()};
 }
@@ -73,10 +72,10 @@ class Output {
   }
 
   void add(const serving::Prediction& prediction) {
-    const auto image = prediction.image.string();
+    const auto image = terminal_text(prediction.image.string(), "");
     if (!prediction.error.empty()) {
       ++unusable_;
-      report("dimred predict", concat(image, ": ", prediction.error), exit_environment);
+      report("dimred predict", formatted("{}: {}", image, prediction.error), exit_environment);
       return;
     }
     std::ostringstream line;
@@ -85,7 +84,7 @@ class Output {
     std::int64_t rank = 0;
     for (const auto& [label, probability] : prediction.guesses) {
       const auto& name = classes_[static_cast<std::size_t>(label)];
-      line << "  " << std::setw(6) << 100 * probability << " % " << name;
+      line << "  " << std::setw(6) << 100 * probability << " % " << terminal_text(name, "");
       csv_ << quoted(image) << ',' << ++rank << ',' << label << ',' << quoted(name) << ','
            << number_text(probability) << '\n';
     }
@@ -109,17 +108,17 @@ class Output {
   std::ostringstream csv_;
 };
 
-int answer(const Options& options,
+int answer(const PredictOptions& options,
            training::Setup& setup,
            const std::vector<std::string>& classes) {
   const auto images = serving::find_images(options.images);
   Output output(classes, images);
   serving::predict(
       setup, images, options.top, [&](const auto& prediction) { output.add(prediction); });
-  if (!options.csv.empty()) checkpoints::write_file_atomically(options.csv, output.csv());
+  if (!options.csv.empty()) write_file_atomically(options.csv, output.csv());
   if (output.unusable() == 0) return exit_success;
   return report("dimred predict",
-                concat(output.unusable(), " of ", images.size(), " images could not be used"),
+                formatted("{} of {} images could not be used", output.unusable(), images.size()),
                 exit_environment);
 }
 
@@ -127,25 +126,25 @@ constexpr auto embeds =
     "needs a network of classes; one trained with a margin_loss gives embeddings, which dimred "
     "verify compares, received ";
 
-int predict_with_export(const Options& options) {
+int predict_with_export(const PredictOptions& options) {
   const auto signature = serving::read_signature(options.weights);
-  require(!signature.classes.empty(), "predict", embeds, options.weights.string());
+  require(!signature.classes.empty(), "[predict] {}{}", embeds, options.weights.string());
   auto setup = serving::open_export(options.weights, signature, options.common.run);
   return answer(options, setup, signature.classes);
 }
 
-int predict_with_run(Options& options, OptionTable& table) {
+int predict_with_run(PredictOptions& options, OptionTable& table) {
   adopt_run_of(table, options.weights, options.common, "predict");
   training::resolve(options.common, 1, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred predict", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
         require(options.common.head.margin.kind == models::MarginKind::none,
-                "predict",
+                "[predict] {}{}",
                 embeds,
                 options.weights.string());
         auto setup = training::make_setup(options.common, ranks);
-        print(load_saved(setup, options.weights, options.recalibrate_batchnorm).source + "\n");
+        print(lines_of(load_saved(setup, options.weights, options.recalibrate_batchnorm)));
         return answer(options, setup, setup.train->class_names());
       });
 }
@@ -153,7 +152,7 @@ int predict_with_run(Options& options, OptionTable& table) {
 }  // namespace
 
 int predict_command(const std::vector<std::string>& arguments) {
-  Options options;
+  PredictOptions options;
   OptionTable table("dimred predict",
                     "Classes of images, by a run's or an export's network: dimred predict "
                     "(RUN|EXPORT) IMAGE...; an IMAGE is a file, a folder or a pattern.");
@@ -176,9 +175,8 @@ int predict_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   require(!options.weights.empty() && !options.images.empty(),
-          "predict",
-          "needs a run or an export, and images: dimred predict (RUN|EXPORT) IMAGE...");
-  require(launch::discover().size == 1, "predict", "runs alone, received several ranks");
+          "[predict] needs a run or an export, and images: dimred predict (RUN|EXPORT) IMAGE...");
+  require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
   if (!fs::exists(options.weights / serving::signature_file))
     return predict_with_run(options, table);
   refuse_run_options(table, options.weights, "predict");

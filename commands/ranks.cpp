@@ -34,7 +34,7 @@ class End {
     }
     if (rank_ == failure.speaker) {
       const bool named = failure.rank >= 0 && failure.rank != rank_;
-      const auto whose = named ? concat("rank ", failure.rank, " ") : "";
+      const auto whose = named ? formatted("rank {} ", failure.rank) : "";
       report(name_, whose + failure.text, failure.exit_code);
       // Who serves the store stays until the others have read it.
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -110,7 +110,7 @@ int with_ranks(const std::string& name,
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
   const std::set<std::string> own{"threads", "prefetch", "quiet"};
   // Another build may make its collectives in another order.
-  distributed::Facts facts{{"the program", concat(version(), ", revision ", revision())}};
+  distributed::Facts facts{{"the program", formatted("{}, revision {}", version(), revision())}};
   for (const auto& row : table.rows()) {
     if (!own.contains(row.name)) facts.emplace_back(row.name, row.show());
   }

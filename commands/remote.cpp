@@ -7,6 +7,7 @@
 #include "commands/remote_output.h"
 #include "commands/run.h"
 #include "commands/streams.h"
+#include "data/record_readers.h"
 #include "data/shard_source.h"
 #include "launch/place.h"
 #include "stores/mirror.h"
@@ -21,6 +22,12 @@ namespace fs = std::filesystem;
 stores::StoreOptions& store_options() {
   static stores::StoreOptions options;
   return options;
+}
+
+/// Whether the command reads of --data the training set's record files and nothing else.
+bool& reads_shards_alone() {
+  static bool alone = false;
+  return alone;
 }
 
 /// Also where standard output is the command's answer.
@@ -61,13 +68,12 @@ constexpr std::array never_remote = {
 void refuse_for_verify(const Option& row, const stores::Url& url, const OptionTable& table) {
   const auto output = std::ranges::find(table.rows(), "output", &Option::name);
   require(row.name != "weights" || !output->text.empty(),
-          "stores",
-          "needs --output FOLDER or URL beside weights at ",
+          "[stores] needs --output FOLDER or URL beside weights at {}",
           stores::shown(url));
-  require(row.name != "pairs" || url.path.ends_with(".bin"),
-          "stores",
-          "needs FILE.bin, a pickle with its images, where pairs are at a URL, received ",
-          stores::shown(url));
+  require(
+      row.name != "pairs" || url.path.ends_with(".bin"),
+      "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received {}",
+      stores::shown(url));
 }
 
 std::optional<fs::path> locate_row(const std::string& command,
@@ -77,28 +83,33 @@ std::optional<fs::path> locate_row(const std::string& command,
   try {
     const auto url = stores::parse_url(row.text);
     require(std::ranges::find(never_remote, row.name) == never_remote.end(),
-            "stores",
-            "needs a path of this machine, received ",
+            "[stores] needs a path of this machine, received {}",
             stores::shown(url));
     if (row.name == "output") return locate_output(command, url, table);
     if (command == "verify") refuse_for_verify(row, url, table);
-    const auto streaming = row.name == "data" ? streaming_of(table) : std::nullopt;
+    const bool is_data = row.name == "data";
+    const bool shards_alone = is_data && reads_shards_alone();
+    const auto streaming = is_data ? streaming_of(table) : std::nullopt;
     stores::Transfer transfer;
     std::string told;
-    auto path = streaming ? open_streamed(url, *streaming, store_options(), transfer, told)
-                          : stores::bring(url, store_options(), &transfer);
+    auto path = streaming
+                    ? open_streamed(url, *streaming, shards_alone, store_options(), transfer, told)
+                : shards_alone
+                    ? stores::bring_chosen(url, data::training_shards, store_options(), &transfer)
+                    : stores::bring(url, store_options(), &transfer);
     if (!is_quiet(command, table)) print(told);
     if (transfer.files > 0 && !is_quiet(command, table))
-      print(concat("downloaded ", stores::shown(url), ": ", moved_text(transfer), '\n'));
+      print(formatted("downloaded {}: {}\n", stores::shown(url), moved_text(transfer)));
     return path;
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(concat("--", row.name, ": ", error.what()));
+    throw std::invalid_argument(formatted("--{}: {}", row.name, error.what()));
   }
 }
 
 }  // namespace
 
-void add_store_options(OptionTable& table, bool uploads) {
+void add_store_options(OptionTable& table, bool uploads, bool shards_alone) {
+  reads_shards_alone() = shards_alone;
   stores::add_options(table, store_options(), uploads);
 }
 
@@ -107,8 +118,7 @@ void check_store_options(const OptionTable& table) {
     return row.name == "output" && looks_like_url(row.text);
   });
   require(remote || !store_options().upload_checkpoints,
-          "stores",
-          "--upload_checkpoints needs an --output that is a URL");
+          "[stores] --upload_checkpoints needs an --output that is a URL");
 }
 
 int with_remote_places(const std::string& command, const std::function<int()>& work) {

@@ -14,8 +14,9 @@
 namespace dimred::commands {
 
 /// The rows of group "Remote stores", for a table with options that may be URLs. `uploads`: with
-/// upload_checkpoints.
-void add_store_options(OptionTable& table, bool uploads = false);
+/// upload_checkpoints. `shards_alone`: of a folder at --data the training set's record files are
+/// brought, and nothing else.
+void add_store_options(OptionTable& table, bool uploads = false, bool shards_alone = false);
 
 /// Throws std::invalid_argument for upload_checkpoints without an --output that is a URL.
 void check_store_options(const OptionTable& table);

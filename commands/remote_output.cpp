@@ -35,9 +35,9 @@ fs::path unsent_mark(const Output& output) { return output.place.entry / "unsent
 std::string way_on(const Output& output) {
   const auto content = output.place.content.string();
   if (output.kind == OutputKind::run)
-    return concat("the same command goes on, from the local copy ", content);
-  return concat(
-      "send ", content, " by `dimred store put`, or remove ", unsent_mark(output).string());
+    return formatted("the same command goes on, from the local copy {}", content);
+  return formatted(
+      "send {} by `dimred store put`, or remove {}", content, unsent_mark(output).string());
 }
 
 /// As a run folder counts it: what a start leaves that was killed at once is nothing.
@@ -69,19 +69,18 @@ std::vector<stores::Found> find_run(stores::Store& store,
   try {
     found = stores::find(store, output.url, options);
   } catch (const stores::Unfinished& none) {
-    if (!output.quiet) print(concat(none.what(), "; no upload there has ever ended\n"));
+    if (!output.quiet) print(formatted("{}; no upload there has ever ended\n", none.what()));
   }
   require(found.empty() || !found.front().digest.empty(),
-          "stores",
-          stores::shown(output.url),
-          " holds something that is no run of ours; choose another --output");
+          "[stores] {} holds something that is no run of ours; choose another --output",
+          stores::shown(output.url));
   return found;
 }
 
 /// A folder that was not there before.
 fs::path new_name(const fs::path& folder) {
   for (int number = 1;; ++number) {
-    auto name = fs::path(concat(folder.string(), '.', number));
+    auto name = fs::path(formatted("{}.{}", folder.string(), number));
     if (!fs::exists(name)) return name;
   }
 }
@@ -109,21 +108,20 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
   } else {
     const auto earlier = new_name(output.place.entry / "earlier");
     fs::rename(content, earlier);
-    kept = concat("; the older copy of this machine is ", earlier.string());
+    kept = formatted("; the older copy of this machine is {}", earlier.string());
   }
   create_folders(content.parent_path());
   fs::rename(taking, content);
   sync_folder(content.parent_path());
   if (!output.quiet)
-    print(concat("took up ", stores::shown(output.url), ": ", moved_text(done), kept, '\n'));
+    print(formatted("took up {}: {}{}\n", stores::shown(output.url), moved_text(done), kept));
 }
 
 void require_new(const Output& output, bool may_overwrite, const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
   require(stores::find(*store, output.url, options).empty(),
-          "stores",
+          "[stores] {} exists already; choose another --output{}",
           stores::shown(output.url),
-          " exists already; choose another --output",
           may_overwrite ? " or give --overwrite" : "");
 }
 
@@ -137,12 +135,10 @@ void require_unlisted(const Output& output, const stores::StoreOptions& options)
   if (!item) return;
   const auto listing = stores::read_if_listing(*store, place, *item, options);
   require(!listing || !listing->contains(stores::last_name(output.url)),
-          "stores",
-          "cannot replace ",
+          "[stores] cannot replace {} alone, which the listing {} names; send that folder again by "
+          "`dimred store put`",
           stores::shown(output.url),
-          " alone, which the listing ",
-          stores::shown(place),
-          " names; send that folder again by `dimred store put`");
+          stores::shown(place));
 }
 
 /// A file's neighbours, such as pca_mat.json, go before it.
@@ -182,11 +178,9 @@ extern "C" void break_off(int signal) {
 
 /// From now on a stop signal ends this process, which is safe at each moment.
 void end_at_signals(const Output& output) {
-  stop_line = concat("stopped by a signal during the upload to ",
-                     stores::shown(output.url),
-                     "; ",
-                     way_on(output),
-                     '\n');
+  stop_line = formatted("stopped by a signal during the upload to {}; {}\n",
+                        stores::shown(output.url),
+                        way_on(output));
   clock_gettime(CLOCK_MONOTONIC, &upload_began);
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     if (std::signal(signal, break_off) == SIG_IGN) std::signal(signal, SIG_IGN);
@@ -196,12 +190,13 @@ void end_at_signals(const Output& output) {
 }  // namespace
 
 std::string moved_text(const stores::Transfer& transfer) {
-  return concat(
+  return formatted(
+      "{}{}{}{}{}",
       count_text(transfer.files),
       transfer.files == 1 ? " file, " : " files, ",
       bytes_text(transfer.bytes),
-      transfer.present > 0 ? concat(", ", count_text(transfer.present), " there already") : "",
-      transfer.left_out > 0 ? concat(", ", count_text(transfer.left_out), " left here") : "");
+      transfer.present > 0 ? formatted(", {} there already", count_text(transfer.present)) : "",
+      transfer.left_out > 0 ? formatted(", {} left here", count_text(transfer.left_out)) : "");
 }
 
 fs::path open_output(const stores::Url& url,
@@ -216,20 +211,16 @@ fs::path open_output(const stores::Url& url,
   create_folders(output.place.entry);
   output.lock = std::make_unique<FileLock>(output.place.entry / "lock");
   require_environment(output.lock->try_take(LockKind::exclusive),
-                      "stores",
-                      "another process makes ",
+                      "[stores] another process makes {}, in {}",
                       stores::shown(url),
-                      ", in ",
                       output.place.entry.string());
   if (kind == OutputKind::run) {
     take_up_run(output, options);
   } else {
     const bool anew = overwrite.value_or(false);
     require(anew || !fs::exists(unsent_mark(output)),
-            "stores",
-            "what an earlier command made for ",
+            "[stores] what an earlier command made for {} has not been uploaded: {}",
             stores::shown(url),
-            " has not been uploaded: ",
             way_on(output));
     if (kind == OutputKind::made && !anew) require_new(output, overwrite.has_value(), options);
     if (kind == OutputKind::made && anew) require_unlisted(output, options);
@@ -255,17 +246,18 @@ int send_outputs(const std::string& command, int code, const stores::StoreOption
       write_file_atomically(unsent_mark(output), stores::shown(output.url) + '\n');
       end_at_signals(output);
       if (!output.quiet) {
-        print(concat("uploading to ", stores::shown(output.url), '\n'));
+        print(formatted("uploading to {}\n", stores::shown(output.url)));
         std::fflush(stdout);
       }
       const auto done = send(output, options);
       fs::remove(unsent_mark(output));
       if (!output.quiet)
-        print(concat("uploaded ", stores::shown(output.url), ": ", moved_text(done), '\n'));
+        print(formatted("uploaded {}: {}\n", stores::shown(output.url), moved_text(done)));
     } catch (const std::exception& error) {
       return report(
           "dimred " + command,
-          concat(ending_of(error).text, "; the local copy is ", output.place.content.string()),
+          formatted(
+              "{}; the local copy is {}", ending_of(error).text, output.place.content.string()),
           exit_environment);
     }
   }

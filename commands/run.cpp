@@ -1,8 +1,8 @@
 #include "commands/run.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -10,27 +10,24 @@
 #include <stdexcept>
 
 #include "launch/place.h"
+#include "support/console.h"
 #include "support/errors.h"
 
 namespace dimred::commands {
 namespace {
 
 /// Other libraries' texts may go on with a stack trace: the first line says what happened. What
-/// came from a file may hold anything: no control characters to the terminal, and no megabytes.
+/// came from a file may have megabytes.
 std::string first_line(std::string text) {
   constexpr std::size_t longest = 2000;
   text.resize(std::min(text.find('\n'), text.size()));
-  if (text.size() > longest) text = text.substr(0, longest) + "...";
-  for (char& letter : text) {
-    if (std::iscntrl(static_cast<unsigned char>(letter)) != 0) letter = '?';
-  }
-  return text;
+  return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
 
 std::string describe(const std::filesystem::filesystem_error& error) {
-  auto text = concat("cannot use ", error.path1().string());
-  if (!error.path2().empty()) text += concat(" and ", error.path2().string());
-  return concat(text, ": ", error.code().message());
+  auto text = formatted("cannot use {}", error.path1().string());
+  if (!error.path2().empty()) text += formatted(" and {}", error.path2().string());
+  return formatted("{}: {}", text, error.code().message());
 }
 
 /// Also where the environment is nonsense: somebody has to say so.
@@ -44,8 +41,7 @@ bool is_rank_0() {
 
 void silence_output() {
   require_environment(std::freopen("/dev/null", "w", stdout) != nullptr,
-                      "output",
-                      "cannot open /dev/null: ",
+                      "[output] cannot open /dev/null: {}",
                       std::strerror(errno));
 }
 
@@ -53,14 +49,14 @@ void flush_output() {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   const auto* reason = errno == 0 ? "an earlier write failed; disk full?" : std::strerror(errno);
-  require_environment(written, "output", "cannot write standard output: ", reason);
+  require_environment(written, "[output] cannot write standard output: {}", reason);
 }
 
 }  // namespace
 
 int report(const std::string& name, const std::string& text, int code) {
   std::fflush(stdout);
-  std::fputs(concat(name, ": error: ", first_line(text), '\n').c_str(), stderr);
+  put_text(stderr, formatted("{}: error: {}\n", name, first_line(text)));
   return code;
 }
 
@@ -74,6 +70,8 @@ Ending ending_of(const std::exception& error) {
 }
 
 int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse) {
+  // Where a limit on the size of files stands in the way, the write fails and says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   const bool speaks = is_rank_0();
   try {
     if (!speaks) silence_output();
@@ -94,10 +92,10 @@ std::vector<std::string> arguments_after(int count, char** values, int first) {
   return {values + std::min(first, count), values + count};
 }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(const std::string& text) { put_text(stdout, text); }
 
 bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {
-  const auto flag = concat("--", option);
+  const auto flag = formatted("--{}", option);
   return std::ranges::any_of(arguments, [&](const std::string& argument) {
     return argument == flag || argument.starts_with(flag + "=");
   });

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
@@ -10,6 +11,7 @@
 #include "support/errors.h"
 #include "training/evaluate.h"
 #include "training/frozen.h"
+#include "training/snapshot_mean.h"
 
 namespace dimred::commands {
 namespace {
@@ -18,8 +20,9 @@ namespace fs = std::filesystem;
 
 /// A folder of snapshots is averaged; everything else is loaded as it is.
 training::Weights load(const training::Setup& setup, const fs::path& path) {
-  const bool one =
-      !fs::is_directory(path) || checkpoints::is_state(path) || fs::exists(path / "checkpoints");
+  const bool list = checkpoints::is_snapshot_list(path);
+  const bool one = (!fs::is_directory(path) && !list) || checkpoints::is_state(path) ||
+                   fs::exists(path / "checkpoints");
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 
@@ -33,7 +36,7 @@ void add_saved_options(OptionTable& table, fs::path& weights, bool& recalibrate)
   table.add("weights",
             &weights,
             "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
-            "MindSpore's .ckpt), or a folder of snapshots (their mean)");
+            "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean");
   table.positional("weights");
   table.add("recalibrate_batchnorm",
             &recalibrate,
@@ -44,12 +47,11 @@ void adopt_run_of(OptionTable& table,
                   const fs::path& weights,
                   training::CommonOptions& common,
                   const std::string& command) {
-  require(!weights.empty(), command, "needs --weights FILE or FOLDER");
-  require(fs::exists(weights), command, "no such file or folder: ", weights.string());
-  const auto run = run_of(weights);
-  if (run.empty()) return table.locate_all();
-  for (const auto& line : adopt_run(table, run, common))
-    print("not as the weights' run: " + line + "\n");
+  require(!weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
+  require(fs::exists(weights), "[{}] no such file or folder: {}", command, weights.string());
+  const auto run = checkpoints::open_run(weights);
+  for (const auto& line : adopt_run(table, run, common, "not as the weights' run: "))
+    print(line + "\n");
 }
 
 void refuse_run_options(const OptionTable& table,
@@ -59,20 +61,25 @@ void refuse_run_options(const OptionTable& table,
     const bool of_run =
         row.group == "Data" || row.group == "Model" || row.group == "Loss" || row.group == "Head";
     require(!of_run || row.origin == OptionOrigin::default_value,
+            "[{}] {} is an export, whose signature.json says how images are prepared: --{} has no "
+            "place",
             command,
             folder.string(),
-            " is an export, whose signature.json says how images are prepared: --",
-            row.name,
-            " has no place");
+            row.name);
   }
 }
 
+std::string lines_of(const training::Weights& weights) {
+  return weights.source + (weights.note.empty() ? "\n" : formatted("\n{}\n", weights.note));
+}
+
 training::Weights load_saved(training::Setup& setup, const fs::path& path, bool recalibrate) {
-  training::load_frozen(setup, path);
+  const bool list = checkpoints::is_snapshot_list(path);
+  training::load_frozen(setup, list ? training::snapshot_files(path).front() : path);
   auto weights = load(setup, path);
   distributed::require_agreement(
       *setup.communicator,
-      {{"the weights", concat(digest_of(weights.values), ' ', digest_of(weights.buffers))}});
+      {{"the weights", formatted("{} {}", digest_of(weights.values), digest_of(weights.buffers))}});
   training::apply(setup, weights);
   if (weights.needs_recalibration && recalibrate && setup.batchnorm_layers > 0) {
     training::recalibrate_batchnorm(setup);

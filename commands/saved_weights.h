@@ -32,4 +32,7 @@ training::Weights load_saved(training::Setup& setup,
                              const std::filesystem::path& weights,
                              bool recalibrate);
 
+/// What was loaded, and what a person should know of it, a line each.
+std::string lines_of(const training::Weights& weights);
+
 }  // namespace dimred::commands

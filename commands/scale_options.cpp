@@ -55,10 +55,9 @@ void require_countable(const ScaleOptions& options) {
   const double most_logits = std::max(logits, (options.classes / ranks + 1) * samples * 4);
   const double bytes = (vectors + 1) * options.classes * row + most_logits + 2 * samples * row;
   require(options.classes == 0 || bytes < most,
-          "inspect",
-          "--scale: C: needs C, D and batch of a last layer of less than ",
+          "[inspect] --scale: C: needs C, D and batch of a last layer of less than {} bytes, "
+          "received about {}",
           most,
-          " bytes, received about ",
           bytes);
 }
 
@@ -69,18 +68,14 @@ ScaleOptions parse_scale(const std::string& words) {
   scale_table(options).read_words(words, "--scale");
   const auto whole = [](const char* key, const char* what, double value) {
     require(value == std::floor(value),
-            "inspect",
-            "--scale: ",
+            "[inspect] --scale: {}: needs the whole number of {}, received {}",
             key,
-            ": needs the whole number of ",
             what,
-            ", received ",
             number_text(value));
     return std::llround(value);
   };
   require(options.parameters > 0 || options.classes > 0,
-          "inspect",
-          "--scale: M: needs the whole number of parameters, received none");
+          "[inspect] --scale: M: needs the whole number of parameters, received none");
   options.problem.parameters = whole("M", "parameters", options.parameters);
   auto& head = options.head;
   head.classes = whole("C", "classes", options.classes);
@@ -89,10 +84,8 @@ ScaleOptions parse_scale(const std::string& words) {
   head.number_bytes = options.problem.number_bytes;
   head.optimizer_vectors = options.problem.optimizer_vectors;
   require(head.classes == 0 || head.classes >= head.ranks,
-          "inspect",
-          "--scale: C: needs at least a class for each rank, received ",
+          "[inspect] --scale: C: needs at least a class for each rank, received {} and R = {}",
           head.classes,
-          " and R = ",
           head.ranks);
   require_countable(options);
   return options;

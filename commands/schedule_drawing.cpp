@@ -75,19 +75,12 @@ std::string escaped(const std::string& text) {
 constexpr double left = 64, top = 36, across = 640, down = 220;
 
 std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
-  return concat("<text x=\"",
-                x,
-                "\" y=\"",
-                y,
-                "\" text-anchor=\"",
-                anchor,
-                "\">",
-                escaped(text),
-                "</text>\n");
+  return formatted(
+      "<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
 }
 
 std::string line_at(double x1, double y1, double x2, double y2) {
-  return concat("<line x1=\"", x1, "\" y1=\"", y1, "\" x2=\"", x2, "\" y2=\"", y2, "\"/>\n");
+  return formatted("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", x1, y1, x2, y2);
 }
 
 std::string svg_axes(const RateCurve& curve, double high) {
@@ -106,10 +99,10 @@ std::string svg_corners(const RateCurve& curve, double high) {
   const auto steps = curve.rates.size(), columns = std::min<std::size_t>(steps, 720);
   std::string points;
   const auto add = [&](double step, double rate) {
-    points += concat(points.empty() ? "" : " ",
-                     decimal_text(left + across * step / static_cast<double>(steps), 2),
-                     ',',
-                     decimal_text(top + down * (1 - rate / high), 2));
+    points += formatted("{}{},{}",
+                        points.empty() ? "" : " ",
+                        decimal_text(left + across * step / static_cast<double>(steps), 2),
+                        decimal_text(top + down * (1 - rate / high), 2));
   };
   for (std::size_t column = 0; column < columns; ++column) {
     const auto [begin, end] = steps_of(column, columns, steps);
@@ -151,26 +144,23 @@ std::string text_drawing(const RateCurve& curve) {
 
 std::string svg_drawing(const RateCurve& curve, const std::string& title) {
   const double high = std::max(greatest(curve), 1e-300);
-  return concat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"300\" "
-      "viewBox=\"0 0 720 300\" font-family=\"sans-serif\" font-size=\"12\">\n",
-      "<rect width=\"720\" height=\"300\" fill=\"white\"/>\n",
+  return formatted(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"300\" viewBox=\"0 0 720 "
+      "300\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"720\" height=\"300\" "
+      "fill=\"white\"/>\n{}{}<polyline fill=\"none\" stroke=\"#0b6fa4\" stroke-width=\"2\" "
+      "points=\"{}\"/>\n</svg>\n",
       text_at(left, 22, "start", "learning rate: " + title),
       svg_axes(curve, high),
-      "<polyline fill=\"none\" stroke=\"#0b6fa4\" stroke-width=\"2\" points=\"",
-      svg_corners(curve, high),
-      "\"/>\n</svg>\n");
+      svg_corners(curve, high));
 }
 
 std::string rates_csv(const RateCurve& curve) {
   std::string text = "step,epoch,learning_rate\n";
   for (std::size_t step = 0; step < curve.rates.size(); ++step) {
-    text += concat(step,
-                   ',',
-                   number_text(epoch_of(curve, static_cast<double>(step))),
-                   ',',
-                   number_text(curve.rates[step]),
-                   '\n');
+    text += formatted("{},{},{}\n",
+                      step,
+                      number_text(epoch_of(curve, static_cast<double>(step))),
+                      number_text(curve.rates[step]));
   }
   return text;
 }
@@ -188,13 +178,10 @@ std::string landmarks(const RateCurve& curve) {
   }
   std::string text;
   for (const auto step : steps) {
-    text += concat("step ",
-                   right(std::to_string(step), 8),
-                   "  epoch ",
-                   right(decimal_text(epoch_of(curve, static_cast<double>(step)), 2), 8),
-                   "  rate ",
-                   number_text(rates[step]),
-                   '\n');
+    text += formatted("step {}  epoch {}  rate {}\n",
+                      right(std::to_string(step), 8),
+                      right(decimal_text(epoch_of(curve, static_cast<double>(step)), 2), 8),
+                      number_text(rates[step]));
   }
   return text;
 }

@@ -101,27 +101,27 @@ std::string statistics_of(const training::Setup& setup, const training::ModelOpt
       setup.image_shape.channels, setup.image_shape.height, setup.image_shape.width};
   const auto network = models::make_network(options.model, input, setup.train->classes());
   const auto summary = models::summarise(*network, input);
-  return concat(model_table(summary),
-                count_text(summary.parameters),
-                " parameters, ",
-                count_text(summary.multiply_adds),
-                " multiply-adds an image, forward");
+  return formatted("{}{} parameters, {} multiply-adds an image, forward",
+                   model_table(summary),
+                   count_text(summary.parameters),
+                   count_text(summary.multiply_adds));
 }
 
 /// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
 /// length when the run is later continued to more epochs.
-training::RunConfig resolve(const training::CommonOptions& common,
-                            stage1::Options& options,
-                            const OptionTable& table) {
+checkpoints::RunConfig resolve(const training::CommonOptions& common,
+                               stage1::Options& options,
+                               const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
   schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
-  training::RunConfig config{.toml = table.to_toml(),
-                             .defaults = table.defaults(),
-                             .module = training::module_of(common.model)};
+  checkpoints::RunConfig config{.toml = table.to_toml(),
+                                .defaults = table.defaults(),
+                                .module = training::module_of(common.model),
+                                .lasting = checkpoints::lasting_options(table)};
   schedule = resolved;
   return config;
 }
@@ -130,9 +130,8 @@ void require_validation_set(const stage1::ControlOptions& control,
                             const training::DataOptions& data) {
   const bool wanted = control.keep_best || control.early_stopping_patience > 0;
   require(!wanted || data.validation_fraction > 0,
-          "stage1",
-          control.keep_best ? "keep_best" : "early_stopping_patience",
-          " needs validation_fraction > 0, received 0");
+          "[stage1] {} needs validation_fraction > 0, received 0",
+          control.keep_best ? "keep_best" : "early_stopping_patience");
 }
 
 }  // namespace
@@ -168,11 +167,8 @@ int stage1_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> remarks;
   if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   check_store_options(table);
-  std::vector<std::string> overridden;
-  if (const auto run = run_of(options.resume_from); !run.empty())
-    overridden = adopt_run(table, run, common);
-  else
-    table.locate_all();
+  const auto overridden = adopt_run(
+      table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
   keep_image_size(table, common.run.output);
   const auto place = launch::discover();
   training::resolve(common, place.size, table);
@@ -187,12 +183,13 @@ int stage1_command(const std::vector<std::string>& arguments) {
   return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto setup = training::make_setup(common, ranks);
+    setup.lasting_options = config.lasting;
     training::require_room_for_training(setup);
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : remarks) console.line(line);
-    for (const auto& line : overridden) console.warn("not as the run resumed from: " + line);
+    for (const auto& line : overridden) console.warn(line);
     if (options.control.print_model_statistics) console.line(statistics_of(setup, common.model));
     return train_run(ranks, setup, folder, "stage1", console, [&] {
       training::catch_stop_signals();

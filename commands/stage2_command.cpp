@@ -1,4 +1,4 @@
-#include "checkpoints/atomic_file.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/effects.h"
 #include "commands/foreign_options.h"
@@ -11,6 +11,7 @@
 #include "distributed/agreement.h"
 #include "pca/fit.h"
 #include "stage2/options.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
@@ -35,62 +36,64 @@ struct Plan {
 
 /// Takes the checkpoint's data, model, loss and snapshots over; returns what flags override.
 std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
-  require(!plan.options.checkpoint.empty(), "stage2", "needs --checkpoint RUN, STATE or FILE");
+  require(!plan.options.checkpoint.empty(), "[stage2] needs --checkpoint RUN, STATE or FILE");
   require(fs::exists(plan.options.checkpoint),
-          "stage2",
-          "no such checkpoint: ",
+          "[stage2] no such checkpoint: {}",
           plan.options.checkpoint.string());
-  const auto run = run_of(plan.options.checkpoint);
-  if (run.empty()) {
-    require(table.was_set("model"),
-            "stage2",
-            plan.options.checkpoint.string(),
-            " belongs to no run folder: needs --model");
-    table.locate_all();
-    return {};
-  }
-  if (plan.options.snapshots.empty()) plan.options.snapshots = run / "snapshots";
-  return adopt_run(table, run, plan.common);
+  const auto run = checkpoints::open_run(plan.options.checkpoint);
+  require(!run.config.empty() || table.was_set("model"),
+          "[stage2] {} belongs to no run folder: needs --model",
+          plan.options.checkpoint.string());
+  if (plan.options.snapshots.empty() && !run.folder.empty())
+    plan.options.snapshots = run.folder / "snapshots";
+  return adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
 }
 
-/// The weights, and what making them has cost.
-struct Beginning {
-  training::Weights weights;
-  training::Totals before;
-};
-
-Beginning start_weights(training::Setup& setup, const Plan& plan) {
+stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
   const auto& options = plan.options;
   switch (plan.resolved.start) {
-    case stage2::Start::mean:
+    case method::Start::mean:
       return {training::mean_of_snapshots(setup, options.snapshots, options.start_latest), {}};
-    case stage2::Start::soup: {
+    case method::Start::soup: {
       auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest);
       const auto batches = soup.images_evaluated / setup.global_batch_size;
       return {std::move(soup.weights), {.forward_passes = batches}};
     }
-    case stage2::Start::first:
+    case method::Start::first:
       return {training::load_weights(setup, training::snapshot_files(options.snapshots).front()),
               {}};
-    case stage2::Start::file:
+    case method::Start::file:
       return {training::load_weights(setup, options.start_file), {}};
     default:
       return {training::load_weights(setup, options.checkpoint), {}};
   }
 }
 
+/// A state of this run has the weights already, and the files that they began with may be gone.
+std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup, const Plan& plan) {
+  const auto states = distributed::on_rank_0(*setup.communicator, [&]() -> std::string {
+    const checkpoints::StateStore store(plan.common.run.output / "checkpoints", 1);
+    return store.list().empty() ? "none" : "some";
+  });
+  if (states == "some") return {};
+  const Stopwatch clock;
+  auto start = start_weights(setup, plan);
+  start.cost.seconds = clock.seconds();
+  return start;
+}
+
 /// Tells one file from another without reading all of it: its length and up to 256 pieces of it.
 std::string fingerprint(const fs::path& path) {
   constexpr std::int64_t pieces = 256;
   constexpr std::int64_t piece_bytes = 4096;
-  const checkpoints::InputFile file(path);
+  const InputFile file(path);
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, file.size())));
   DigestStream stream;
   for (std::int64_t i = 0; i < pieces; ++i) {
     file.read((file.size() - std::ssize(piece)) / pieces * i, piece);
     stream.update(piece);
   }
-  return concat(file.size(), " bytes, digest ", stream.hex());
+  return formatted("{} bytes, digest {}", file.size(), stream.hex());
 }
 
 /// Of what every rank has; sharded parameters come last.
@@ -104,9 +107,10 @@ std::string replicated_digest(const layout::Layout& layout, const training::Weig
 void require_same_start(const distributed::Ranks& ranks,
                         const layout::Layout& layout,
                         const fs::path& basis,
-                        const training::Weights& start) {
+                        const std::optional<stage2::StartWeights>& start) {
   if (ranks.place.size == 1) return;
-  distributed::Facts facts{{"the start weights", replicated_digest(layout, start)}};
+  distributed::Facts facts;
+  if (start) facts.emplace_back("the start weights", replicated_digest(layout, start->weights));
   if (!basis.empty()) {
     const auto sidecar = fs::path(basis).replace_extension(".json");
     facts.emplace_back("the projection matrix", fingerprint(basis));
@@ -115,24 +119,20 @@ void require_same_start(const distributed::Ranks& ranks,
   distributed::require_agreement(*ranks.communicator, facts);
 }
 
-pca::FitOptions fit_options(const Plan& plan, const torch::Device& device) {
+pca::FitOptions fit_options(const Plan& plan) {
   pca::FitOptions fit{.components = plan.resolved.components,
                       .blocks = plan.options.basis_blocks,
                       .snapshots = plan.options.range,
                       .threads = torch::get_num_threads()};
-  if (device.is_cuda()) {
-    fit.device = pca::DeviceChoice{.number = device.index()};
-    fit.tile_bytes = pca::kDeviceTileBytes;
-  }
   fit.seed = static_cast<std::uint64_t>(plan.options.basis_seed.value_or(plan.common.run.seed));
   switch (plan.resolved.basis) {
-    case stage2::BasisKind::span:
+    case method::BasisKind::span:
       fit.kind = pca::Kind::span;
       break;
-    case stage2::BasisKind::random:
+    case method::BasisKind::random:
       fit.kind = pca::Kind::random;
       break;
-    case stage2::BasisKind::shuffled:
+    case method::BasisKind::shuffled:
       fit.kind = pca::Kind::shuffled;
       break;
     default:
@@ -159,10 +159,10 @@ fs::path basis_file(const Plan& plan,
     console.line("reusing " + file.string());
     return file;
   }
-  const auto report = pca::fit_snapshots(plan.options.snapshots,
-                                         fit_options(plan, setup.device),
-                                         file,
-                                         pca_ranks(*setup.communicator));
+  if (const auto warning = checkpoints::unlisted(plan.options.snapshots); !warning.empty())
+    console.warn(warning);
+  const auto report = pca::fit_snapshots(
+      plan.options.snapshots, fit_options(plan), file, pca_ranks(*setup.communicator));
   console.line(pca::describe(report));
   return file;
 }
@@ -184,54 +184,50 @@ pca::Basis load_subspace(const Plan& plan,
                                pca_ranks(*setup.communicator),
                                plan.options.basis_dtype);
   const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
-  console.line(concat("basis ",
-                      basis.components,
-                      " x ",
-                      setup.flat.layout.whole_size,
-                      basis.block_count > 1 ? concat(", ", basis.block_count, " blocks") : "",
-                      rounded ? " in bfloat16" : ""));
+  console.line(formatted("basis {} x {}{}{}",
+                         basis.components,
+                         setup.flat.layout.whole_size,
+                         basis.block_count > 1 ? formatted(", {} blocks", basis.block_count) : "",
+                         rounded ? " in bfloat16" : ""));
   return basis;
 }
 
 int descend(const Plan& plan,
             const distributed::Ranks& ranks,
-            const training::RunConfig& config,
+            const checkpoints::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
+  setup.lasting_options = config.lasting;
   training::require_room_for_training(setup);
   training::load_frozen(setup, plan.options.checkpoint);
-  Stopwatch clock;
-  auto beginning = start_weights(setup, plan);
-  beginning.before.seconds = clock.seconds();
-  const auto& start = beginning.weights;
+  auto start = start_unless_resumed(setup, plan);
   const auto budget_steps = setup.steps_per_epoch();
   training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
-  for (const auto& line : overridden) console.warn("not as the checkpoint's run: " + line);
+  for (const auto& line : overridden) console.warn(line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
-    const bool subspace = plan.resolved.basis != stage2::BasisKind::none;
+    const bool subspace = plan.resolved.basis != method::BasisKind::none;
     training::keep_frozen(setup, folder.path());
-    clock.restart();
+    const Stopwatch clock;
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
-    beginning.before.seconds += clock.seconds();
+    if (start) start->cost.seconds += clock.seconds();
     require_same_start(ranks, setup.flat.layout, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);
-    console.line("start: " + start.source);
-    if (!start.note.empty()) console.warn(start.note);
-    console.line(
-        concat("preset ", plan.options.preset, ": ", stage2::preset(plan.options.preset).summary));
+    if (start) console.line("start: " + start->weights.source);
+    if (start && !start->weights.note.empty()) console.warn(start->weights.note);
+    console.line(formatted(
+        "preset {}: {}", plan.options.preset, method::preset(plan.options.preset).summary));
     auto options = plan.resolved.train;
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
     return stage2::train(setup,
                          folder,
-                         stage2::subspace_of(basis, setup),
+                         stage2::subspace_of(basis, setup, plan.options.device_algebra),
                          start,
-                         beginning.before,
                          options,
                          console);
   });
@@ -275,10 +271,14 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::validate(plan.hooks, place.size);
   require_effects(table, plan.resolved);
   require_effects(table, plan.common.loss_scale);
-  const training::RunConfig config{.toml = table.to_toml(),
-                                   .defaults = table.defaults(),
-                                   .module = training::module_of(plan.common.model)};
+  const checkpoints::RunConfig config{.toml = table.to_toml(),
+                                      .defaults = table.defaults(),
+                                      .module = training::module_of(plan.common.model),
+                                      .lasting = checkpoints::lasting_options(table)};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
+  require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
+          "[stage2] --device_algebra fused needs --device cuda, received {}",
+          plan.common.run.device);
   return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto console = console_of(ranks, plan.common.run.quiet);

@@ -16,37 +16,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct StoreOptions {
   std::string from;
   std::string to;
   stores::StoreOptions stores;
 };
 
-int list(const Options& options) {
+int list(const StoreOptions& options) {
   const auto url = stores::parse_url(options.from);
   const auto store = stores::open_store(url, options.stores);
   const auto found = stores::find(*store, url, options.stores);
-  require(!found.empty(), "stores", "nothing at ", stores::shown(url));
+  require(!found.empty(), "[stores] nothing at {}", stores::shown(url));
   for (const auto& one : found) {
     const auto& name = one.item.name.empty() ? stores::last_name(url) : one.item.name;
-    const auto size = concat(one.item.size);
-    print(concat(
-        std::string(14 - std::min<std::size_t>(13, size.size()), ' '), size, "  ", name, '\n'));
+    const auto size = formatted("{}", one.item.size);
+    print(formatted("{}{}  {}\n",
+                    std::string(14 - std::min<std::size_t>(13, size.size()), ' '),
+                    size,
+                    terminal_text(name, "")));
   }
   return exit_success;
 }
 
 int say(const char* what, const stores::Transfer& done) {
-  print(concat(what, ' ', moved_text(done), '\n'));
+  print(formatted("{} {}\n", what, moved_text(done)));
   return exit_success;
 }
 
-int get(const Options& options) {
+int get(const StoreOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
-          "stores",
-          "get needs a path of this machine, received ",
-          without_credentials(options.to));
+          "[stores] get needs a path of this machine, received {}",
+          printable(options.to));
   fs::path to = options.to;
   const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet
   if (slash) to = to.parent_path();
@@ -58,43 +59,44 @@ int get(const Options& options) {
   return say("downloaded", stores::download(*store, url, found, local, options.stores));
 }
 
-int put(const Options& options) {
+int put(const StoreOptions& options) {
   const auto url = stores::parse_url(options.to);
   return say("uploaded", stores::upload(options.from, url, options.stores, stores::Sending::all));
 }
 
-struct Tool {
+struct StoreTool {
   const char* name;
   const char* summary;
   const char* from;
   const char* to;  // null: no second place
-  int (*run)(const Options& options);
+  int (*run)(const StoreOptions& options);
 };
 
-constexpr std::array tools = {
-    Tool{"get", "a remote file or folder to this machine", "URL", "file or folder", get},
-    Tool{"put", "a file or folder of this machine to a remote place", "file or folder", "URL", put},
-    Tool{"ls", "what a remote place holds, with sizes in bytes", "URL", nullptr, list},
+constexpr std::array store_tools = {
+    StoreTool{"get", "a remote file or folder to this machine", "URL", "file or folder", get},
+    StoreTool{
+        "put", "a file or folder of this machine to a remote place", "file or folder", "URL", put},
+    StoreTool{"ls", "what a remote place holds, with sizes in bytes", "URL", nullptr, list},
 };
 
-std::string tools_help() {
+std::string store_help() {
   std::string text =
       "dimred store: files of remote stores (hdfs, s3, gs, http, https, file)\n\n"
       "usage: dimred store get URL PATH | put PATH URL | ls URL\n\n";
-  for (const auto& tool : tools)
-    text += concat(
-        "  ", tool.name, std::string(8 - std::string(tool.name).size(), ' '), tool.summary, '\n');
+  for (const auto& tool : store_tools)
+    text += formatted(
+        "  {}{}{}\n", tool.name, std::string(8 - std::string(tool.name).size(), ' '), tool.summary);
   return text + "\n  --help  this text; dimred store TOOL --help lists a tool's options\n";
 }
 
-int run_tool(const Tool& tool, const std::vector<std::string>& arguments) {
-  Options options;
-  OptionTable table(concat("dimred store ", tool.name), tool.summary);
+int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
+  StoreOptions options;
+  OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
-  table.add("from", &options.from, concat("where it is: ", tool.from));
+  table.add("from", &options.from, formatted("where it is: {}", tool.from));
   table.positional("from");
   if (tool.to != nullptr) {
-    table.add("to", &options.to, concat("where it shall be: ", tool.to));
+    table.add("to", &options.to, formatted("where it shall be: {}", tool.to));
     table.positional("to");
   }
   stores::add_options(table, options.stores, /*uploads=*/false);
@@ -103,37 +105,33 @@ int run_tool(const Tool& tool, const std::vector<std::string>& arguments) {
     return exit_success;
   }
   require(!options.from.empty() && (tool.to == nullptr || !options.to.empty()),
-          "store",
+          "[store] {} needs {}{}; see dimred store {} --help",
           tool.name,
-          " needs ",
           tool.from,
-          tool.to == nullptr ? std::string() : concat(" and ", tool.to),
-          "; see dimred store ",
-          tool.name,
-          " --help");
+          tool.to == nullptr ? std::string() : formatted(" and {}", tool.to),
+          tool.name);
   return tool.run(options);
 }
 
 }  // namespace
 
 int store_command(const std::vector<std::string>& arguments) {
-  require(!arguments.empty(), "store", "needs get, put or ls; see dimred store --help");
+  require(!arguments.empty(), "[store] needs get, put or ls; see dimred store --help");
   const auto& name = arguments.front();
   if (name == "--help" || name == "-h") {
-    print(tools_help());
+    print(store_help());
     return exit_success;
   }
   std::vector<std::string> names = {"--help"};
-  for (const auto& tool : tools) {
+  for (const auto& tool : store_tools) {
     if (tool.name == name) return run_tool(tool, {arguments.begin() + 1, arguments.end()});
     names.emplace_back(tool.name);
   }
   const auto near = nearest(name, names);
-  throw std::invalid_argument(
-      concat("store ",
-             printable(name),
-             ": unknown tool; ",
-             near ? concat("did you mean ", *near, '?') : std::string("see dimred store --help")));
+  throw std::invalid_argument(formatted(
+      "store {}: unknown tool; {}",
+      printable(name),
+      near ? formatted("did you mean {}?", *near) : std::string("see dimred store --help")));
 }
 
 }  // namespace dimred::commands

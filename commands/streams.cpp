@@ -55,12 +55,13 @@ class StoredShards : public data::ShardSource {
       throw data::ReadingStopped();
     } catch (const stores::Changed& error) {
       throw data::FetchFailed(
-          concat(error.what(), "; files that are streamed have to stay as they are"));
+          formatted("{}; files that are streamed have to stay as they are", error.what()));
     } catch (const std::exception& error) {
       const std::string text = error.what();
       const auto& place = shards_[need.shard].place;
       const bool named = text.find(place) != std::string::npos;
-      throw data::FetchFailed(named ? text : concat("[stream] cannot fetch ", place, ": ", text));
+      throw data::FetchFailed(named ? text
+                                    : formatted("[stream] cannot fetch {}: {}", place, text));
     }
   }
 
@@ -73,16 +74,11 @@ class StoredShards : public data::ShardSource {
   std::vector<data::RemoteShard> shards_;
 };
 
-const Option* row_of(const OptionTable& table, const char* name) {
-  const auto row = std::ranges::find(table.rows(), name, &Option::name);
-  return row == table.rows().end() ? nullptr : &*row;
-}
-
 }  // namespace
 
 std::optional<StreamingOptions> streaming_of(const OptionTable& table) {
-  const auto* const cache = row_of(table, "stream_cache");
-  const auto* const fetches = row_of(table, "stream_fetches");
+  const auto* const cache = table.row("stream_cache");
+  const auto* const fetches = table.row("stream_fetches");
   if (cache == nullptr || fetches == nullptr) return std::nullopt;
   const StreamingOptions options{std::stod(cache->show()), std::stoll(fetches->show())};
   if (options.cache == 0) return std::nullopt;
@@ -91,35 +87,29 @@ std::optional<StreamingOptions> streaming_of(const OptionTable& table) {
 
 fs::path open_streamed(const stores::Url& url,
                        const StreamingOptions& streaming,
+                       bool shards_alone,
                        const stores::StoreOptions& options,
                        stores::Transfer& transfer,
                        std::string& told) {
   constexpr double giga = 1e9;
-  auto place = stores::open_stream(
-      url, data::training_shards, {"labels.txt", data::shards_index_name}, options, &transfer);
+  const stores::Rest rest{.wanted = !shards_alone,
+                          .beside = {"labels.txt", data::shards_index_name}};
+  auto place = stores::open_stream(url, data::training_shards, rest, options, &transfer);
   const auto room = static_cast<std::int64_t>(streaming.cache * giga);
   std::int64_t bytes = 0;
   for (const auto& shard : place.shards) {
     bytes += shard.item.size;
     require(shard.item.size <= room,
-            "stream",
-            "needs a stream_cache of at least the largest file, ",
+            "[stream] needs a stream_cache of at least the largest file, {} of {}, received {} GB",
             stores::shown(shard.url),
-            " of ",
             bytes_text(shard.item.size),
-            ", received ",
-            streaming.cache,
-            " GB");
+            streaming.cache);
   }
-  told = concat("streams ",
-                stores::shown(url),
-                ": ",
-                place.shards.size(),
-                " files, ",
-                bytes_text(bytes),
-                ", through ",
-                bytes_text(room),
-                '\n');
+  told = formatted("streams {}: {} files, {}, through {}\n",
+                   stores::shown(url),
+                   place.shards.size(),
+                   bytes_text(bytes),
+                   bytes_text(room));
   auto path = place.content;
   const stores::ShardCacheOptions cache{.store = options,
                                         .folder = place.entry / "shards",

@@ -20,10 +20,11 @@ struct StreamingOptions {
 std::optional<StreamingOptions> streaming_of(const OptionTable& table);
 
 /// The local path that stands for `url` from now on: data sets opened there fetch their TFRecord
-/// files. `told` becomes a line about them. Throws as stores::open_stream(), and
-/// std::invalid_argument where the largest file does not fit.
+/// files. `told` becomes a line about them. `shards_alone`: nothing else of the place is brought.
+/// Throws as stores::open_stream(), and std::invalid_argument where the largest file does not fit.
 std::filesystem::path open_streamed(const stores::Url& url,
                                     const StreamingOptions& streaming,
+                                    bool shards_alone,
                                     const stores::StoreOptions& options,
                                     stores::Transfer& transfer,
                                     std::string& told);

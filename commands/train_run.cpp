@@ -9,57 +9,52 @@
 #include "distributed/agreement.h"
 #include "support/errors.h"
 #include "support/locations.h"
+#include "support/options_file.h"
 #include "training/builtin_hooks.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
 namespace fs = std::filesystem;
 
-fs::path run_of(const fs::path& path) {
-  if (path.empty()) return {};
-  auto folder = fs::absolute(path).lexically_normal();
-  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (fs::exists(folder / "config.toml")) return folder;
-  }
-  return {};
-}
-
 namespace {
-
-const Option& row_of(const OptionTable& table, const char* name) {
-  return *std::ranges::find(table.rows(), name, &Option::name);
-}
 
 /// A stream_cache that was adopted is of the run's data, at a URL; other data may be on this
 /// machine.
 void leave_out_stream_cache(OptionTable& table,
-                            const fs::path& run,
+                            const fs::path& source,
                             std::vector<std::string>& overridden) {
-  const auto& cache = row_of(table, "stream_cache");
-  if (looks_like_url(row_of(table, "data").text) || cache.show() == cache.default_value) return;
+  const auto& cache = *table.row("stream_cache");
+  if (looks_like_url(table.row("data")->text) || cache.show() == cache.default_value) return;
   const auto there = cache.show();
-  table.read_words("stream_cache=0", (run / "config.toml").string());
-  overridden.push_back(concat(
-      "stream_cache = ", cache.show(), " overrides ", there, ", as data is on this machine"));
+  table.read_words("stream_cache=0", source.string());
+  overridden.push_back(
+      formatted("stream_cache = {} overrides {}, as data is on this machine", cache.show(), there));
 }
 
 }  // namespace
 
 std::vector<std::string> adopt_run(OptionTable& table,
-                                   const fs::path& run,
-                                   training::CommonOptions& common) {
+                                   const checkpoints::OpenedRun& opened,
+                                   training::CommonOptions& common,
+                                   const std::string& otherwise) {
+  if (opened.config.empty()) {
+    table.locate_all();
+    return {};
+  }
   using training::PrecisionChoice;
   const bool native = models::has_native_bfloat16(training::parse_device(common.run.device));
   auto& precision = common.model.precision;
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
-  training::read_config(run);  // throws when it is damaged
   const bool own_cache = table.was_set("stream_cache");
-  auto overridden = table.adopt_file(run / "config.toml", {"Data", "Model", "Loss", "Head"});
-  if (!own_cache) leave_out_stream_cache(table, run, overridden);
+  // Behind the line of the digest, for the places in messages.
+  auto overridden =
+      table.adopt(read_toml(opened.source, '\n' + opened.config), checkpoints::lasting_groups);
+  if (!own_cache) leave_out_stream_cache(table, opened.source, overridden);
   // The run's own copy of a module: the file that it was made from may be gone or another one.
-  if (fs::exists(run / training::module_file) && table.origin("model") != OptionOrigin::flag)
-    common.model.model = (run / training::module_file).string();
+  const auto module = opened.folder / training::module_file;
+  if (!opened.folder.empty() && fs::exists(module) && table.origin("model") != OptionOrigin::flag)
+    common.model.model = module.string();
   const bool cuda = training::parse_device(common.run.device).is_cuda();
   const auto instead = [&](bool unfit, PrecisionChoice choice, const char* line) {
     if (!unfit || table.origin("precision") == OptionOrigin::flag) return;
@@ -79,8 +74,10 @@ std::vector<std::string> adopt_run(OptionTable& table,
         table.origin(name) == OptionOrigin::flag)
       continue;
     list->clear();
-    overridden.push_back(concat(name, " is left out in float32"));
+    overridden.push_back(formatted("{} is left out in float32", name));
   }
+  for (auto& line : overridden) line.insert(0, otherwise);
+  if (!opened.warning.empty()) overridden.insert(overridden.begin(), opened.warning);
   return overridden;
 }
 

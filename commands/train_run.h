@@ -12,17 +12,15 @@
 
 namespace dimred::commands {
 
-/// The run folder that a checkpoint belongs to: itself, or the one above checkpoints/ or
-/// snapshots/; empty when there is none.
-std::filesystem::path run_of(const std::filesystem::path& path);
-
-/// Takes the data, model and loss of a run over into `common`, the table's fields; bfloat16 and
-/// float16 only where they are native. Returns a line for each option that is set otherwise. The
-/// run's stream_cache counts for `data` that is given by a flag, too: the table must leave that row
-/// to be located after this.
+/// Takes the data, model and loss of an opened run over into `common`, the table's fields; bfloat16
+/// and float16 only where they are native. Returns the run's warning, and a line that begins with
+/// `otherwise` for each option that is set otherwise. The run's stream_cache counts for `data` that
+/// is given by a flag, too: the table must leave that row to be located after this. Without a
+/// configuration the table's own options count.
 std::vector<std::string> adopt_run(OptionTable& table,
-                                   const std::filesystem::path& run,
-                                   training::CommonOptions& common);
+                                   const checkpoints::OpenedRun& run,
+                                   training::CommonOptions& common,
+                                   const std::string& otherwise);
 
 /// Keeps a run that is taken up again at the recipe's own image size, where its config.toml says
 /// 0 and nobody says a size now.

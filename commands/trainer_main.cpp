@@ -7,6 +7,8 @@
 #include "commands/run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/connect.h"
+#include "models/script.h"
+#include "support/console.h"
 #include "support/errors.h"
 
 // `dimred-train`: what `dimred` executes for the subcommands that need LibTorch, and for a PCA of
@@ -26,8 +28,8 @@ int among_ranks(const dimred::OptionTable& table,
 }
 
 int dispatch(const std::vector<std::string>& arguments) {
-  dimred::require(
-      !arguments.empty(), "dimred-train", "needs stage1, stage2 or evaluate; use `dimred`");
+  dimred::require(!arguments.empty(),
+                  "[dimred-train] needs stage1, stage2 or evaluate; use `dimred`");
   const auto& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (name == "stage1") {
@@ -48,6 +50,17 @@ int dispatch(const std::vector<std::string>& arguments) {
       name);
 }
 
+/// What a module's file does here is said once, and one that does not come back ends the process.
+void host_modules(const std::string& name, const std::vector<std::string>& arguments) {
+  auto& host = dimred::models::script_host();
+  // What predict prints on stdout is its answers alone.
+  auto* const stream = name == "dimred predict" ? stderr : stdout;
+  if (!asks_for(arguments, "quiet")) {
+    host.say = [stream](const std::string& text) { dimred::put_text(stream, text + "\n"); };
+  }
+  host.end = [name](const std::string& text) { std::_Exit(report(name, text, exit_caller)); };
+}
+
 /// Rank 0 says it for all; when it does not hear it, each has to.
 void tell_the_ranks(const std::string& name, const std::string& text) {
   dimred::launch::Place place;
@@ -56,7 +69,7 @@ void tell_the_ranks(const std::string& name, const std::string& text) {
   } catch (const std::invalid_argument&) {  // nobody can be found in such an environment
   }
   if (place.size > 1 && !dimred::distributed::refuse(place, text) && place.rank != 0)
-    report(name, dimred::concat("rank ", place.rank, ": ", text), exit_environment);
+    report(name, dimred::formatted("rank {}: {}", place.rank, text), exit_environment);
 }
 
 }  // namespace
@@ -64,6 +77,7 @@ void tell_the_ranks(const std::string& name, const std::string& text) {
 int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
   const auto name = arguments.empty() ? "dimred" : "dimred " + arguments.front();
+  host_modules(name, arguments);
   const int code = run(
       name,
       [&] {

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "checkpoints/atomic_file.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -13,6 +12,7 @@
 #include "serving/export.h"
 #include "serving/pairs.h"
 #include "serving/verification.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct VerifyOptions {
   training::CommonOptions common;
   fs::path weights, pairs, output;
   bool recalibrate_batchnorm = true;
@@ -37,16 +37,14 @@ struct Answer {
 std::string roc_text(const serving::Verification& verification) {
   std::string text = "threshold,true_positive_rate,false_positive_rate\n";
   for (const auto& point : verification.roc)
-    text += concat(number_text(point.threshold),
-                   ',',
-                   number_text(point.true_positive_rate),
-                   ',',
-                   number_text(point.false_positive_rate),
-                   '\n');
+    text += formatted("{},{},{}\n",
+                      number_text(point.threshold),
+                      number_text(point.true_positive_rate),
+                      number_text(point.false_positive_rate));
   return text;
 }
 
-nlohmann::ordered_json to_json(const Options& options, const Answer& answer) {
+nlohmann::ordered_json to_json(const VerifyOptions& options, const Answer& answer) {
   const auto& verification = answer.verification;
   nlohmann::ordered_json folds;
   for (const auto& fold : verification.folds)
@@ -71,7 +69,7 @@ nlohmann::ordered_json to_json(const Options& options, const Answer& answer) {
           {"folds", std::move(folds)}};
 }
 
-std::string summary(const Options& options, const Answer& answer) {
+std::string summary(const VerifyOptions& options, const Answer& answer) {
   const auto& verification = answer.verification;
   std::ostringstream out;
   out << answer.pairs << " pairs (" << answer.same << " the same), embeddings of "
@@ -85,7 +83,7 @@ std::string summary(const Options& options, const Answer& answer) {
   return out.str();
 }
 
-int answer(const Options& options, training::Setup& setup, const serving::PairList& list) {
+int answer(const VerifyOptions& options, training::Setup& setup, const serving::PairList& list) {
   const auto embeddings = [&] {
     const serving::LastLayerOff off(setup);
     return serving::embeddings_of(setup, list.images, options.with_flipped);
@@ -97,36 +95,36 @@ int answer(const Options& options, training::Setup& setup, const serving::PairLi
                 .pairs = std::ssize(list.pairs),
                 .mean_length = serving::mean_length(plain, flipped, size, list.pairs)};
   for (const auto& pair : list.pairs) answer.same += pair.same ? 1 : 0;
-  checkpoints::create_folders(options.output);
-  checkpoints::write_file_atomically(options.output / "roc.csv", roc_text(answer.verification));
+  create_folders(options.output);
+  write_file_atomically(options.output / "roc.csv", roc_text(answer.verification));
   const auto text =
       to_json(options, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  checkpoints::write_file_atomically(options.output / "verification.json", text + "\n");
+  write_file_atomically(options.output / "verification.json", text + "\n");
   print(summary(options, answer) + "-> " + (options.output / "verification.json").string() +
         ", roc.csv\n");
   return exit_success;
 }
 
-int verify_export(const Options& options, const serving::PairList& list) {
-  require(!options.output.empty(), "verify", "needs --output FOLDER beside an export");
+int verify_export(const VerifyOptions& options, const serving::PairList& list) {
+  require(!options.output.empty(), "[verify] needs --output FOLDER beside an export");
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
   return answer(options, setup, list);
 }
 
 /// In float32, unless another precision is asked for: distances of equal faces are small.
-int verify_run(Options& options, OptionTable& table, const serving::PairList& list) {
+int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairList& list) {
   if (!table.was_set("precision")) table.read_words("precision=float32", "verify");
   adopt_run_of(table, options.weights, options.common, "verify");
-  if (options.output.empty()) options.output = run_of(options.weights);
-  require(!options.output.empty(), "verify", "needs --output FOLDER for weights without a run");
+  if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
+  require(!options.output.empty(), "[verify] needs --output FOLDER for weights without a run");
   options.common.model.any_outputs = true;
   training::resolve(options.common, 1, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
       "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
         auto setup = training::make_setup(options.common, ranks);
-        print(load_saved(setup, options.weights, options.recalibrate_batchnorm).source + "\n");
+        print(lines_of(load_saved(setup, options.weights, options.recalibrate_batchnorm)));
         return answer(options, setup, list);
       });
 }
@@ -134,7 +132,7 @@ int verify_run(Options& options, OptionTable& table, const serving::PairList& li
 }  // namespace
 
 int verify_command(const std::vector<std::string>& arguments) {
-  Options options;
+  VerifyOptions options;
   OptionTable table("dimred verify",
                     "Whether pairs of images show the same, by the distance of their embeddings: "
                     "dimred verify (RUN|EXPORT) --pairs FILE.");
@@ -161,10 +159,9 @@ int verify_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   require(!options.weights.empty() && !options.pairs.empty(),
-          "verify",
-          "needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
-  require(launch::discover().size == 1, "verify", "runs alone, received several ranks");
-  require(fs::exists(options.pairs), "verify", "no such file: ", options.pairs.string());
+          "[verify] needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
+  require(launch::discover().size == 1, "[verify] runs alone, received several ranks");
+  require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs.string());
   const bool is_export = fs::exists(options.weights / serving::signature_file);
   if (is_export) refuse_run_options(table, options.weights, "verify");
   const auto list = serving::read_pairs(options.pairs);

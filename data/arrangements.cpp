@@ -28,12 +28,12 @@ class Windowed : public Arrangement {
  public:
   Windowed(std::vector<std::int64_t> sizes, std::int64_t window)
       : sizes_(std::move(sizes)), window_(window), starts_(sizes_.size(), 0) {
-    constexpr auto place = "data::windowed";
-    require(window >= 1, place, "needs a window >= 1, received ", window);
-    for (const auto size : sizes_) require(size >= 0, place, "needs sizes >= 0, received ", size);
+    require(window >= 1, "[data::windowed] needs a window >= 1, received {}", window);
+    for (const auto size : sizes_)
+      require(size >= 0, "[data::windowed] needs sizes >= 0, received {}", size);
     std::exclusive_scan(sizes_.begin(), sizes_.end(), starts_.begin(), std::int64_t{0});
     size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
-    require(size_ >= 1, place, "needs at least one sample");
+    require(size_ >= 1, "[data::windowed] needs at least one sample");
   }
 
   std::int64_t size() const override { return size_; }
@@ -80,13 +80,11 @@ class FileShares : public Arrangement {
  public:
   FileShares(std::int64_t share, int ranks, std::int64_t global_batch)
       : share_(share), ranks_(ranks), batch_(global_batch) {
-    constexpr auto place = "data::file_shares";
-    require(share >= 1, place, "needs a share >= 1, received ", share);
+    require(share >= 1, "[data::file_shares] needs a share >= 1, received {}", share);
     require(ranks >= 1 && global_batch >= 1 && global_batch % ranks == 0,
-            place,
-            "needs a global batch that is a multiple of the ranks, received ",
+            "[data::file_shares] needs a global batch that is a multiple of the ranks, received {} "
+            "and {}",
             global_batch,
-            " and ",
             ranks);
   }
 
@@ -123,16 +121,14 @@ std::shared_ptr<const Arrangement> file_shares(std::int64_t share,
 std::vector<std::int64_t> even_shares(const std::vector<std::int64_t>& shard_sizes,
                                       int ranks,
                                       std::uint64_t seed) {
-  constexpr auto place = "data::even_shares";
-  require(ranks >= 1, place, "needs ranks >= 1, received ", ranks);
+  require(ranks >= 1, "[data::even_shares] needs ranks >= 1, received {}", ranks);
   const auto filled = std::ranges::count_if(shard_sizes, [](auto size) { return size > 0; });
   require(filled >= ranks,
-          place,
-          "needs a file for each of ",
+          "[data::even_shares] needs a file for each of {} ranks, received {} (dimred data "
+          "shuffle-split makes as "
+          "many as there are ranks)",
           ranks,
-          " ranks, received ",
-          filled,
-          " (dimred data shuffle-split makes as many as there are ranks)");
+          filled);
   std::vector<std::vector<std::int64_t>> shares(static_cast<std::size_t>(ranks));
   std::int64_t index = 0, file = 0;
   for (const auto size : shard_sizes) {

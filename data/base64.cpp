@@ -67,7 +67,7 @@ std::size_t base64_size(std::string_view text) { return text.size() / 4 * 3 - pa
 std::optional<Base64Fault> from_base64(std::string_view text, std::vector<std::uint8_t>& bytes) {
   if (text.size() % 4 != 0)
     return Base64Fault{text.size(),
-                       concat("needs a multiple of 4 characters, received ", text.size())};
+                       formatted("needs a multiple of 4 characters, received {}", text.size())};
   bytes.resize(base64_size(text));
   if (text.empty()) return std::nullopt;
   std::uint32_t seen = 0;

@@ -14,9 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No JPEG or PNG is shorter; so an index never needs more memory than the files have bytes.
-constexpr std::size_t smallest_image = 64;
-
 std::optional<std::int64_t> label_in(std::string_view text) {
   std::int64_t label = 0;
   const auto* end = text.data() + text.size();
@@ -45,22 +42,22 @@ void scan_line(std::string_view line,
   const auto [image, label] = split_line(line, label_first);
   if (line.find('\t') == std::string_view::npos || !label) {
     scan.add_problem(offset,
-                     concat("needs ",
-                            label_first ? "label<TAB>base64" : "base64<TAB>label",
-                            " as the first line of the file has it, received ",
-                            printable(line)));
+                     formatted("needs {} as the first line of the file has it, received {}",
+                               label_first ? "label<TAB>base64" : "base64<TAB>label",
+                               printable(line)));
     return;
   }
   const auto begin = offset + static_cast<std::uint64_t>(image.data() - line.data());
   if (image.size() > std::numeric_limits<std::uint32_t>::max()) {
-    scan.add_problem(begin, concat("needs less than 4 GiB of Base64, received ", image.size()));
-  } else if (const auto fault = from_base64(image, scratch)) {
-    scan.add_problem(begin + fault->at, concat("is no Base64: ", fault->rule));
-  } else if (scratch.size() < smallest_image || !sniff(scratch)) {
     scan.add_problem(begin,
-                     concat("needs Base64 of a JPEG or PNG, received that of ",
-                            scratch.size(),
-                            " bytes of something else"));
+                     formatted("needs less than 4 GiB of Base64, received {}", image.size()));
+  } else if (const auto fault = from_base64(image, scratch)) {
+    scan.add_problem(begin + fault->at, formatted("is no Base64: {}", fault->rule));
+  } else if (scratch.size() < smallest_image || !sniff(scratch)) {
+    scan.add_problem(
+        begin,
+        formatted("needs Base64 of a JPEG or PNG, received that of {} bytes of something else",
+                  scratch.size()));
   } else {
     scan.entries.push_back(
         {.offset = begin, .size = static_cast<std::uint32_t>(image.size()), .label = *label});
@@ -103,7 +100,7 @@ class Base64Dataset : public RecordDataset {
     const auto encoding = fault ? std::nullopt : sniff(scratch);
     if (!encoding)
       throw std::runtime_error(
-          concat("[base64] ", origin(index), ": the file has changed since it was opened"));
+          formatted("[base64] {}: the file has changed since it was opened", origin(index)));
     return {.encoding = *encoding, .bytes = scratch, .label = label_of(found)};
   }
 };

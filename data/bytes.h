@@ -49,12 +49,12 @@ class ByteReader {
   /// A count of things of at least `each` bytes, which the bytes left can hold.
   std::uint64_t count(std::uint64_t each) {
     const auto value = number<std::uint64_t>();
-    require_environment(value <= left() / each, place_, "ends early at byte ", at_);
+    require_environment(value <= left() / each, "[{}] ends early at byte {}", place_, at_);
     return value;
   }
 
   std::span<const std::uint8_t> take(std::uint64_t size) {
-    require_environment(size <= left(), place_, "ends early at byte ", at_);
+    require_environment(size <= left(), "[{}] ends early at byte {}", place_, at_);
     const auto part = bytes_.subspan(at_, size);
     at_ += size;
     return part;

@@ -1,7 +1,5 @@
 #include "data/cache_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,7 +7,6 @@
 
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/retry.h"
 
 namespace dimred::data {
 namespace {
@@ -31,12 +28,13 @@ std::string variable(const char* name) {
 
 fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
   if (!chosen.empty()) {
-    require_environment(
-        is_writable_folder(chosen), "cache", "needs a writable folder, received ", chosen.string());
+    require_environment(is_writable_folder(chosen),
+                        "[cache] needs a writable folder, received {}",
+                        chosen.string());
     return chosen;
   }
   const auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";
-  if (is_writable_folder(beside)) return beside;
+  if (!fs::is_symlink(beside) && is_writable_folder(beside)) return beside;
   fs::path home = variable("XDG_CACHE_HOME");
   if (home.empty() && !variable("HOME").empty()) home = fs::path(variable("HOME")) / ".cache";
   if (home.empty()) return {};
@@ -45,13 +43,13 @@ fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
   return is_writable_folder(own) ? own : fs::path();
 }
 
-CacheLock::CacheLock(const fs::path& cache)
-    : descriptor_(::open((cache / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-  if (descriptor_ >= 0) retrying([&] { return ::flock(descriptor_, LOCK_EX); });
-}
-
-CacheLock::~CacheLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+CacheLock::CacheLock(const fs::path& cache) {
+  try {
+    lock_ = std::make_unique<FileLock>(cache / "lock");
+    lock_->take(LockKind::exclusive);
+  } catch (const std::runtime_error&) {
+    lock_.reset();
+  }
 }
 
 }  // namespace dimred::data

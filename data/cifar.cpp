@@ -73,11 +73,9 @@ std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) 
   }
   if (names.empty()) return numbered_classes(classes);
   require_environment(static_cast<std::int64_t>(names.size()) == classes,
-                      "cifar",
+                      "[cifar] {}: needs {} names, received {}",
                       path_text(file),
-                      ": needs ",
                       classes,
-                      " names, received ",
                       names.size());
   return names;
 }
@@ -93,16 +91,13 @@ class Cifar : public Dataset {
     std::string missing;
     for (const auto& name : names) {
       if (!fs::is_regular_file(folder_ / name))
-        missing += concat(missing.empty() ? "" : ", ", name);
+        missing += formatted("{}{}", missing.empty() ? "" : ", ", name);
     }
     require(missing.empty(),
-            "cifar",
-            "needs all ",
+            "[cifar] needs all {}{} files in {}, received a folder without {}",
             names.size(),
             train ? " training" : " test",
-            " files in ",
             path_text(folder_),
-            ", received a folder without ",
             missing);
     std::uintmax_t size = 0;
     for (const auto& name : names) size += fs::file_size(folder_ / name);
@@ -117,7 +112,7 @@ class Cifar : public Dataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
     require(
-        index >= 0 && index < size(), "cifar", "needs 0 <= index < ", size(), ", received ", index);
+        index >= 0 && index < size(), "[cifar] needs 0 <= index < {}, received {}", size(), index);
     const auto record =
         std::span(bytes_).subspan(static_cast<std::size_t>(index) * record_, record_);
     return {.shape = image_shape, .bytes = record.last(image_bytes), .label = record[label_at_]};
@@ -128,20 +123,16 @@ class Cifar : public Dataset {
     const auto file = std::find_if(files_.rbegin(), files_.rend(), [at](const auto& candidate) {
       return candidate.begin <= at;
     });
-    return concat(path_text(folder_ / file->name), ", offset ", at - file->begin);
+    return formatted("{}, offset {}", path_text(folder_ / file->name), at - file->begin);
   }
 
   std::string description() const override {
-    return concat("cifar ",
-                  path_text(folder_),
-                  ", ",
-                  size(),
-                  " images of 3 x 32 x 32 in ",
-                  files_.size(),
-                  " files, ",
-                  classes(),
-                  " classes, xxh3 ",
-                  digest_);
+    return formatted("cifar {}, {} images of 3 x 32 x 32 in {} files, {} classes, xxh3 {}",
+                     path_text(folder_),
+                     size(),
+                     files_.size(),
+                     classes(),
+                     digest_);
   }
   std::string digest() const override { return digest_; }
 
@@ -156,21 +147,16 @@ class Cifar : public Dataset {
     read_file((folder_ / name).string(), "cifar", content);
     const auto path = path_text(folder_ / name);
     require_environment(content.size() % record_ == 0,
-                        "cifar",
+                        "[cifar] {}: needs whole records of {} bytes, received {}",
                         path,
-                        ": needs whole records of ",
                         record_,
-                        " bytes, received ",
                         content.size());
     for (auto at = label_at_; at < content.size(); at += record_) {
       require_environment(content[at] < names_.size(),
-                          "cifar",
+                          "[cifar] {}, offset {}: needs a label < {}, received {}",
                           path,
-                          ", offset ",
                           at,
-                          ": needs a label < ",
                           names_.size(),
-                          ", received ",
                           int{content[at]});
     }
     files_.push_back({name, bytes_.size()});
@@ -196,10 +182,9 @@ bool is_cifar(const fs::path& folder) { return find(folder).form != nullptr; }
 std::unique_ptr<Dataset> open_cifar(const fs::path& folder, bool train) {
   const auto found = find(folder);
   require(found.form != nullptr,
-          "cifar",
-          "needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in ",
-          path_text(folder),
-          ", received a folder without them");
+          "[cifar] needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in {}, received a "
+          "folder without them",
+          path_text(folder));
   return std::make_unique<Cifar>(found, train);
 }
 

@@ -8,29 +8,21 @@
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string lower(std::string text) {
-  for (auto& letter : text) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return text;
-}
-
 /// The name of a line; `number` is how many stand before it.
 std::string_view name_in(std::string_view line, std::size_t number, const std::string& where) {
   const auto digits = line.find_first_not_of("0123456789");
   if (digits == std::string_view::npos || digits == 0 || line[digits] != ':') return line;
   require_environment(line.substr(0, digits) == std::to_string(number),
-                      "labels",
+                      "[labels] {}: needs {}:name, received {}",
                       where,
-                      ": needs ",
                       number,
-                      ":name, received ",
                       printable(line));
   return without_blanks(line.substr(digits + 1));
 }
@@ -46,18 +38,18 @@ std::string_view without_blanks(std::string_view text) {
 
 void require_class_name(std::string_view name, const char* place, std::string_view where) {
   require_environment(utf8_text(name) == name,
+                      "[{}] {}: needs class names in UTF-8, received {}",
                       place,
                       where,
-                      ": needs class names in UTF-8, received ",
                       printable(utf8_text(name)));
   const bool plain = std::ranges::none_of(name, [](char letter) {
     const auto code = static_cast<unsigned char>(letter);
     return code < 32 || code == 127;
   });
   require_environment(plain && !name.empty(),
+                      "[{}] {}: needs class names without control characters, received {}",
                       place,
                       where,
-                      ": needs class names without control characters, received ",
                       printable(name));
 }
 
@@ -68,13 +60,11 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::map<std::string, std::string> seen;
   for (const auto& name : names) {
     require_class_name(name, "image_files", place);
-    const auto [other, is_new] = seen.emplace(lower(name), name);
+    const auto [other, is_new] = seen.emplace(lower_case(name), name);
     require(is_new,
-            "image_files",
+            "[image_files] {}: needs class names that differ by more than case, received {} and {}",
             place,
-            ": needs class names that differ by more than case, received ",
             other->second,
-            " and ",
             name);
   }
   if (expected.empty()) return names;
@@ -83,15 +73,13 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::vector<std::string> odd;
   std::set_symmetric_difference(
       names.begin(), names.end(), sorted.begin(), sorted.end(), std::back_inserter(odd));
-  require(odd.empty(),
-          "image_files",
-          place,
-          ": needs the training set's ",
-          expected.size(),
-          " classes, received ",
-          names.size(),
-          "; only one of them has ",
-          odd.empty() ? "" : odd.front());
+  require(
+      odd.empty(),
+      "[image_files] {}: needs the training set's {} classes, received {}; only one of them has {}",
+      place,
+      expected.size(),
+      names.size(),
+      odd.empty() ? "" : odd.front());
   return expected;
 }
 
@@ -106,15 +94,13 @@ std::vector<std::string> parse_class_names(std::string_view text, const std::str
   std::vector<std::string> names;
   std::set<std::string_view> seen;  // points into the text
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
-    const auto where = concat(file, ':', number);
+    const auto where = formatted("{}:{}", file, number);
     const auto name = name_in(line, names.size(), where);
     require_class_name(name, "labels", where);
     require_environment(seen.insert(name).second,
-                        "labels",
+                        "[labels] {}: needs a name of its own for each class, received {} again",
                         where,
-                        ": needs a name of its own for each class, received ",
-                        name,
-                        " again");
+                        name);
     names.emplace_back(name);
   });
   return names;
@@ -136,19 +122,14 @@ void require_same_names(const std::vector<std::string>& names,
     return at == list.end() ? std::string("no more") : *at;
   };
   require(names == expected,
-          "labels",
+          "[labels] {}: needs the training set's {} class names in their order, received {}; label "
+          "{} is {} there, {} here",
           path_text(file),
-          ": needs the training set's ",
           expected.size(),
-          " class names in their order, received ",
           names.size(),
-          "; label ",
           own - names.begin(),
-          " is ",
           text(expected, theirs),
-          " there, ",
-          text(names, own),
-          " here");
+          text(names, own));
 }
 
 }  // namespace dimred::data

@@ -40,8 +40,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
                            const Preprocessing& preprocessing,
                            const std::vector<std::int64_t>& indices,
                            std::int64_t columns) {
-  constexpr auto place = "data::contact_sheet";
-  require(columns >= 1, place, "needs at least one column, received ", columns);
+  require(columns >= 1, "[data::contact_sheet] needs at least one column, received {}", columns);
   const auto shape = prepared_shape(preprocessing, dataset);
   validate(preprocessing, shape);
   const auto rows = static_cast<std::int64_t>(indices.size());
@@ -49,12 +48,9 @@ ContactSheet contact_sheet(const Dataset& dataset,
   sheet.shape = {
       shape.channels, rows * (shape.height + gap) + gap, columns * (shape.width + gap) + gap};
   require(sheet.shape.height <= largest_image / sheet.shape.width,
-          place,
-          "needs at most ",
+          "[data::contact_sheet] needs at most {} megapixels, received {} x {}",
           largest_image / 1'000'000,
-          " megapixels, received ",
           sheet.shape.height,
-          " x ",
           sheet.shape.width);
   sheet.pixels.assign(static_cast<std::size_t>(sheet.shape.size()), 255);
   const auto plain = without_augmentation(preprocessing);
@@ -76,7 +72,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
                 scratch,
                 image);
       } catch (const std::runtime_error& error) {
-        throw std::runtime_error(concat(dataset.origin(index), ": ", error.what()));
+        throw std::runtime_error(formatted("{}: {}", dataset.origin(index), error.what()));
       }
       paste(image,
             shape,

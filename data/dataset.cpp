@@ -17,10 +17,8 @@ class Subset : public Dataset {
       : whole_(std::move(whole)), indices_(std::move(indices)) {
     for (const auto index : indices_) {
       require(index >= 0 && index < whole_->size(),
-              "data::subset",
-              "needs indices in [0, ",
+              "[data::subset] needs indices in [0, {}), received {}",
               whole_->size(),
-              "), received ",
               index);
     }
   }
@@ -49,15 +47,13 @@ class Subset : public Dataset {
     return sizes;
   }
   std::string description() const override {
-    return concat("subset of ",
-                  size(),
-                  " samples, indices xxh3 ",
-                  digest_of_indices(),
-                  ", of ",
-                  whole_->description());
+    return formatted("subset of {} samples, indices xxh3 {}, of {}",
+                     size(),
+                     digest_of_indices(),
+                     whole_->description());
   }
   std::string digest() const override {
-    return concat(digest_of_indices(), " of ", whole_->digest());
+    return formatted("{} of {}", digest_of_indices(), whole_->digest());
   }
   void expect(const Upcoming& upcoming) const override {
     auto in_whole = upcoming;
@@ -75,10 +71,8 @@ class Subset : public Dataset {
 
   std::int64_t in_whole(std::int64_t index) const {
     require(index >= 0 && index < size(),
-            "data::subset",
-            "needs 0 <= index < ",
+            "[data::subset] needs 0 <= index < {}, received {}",
             size(),
-            ", received ",
             index);
     return indices_[static_cast<std::size_t>(index)];
   }
@@ -102,10 +96,9 @@ std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
 }
 
 Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
-  require(size >= 1, "data::split_indices", "needs size >= 1, received ", size);
+  require(size >= 1, "[data::split_indices] needs size >= 1, received {}", size);
   require(fraction >= 0 && fraction < 1,
-          "data::split_indices",
-          "needs a fraction in [0, 1), received ",
+          "[data::split_indices] needs a fraction in [0, 1), received {}",
           fraction);
   const auto product = std::floor(fraction * static_cast<double>(size) + 1e-6);
   const auto held_count = std::min(static_cast<std::int64_t>(product), size - 1);

@@ -11,8 +11,6 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "data::decode";
-
 EncodedHeader header_of(const Sample& sample) {
   switch (sample.encoding) {
     case Encoding::jpeg:
@@ -50,10 +48,8 @@ std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
 void copy_planes(const Sample& sample, const Region& region, int channels, Image& image) {
   const auto [planes, height, width] = sample.shape;
   require(planes == channels || planes == 1,
-          place,
-          "needs ",
+          "[data::decode] needs {} channels or 1, received {}",
           channels,
-          " channels or 1, received ",
           planes);
   const auto plane_size = height * width;
   image.reduction = 1;
@@ -148,39 +144,31 @@ void require_plausible(const char* format,
                        std::int64_t pixels_a_byte,
                        std::int64_t copies) {
   require_environment(shape.height >= 1 && shape.width >= 1,
+                      "[{}] needs at least one pixel, received {} x {}",
                       format,
-                      "needs at least one pixel, received ",
                       shape.height,
-                      " x ",
                       shape.width);
   // Both are at most 2^31, so the product fits.
   require_environment(shape.height * shape.width <= largest_image,
+                      "[{}] needs at most {} megapixels, received {} x {}",
                       format,
-                      "needs at most ",
                       largest_image / 1'000'000,
-                      " megapixels, received ",
                       shape.height,
-                      " x ",
                       shape.width);
   require_environment(shape.height <= largest_side && shape.width <= largest_side,
+                      "[{}] needs at most {} pixels a side, received {} x {}",
                       format,
-                      "needs at most ",
                       largest_side,
-                      " pixels a side, received ",
                       shape.height,
-                      " x ",
                       shape.width);
   const auto holds = static_cast<std::int64_t>(bytes) * pixels_a_byte + 65536;
   const auto may_ask = decode_memory(bytes) / (3 * copies);
   require_environment(shape.height * shape.width <= std::min(holds, may_ask),
+                      "[{}] needs more than {} bytes for the {} x {} pixels that its header says",
                       format,
-                      "needs more than ",
                       bytes,
-                      " bytes for the ",
                       shape.height,
-                      " x ",
-                      shape.width,
-                      " pixels that its header says");
+                      shape.width);
 }
 
 ImageShape encoded_shape(const Sample& sample) { return seen(header_of(sample)); }
@@ -193,18 +181,12 @@ void decode(const Sample& sample, const Region& region, Size at_least, int chann
   require(region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
               region.height <= shape.height - region.top &&
               region.width <= shape.width - region.left,
-          place,
-          "needs a region within ",
+          "[data::decode] needs a region within {} x {}, received {} x {} at {}, {}",
           shape.height,
-          " x ",
           shape.width,
-          ", received ",
           region.height,
-          " x ",
           region.width,
-          " at ",
           region.top,
-          ", ",
           region.left);
   image.damage.clear();
   if (sample.encoding == Encoding::planes) return copy_planes(sample, region, channels, image);

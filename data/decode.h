@@ -36,6 +36,9 @@ struct Image {
 /// Larger images are refused before anything is allocated for them.
 constexpr std::int64_t largest_image = 64'000'000;  // pixels
 
+/// No JPEG or PNG is shorter; so an index never needs more memory than the files have bytes.
+constexpr std::size_t smallest_image = 64;
+
 constexpr std::int64_t largest_side = 65'535;  // pixels; JPEG's own limit
 
 /// Bytes that decoding a file of `bytes` bytes may take, beside some rows: 16 megapixels of any

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "support/bytes.h"
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -18,20 +19,14 @@ void require_shape(std::span<const std::uint8_t> pixels, const ImageShape& shape
   require((shape.channels == 1 || shape.channels == 3) && shape.height >= 1 && shape.width >= 1 &&
               shape.height <= longest && shape.width <= longest &&
               std::ssize(pixels) == shape.size(),
-          "data::encode",
-          "needs 1 or 3 channels of at most ",
+          "[data::encode] needs 1 or 3 channels of at most {} x {} pixels, received {} of {} x {} "
+          "and {} bytes",
           longest,
-          " x ",
           longest,
-          " pixels, received ",
           shape.channels,
-          " of ",
           shape.height,
-          " x ",
           shape.width,
-          " and ",
-          pixels.size(),
-          " bytes");
+          pixels.size());
 }
 
 struct JpegError {
@@ -90,10 +85,6 @@ std::string transposed(std::span<const std::uint8_t> from, std::int64_t outer, s
   return out;
 }
 
-std::span<const std::uint8_t> as_numbers(const std::string& text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 std::string to_png(std::span<const std::uint8_t> pixels, const ImageShape& shape) {
@@ -109,7 +100,7 @@ std::string to_png(std::span<const std::uint8_t> pixels, const ImageShape& shape
       png_image_write_to_memory(&image, file.data(), &size, 0, pixels.data(), 0, nullptr) != 0;
   const std::string message = image.message;
   png_image_free(&image);
-  require_environment(written, "png", "cannot write an image: ", message);
+  require_environment(written, "[png] cannot write an image: {}", message);
   file.resize(size);
   return file;
 }
@@ -117,8 +108,7 @@ std::string to_png(std::span<const std::uint8_t> pixels, const ImageShape& shape
 std::string to_jpeg(std::span<const std::uint8_t> pixels, const ImageShape& shape, int quality) {
   require_shape(pixels, shape);
   require(quality >= 1 && quality <= 100,
-          "data::to_jpeg",
-          "needs a quality in [1, 100], received ",
+          "[data::to_jpeg] needs a quality in [1, 100], received {}",
           quality);
   unsigned char* file = nullptr;
   unsigned long size = 0;
@@ -126,7 +116,7 @@ std::string to_jpeg(std::span<const std::uint8_t> pixels, const ImageShape& shap
   const bool written = compress(pixels.data(), shape, quality, error, &file, &size);
   std::string text(reinterpret_cast<const char*>(file), written ? size : 0);
   std::free(file);
-  require_environment(written, "jpeg", "cannot write an image: ", error.text);
+  require_environment(written, "[jpeg] cannot write an image: {}", error.text);
   return text;
 }
 
@@ -140,7 +130,7 @@ std::string to_interleaved(std::span<const std::uint8_t> planes, const ImageShap
 
 std::string to_file(const Sample& sample) {
   if (sample.encoding != Encoding::planes) return {sample.bytes.begin(), sample.bytes.end()};
-  return to_png(as_numbers(to_interleaved(sample.bytes, sample.shape)), sample.shape);
+  return to_png(bytes_of(to_interleaved(sample.bytes, sample.shape)), sample.shape);
 }
 
 }  // namespace dimred::data

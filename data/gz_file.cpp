@@ -13,7 +13,8 @@ namespace dimred::data {
 
 GzFile::GzFile(std::filesystem::path path, const char* place)
     : path_(std::move(path)), place_(place), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
-  require_environment(file_ != nullptr, place_, path_text(path_), ": ", std::strerror(errno));
+  require_environment(
+      file_ != nullptr, "[{}] {}: {}", place_, path_text(path_), std::strerror(errno));
   gzbuffer(file_.get(), 1 << 18);
 }
 
@@ -28,11 +29,10 @@ std::size_t GzFile::read(std::span<std::uint8_t> out) {
     if (code == Z_ERRNO) text = std::strerror(errno);
     if (text.starts_with(path_.string() + ": ")) text.remove_prefix(path_.string().size() + 2);
     require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
+                        "[{}] {}, offset {}: needs a complete, undamaged file, received {}",
                         place_,
                         path_text(path_),
-                        ", offset ",
                         gzoffset(file_.get()),
-                        ": needs a complete, undamaged file, received ",
                         text);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);

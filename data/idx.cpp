@@ -19,11 +19,10 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
     if (fs::is_regular_file(path)) return path;
   }
   throw std::invalid_argument(
-      concat("[idx] needs ",
-             path_text(folder / name),
-             " or the same with .gz, received ",
-             fs::is_directory(folder) ? "a folder without it" : "no such folder",
-             " (Fashion-MNIST is in the Debian package dataset-fashion-mnist)"));
+      formatted("[idx] needs {} or the same with .gz, received {} (Fashion-MNIST is in the Debian "
+                "package dataset-fashion-mnist)",
+                path_text(folder / name),
+                fs::is_directory(folder) ? "a folder without it" : "no such folder"));
 }
 
 class IdxDataset : public Dataset {
@@ -35,31 +34,25 @@ class IdxDataset : public Dataset {
         class_names_(numbered_classes(classes)) {
     const auto count = images_.dimensions[0];
     require_environment(labels_.dimensions[0] == count,
-                        "idx",
+                        "[idx] {}: needs as many labels as images ({}), received {}",
                         path_text(labels_path),
-                        ": needs as many labels as images (",
                         count,
-                        "), received ",
                         labels_.dimensions[0]);
     const auto labels = labels_.span();
     const auto bad =
         std::find_if(labels.begin(), labels.end(), [&](auto label) { return label >= classes; });
     require_environment(bad == labels.end(),
-                        "idx",
+                        "[idx] {}: needs labels < {}, received {} at index {}",
                         path_text(labels_path),
-                        ": needs labels < ",
                         classes,
-                        ", received ",
                         bad == labels.end() ? 0 : int{*bad},
-                        " at index ",
                         bad - labels.begin());
     shape_ = {1,
               static_cast<std::int64_t>(images_.dimensions[1]),
               static_cast<std::int64_t>(images_.dimensions[2])};
-    digests_ = concat("xxh3 images ",
-                      dimred::digest(std::as_bytes(images_.span())),
-                      " labels ",
-                      dimred::digest(std::as_bytes(labels)));
+    digests_ = formatted("xxh3 images {} labels {}",
+                         dimred::digest(std::as_bytes(images_.span())),
+                         dimred::digest(std::as_bytes(labels)));
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size); }
@@ -68,7 +61,7 @@ class IdxDataset : public Dataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
     require(
-        index >= 0 && index < size(), "idx", "needs 0 <= index < ", size(), ", received ", index);
+        index >= 0 && index < size(), "[idx] needs 0 <= index < {}, received {}", size(), index);
     const auto at = static_cast<std::size_t>(index);
     const auto pixels = static_cast<std::size_t>(shape_.size());
     return {.shape = shape_,
@@ -77,20 +70,16 @@ class IdxDataset : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return concat(path_text(path_), ", image ", index);
+    return formatted("{}, image {}", path_text(path_), index);
   }
 
   std::string description() const override {
-    return concat("idx ",
-                  path_text(path_),
-                  ", ",
-                  size(),
-                  " images of ",
-                  shape_.height,
-                  " x ",
-                  shape_.width,
-                  ", ",
-                  digests_);
+    return formatted("idx {}, {} images of {} x {}, {}",
+                     path_text(path_),
+                     size(),
+                     shape_.height,
+                     shape_.width,
+                     digests_);
   }
   std::string digest() const override { return digests_; }
 

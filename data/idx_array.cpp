@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/gz_file.h"
+#include "data/inflated_file.h"
 #include "data/paths.h"
 #include "support/errors.h"
 
@@ -14,12 +15,6 @@ namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Deflate's largest ratio (zlib's technical notes: 1032:1); an announced size beyond it is a lie.
-constexpr std::uint64_t deflate_ratio = 1032;
-// Images have about 5; what a compressed file may ask for is bounded as data/inflated_file.h's
-// copies are.
-constexpr std::uint64_t largest_ratio = 100, largest_surplus = 64 << 20;
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
@@ -32,26 +27,21 @@ std::vector<std::uint64_t> read_dimensions(GzFile& file, std::size_t rank) {
   const std::size_t length = 4 + 4 * rank;
   const auto got = file.read(std::span(header).first(length));
   require_environment(got == length,
-                      "idx",
+                      "[idx] {}: needs a header of {} bytes, received {}",
                       path_text(file.path()),
-                      ": needs a header of ",
                       length,
-                      " bytes, received ",
                       got);
   require_environment(big_endian(header.data()) == 0x800 + rank,
-                      "idx",
+                      "[idx] {}: needs magic number {}, received {}",
                       path_text(file.path()),
-                      ": needs magic number ",
                       0x800 + rank,
-                      ", received ",
                       big_endian(header.data()));
   std::vector<std::uint64_t> dimensions(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     dimensions[i] = big_endian(header.data() + 4 + 4 * i);
     require_environment(dimensions[i] >= 1,
-                        "idx",
+                        "[idx] {}: needs dimensions >= 1, received 0 as dimension {}",
                         path_text(file.path()),
-                        ": needs dimensions >= 1, received 0 as dimension ",
                         i);
   }
   return dimensions;
@@ -73,14 +63,12 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint64_t>& dim
                          : size + header == file);
   require_environment(
       fits,
-      "idx",
+      "[idx] {}: needs the bytes that its dimensions announce ({}{} + {}), received a file of {}{}",
       path_text(input.path()),
-      ": needs the bytes that its dimensions announce (",
       dimensions.front(),
-      dimensions.size() == 3 ? concat(" x ", dimensions[1], " x ", dimensions[2]) : std::string(),
-      " + ",
+      dimensions.size() == 3 ? formatted(" x {} x {}", dimensions[1], dimensions[2])
+                             : std::string(),
       header,
-      "), received a file of ",
       file,
       packed ? " compressed bytes, which cannot hold them" : " bytes");
   return size;
@@ -97,20 +85,16 @@ IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
   array.bytes = std::make_unique_for_overwrite<std::uint8_t[]>(array.size);
   const auto got = file.read({array.bytes.get(), array.size});
   require_environment(got == array.size,
-                      "idx",
+                      "[idx] {}: needs {} bytes of data, received {}",
                       path_text(path),
-                      ": needs ",
                       array.size,
-                      " bytes of data, received ",
                       got);
   // One more read meets the end, where zlib compares the checksum; a byte here is one too many.
   std::uint8_t beyond = 0;
   require_environment(file.read({&beyond, 1}) == 0,
-                      "idx",
+                      "[idx] {}: needs {} bytes of data, received more",
                       path_text(path),
-                      ": needs ",
-                      array.size,
-                      " bytes of data, received more");
+                      array.size);
   return array;
 }
 

@@ -13,19 +13,12 @@
 #include "data/read_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (auto& letter : result) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return result;
-}
-
-bool is_named_png(std::string_view path) { return lower(path).ends_with(".png"); }
+bool is_named_png(std::string_view path) { return lower_case(path).ends_with(".png"); }
 
 class ImageFiles : public Dataset {
  public:
@@ -45,20 +38,17 @@ class ImageFiles : public Dataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     require(index >= 0 && index < size(),
-            "image_files",
-            "needs 0 <= index < ",
+            "[image_files] needs 0 <= index < {}, received {}",
             size(),
-            ", received ",
             index);
     const auto at = static_cast<std::size_t>(index);
     read_file(path(at), "image_files", scratch);
     const auto encoding = sniff(scratch);
-    require_environment(encoding.has_value(),
-                        "image_files",
-                        origin(index),
-                        ": needs a JPEG or PNG file, received ",
-                        scratch.size(),
-                        " bytes that begin as neither");
+    require_environment(
+        encoding.has_value(),
+        "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither",
+        origin(index),
+        scratch.size());
     if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) note_misnamed(index);
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }
@@ -70,24 +60,21 @@ class ImageFiles : public Dataset {
   std::vector<std::string> notes() const override {
     const std::lock_guard lock(mutex_);
     if (misnamed_count_ == 0) return {};
-    return {
-        concat(misnamed_count_,
-               " files are not what their names say and were read as what they hold; the first: ",
-               origin(first_misnamed_))};
+    return {formatted(
+        "{} files are not what their names say and were read as what they hold; the first: {}",
+        misnamed_count_,
+        origin(first_misnamed_))};
   }
 
   std::string description() const override {
-    return concat(list_.kind,
-                  ' ',
-                  path_text(list_.root),
-                  ", ",
-                  size(),
-                  " images, ",
-                  classes(),
-                  " classes, ",
-                  list_.ignored,
-                  " other files ignored, xxh3 of paths and labels ",
-                  digest_);
+    return formatted(
+        "{} {}, {} images, {} classes, {} other files ignored, xxh3 of paths and labels {}",
+        list_.kind,
+        path_text(list_.root),
+        size(),
+        classes(),
+        list_.ignored,
+        digest_);
   }
   std::string digest() const override { return digest_; }
 
@@ -100,7 +87,7 @@ class ImageFiles : public Dataset {
           status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
       digest.update(std::as_bytes(std::span(state)));
     }
-    return concat(", xxh3 of sizes and times ", digest.hex());
+    return formatted(", xxh3 of sizes and times {}", digest.hex());
   }
 
  private:
@@ -126,7 +113,7 @@ class ImageFiles : public Dataset {
 
 bool is_image_name(std::string_view name) {
   if (name.starts_with('.')) return false;
-  const auto ending = lower(name);
+  const auto ending = lower_case(name);
   return ending.ends_with(".jpg") || ending.ends_with(".jpeg") || ending.ends_with(".png");
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "image_folder";
-
 /// fs::filesystem_error as our own, with the path in UTF-8.
 template <class Scan>
 void scanning(const fs::path& folder, const Scan& scan) {
@@ -23,7 +21,7 @@ void scanning(const fs::path& folder, const Scan& scan) {
   } catch (const fs::filesystem_error& error) {
     const auto& path = error.path1().empty() ? folder : error.path1();
     throw std::runtime_error(
-        concat('[', place, "] cannot read ", path_text(path), ": ", error.code().message()));
+        formatted("[image_folder] cannot read {}: {}", path_text(path), error.code().message()));
   }
 }
 
@@ -43,11 +41,11 @@ void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
   if (!folder.is_symlink()) return;
   const auto target = fs::canonical(folder.path());
   for (auto above = folder.path().parent_path();; above = above.parent_path()) {
-    require_environment(fs::canonical(above) != target,
-                        place,
-                        path_text(folder.path()),
-                        ": needs a link that leads out of its own folders, received one to ",
-                        path_text(target));
+    require_environment(
+        fs::canonical(above) != target,
+        "[image_folder] {}: needs a link that leads out of its own folders, received one to {}",
+        path_text(folder.path()),
+        path_text(target));
     if (above == root) return;
   }
 }
@@ -80,10 +78,10 @@ std::vector<std::string> images_of(const fs::path& root,
   std::vector<std::string> found;
   find_images(root / name, root / name, (root / "").string().size(), found, list);
   std::sort(found.begin(), found.end());
-  require(!found.empty(),
-          place,
-          "needs at least one .jpg, .jpeg or .png in each class, received none in ",
-          path_text(root / name));
+  require(
+      !found.empty(),
+      "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}",
+      path_text(root / name));
   return found;
 }
 
@@ -92,12 +90,12 @@ std::vector<std::string> images_of(const fs::path& root,
 std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
                                            const std::vector<std::string>& class_names) {
   require(fs::is_directory(folder),
-          place,
-          "needs a folder of class folders, received ",
+          "[image_folder] needs a folder of class folders, received {}",
           path_text(folder));
   const auto names = class_folders(folder);
-  require(
-      !names.empty(), place, "needs a folder for each class, received none in ", path_text(folder));
+  require(!names.empty(),
+          "[image_folder] needs a folder for each class, received none in {}",
+          path_text(folder));
   ImageFileList list{.kind = "folder", .root = folder};
   list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;
@@ -119,7 +117,7 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
   std::vector<std::string> paths;
   ImageFileList list{.kind = "pattern", .root = pattern};
   std::set<std::string> names;
-  for (const auto& path : matches(fs::absolute(pattern), place)) {
+  for (const auto& path : matches(fs::absolute(pattern), "image_folder")) {
     if (!is_image_name(path.filename().string())) {
       ++list.ignored;
       continue;
@@ -127,7 +125,9 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
     names.insert(class_of(path));
     paths.push_back(path.string());
   }
-  require(!paths.empty(), place, pattern, ": needs a pattern that images match, received none");
+  require(!paths.empty(),
+          "[image_folder] {}: needs a pattern that images match, received none",
+          pattern);
   list.class_names = ordered_classes({names.begin(), names.end()}, class_names, pattern);
   std::map<std::string, std::int32_t> labels;
   for (const auto& name : list.class_names)

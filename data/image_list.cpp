@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "list";
 constexpr std::int32_t most_classes = 1'000'000;
 
 struct Entry {
@@ -32,16 +31,14 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
     const auto label = two ? line.substr(blank + 1) : std::string_view();
     // "im 9.jpg" has no label but a blank in its name.
     require_environment(two && !is_image_name(label),
-                        place,
+                        "[list] {}:{}: needs \"path label\", received {}",
                         file,
-                        ':',
                         number,
-                        ": needs \"path label\", received ",
                         printable(line));
     entries.push_back({without_blanks(line.substr(0, blank)), label, number});
   });
   require_environment(
-      !entries.empty(), place, file, ": needs a line for each image, received none");
+      !entries.empty(), "[list] {}: needs a line for each image, received none", file);
   return entries;
 }
 
@@ -51,8 +48,8 @@ bool is_number(std::string_view label) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const Entry& entry, const std::string& rule) {
-  throw std::runtime_error(concat(
-      '[', place, "] ", file, ':', entry.line, ": ", rule, ", received ", printable(entry.label)));
+  throw std::runtime_error(
+      formatted("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label)));
 }
 
 /// Throws unless all labels are of the kind of the first.
@@ -63,13 +60,10 @@ void require_one_kind(const std::vector<Entry>& entries, const std::string& file
     if (is_number(entry.label) != numbers)
       refuse(file,
              entry,
-             concat("needs a ",
-                    numbers ? "number" : "name",
-                    " as line ",
-                    first.line,
-                    " has (",
-                    printable(first.label),
-                    ')'));
+             formatted("needs a {} as line {} has ({})",
+                       numbers ? "number" : "name",
+                       first.line,
+                       printable(first.label)));
   }
 }
 
@@ -79,7 +73,7 @@ std::int32_t number_of(const Entry& entry, const std::string& file) {
   const auto* const end = entry.label.data() + entry.label.size();
   const auto result = std::from_chars(entry.label.data(), end, value);
   if (result.ec != std::errc{} || value >= most_classes)
-    refuse(file, entry, concat("needs labels < ", most_classes));
+    refuse(file, entry, formatted("needs labels < {}", most_classes));
   return value;
 }
 
@@ -107,7 +101,7 @@ void set_numbers(ImageFileList& list,
   const auto count = std::ssize(list.class_names);
   for (const auto& entry : entries) {
     if (number_of(entry, file) >= count)
-      refuse(file, entry, concat("needs one of the ", count, " classes"));
+      refuse(file, entry, formatted("needs one of the {} classes", count));
   }
 }
 
@@ -125,7 +119,7 @@ void set_names(ImageFileList& list,
   for (const auto& entry : entries) {
     const auto found = labels.find(entry.label);
     if (found == labels.end())
-      refuse(file, entry, concat("needs one of the ", labels.size(), " classes"));
+      refuse(file, entry, formatted("needs one of the {} classes", labels.size()));
     list.labels.push_back(found->second);
   }
 }
@@ -142,11 +136,10 @@ fs::path root_of(const TextList& paths, const fs::path& folder) {
 
 std::vector<std::uint8_t> content_of(const fs::path& file) {
   require(fs::is_regular_file(file),
-          place,
-          "needs a file of lines \"path label\", received ",
+          "[list] needs a file of lines \"path label\", received {}",
           path_text(file));
   std::vector<std::uint8_t> bytes;
-  read_file(file.string(), place, bytes);
+  read_file(file.string(), "list", bytes);
   return bytes;
 }
 
@@ -176,11 +169,9 @@ ImageFileList parse_image_list(std::string_view text,
   if (!class_names.empty() && numbered != expected_numbers)
     refuse(name,
            first,
-           concat("needs a ",
-                  expected_numbers ? "number" : "name",
-                  " as the training set's labels are (",
-                  printable(class_names.front()),
-                  " is label 0)"));
+           formatted("needs a {} as the training set's labels are ({} is label 0)",
+                     expected_numbers ? "number" : "name",
+                     printable(class_names.front())));
   ImageFileList list{.kind = "list"};
   for (const auto& entry : entries) list.paths.add(entry.path);
   if (numbered) {

@@ -13,24 +13,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "gz";
-constexpr std::uint64_t largest_ratio = 100, largest_surplus = 64 << 20;
-
 void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path& copy) {
-  GzFile in(file, place);
+  GzFile in(file, "gz");
   AtomicFile out(copy);
   std::vector<std::uint8_t> part(1 << 20);
   std::uint64_t size = 0;
   for (std::size_t got = in.read(part); got > 0; got = in.read(part)) {
     size += got;
     require_environment(size <= largest_ratio * compressed + largest_surplus,
-                        place,
+                        "[gz] {}: needs to hold at most {} times its {} bytes, received more",
                         path_text(file),
-                        ": needs to hold at most ",
                         largest_ratio,
-                        " times its ",
-                        compressed,
-                        " bytes, received more");
+                        compressed);
     out.append(std::as_bytes(std::span(part).first(got)));
   }
   out.commit();
@@ -50,15 +44,15 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   const MappedFile mapped(file);
   if (!is_gz(mapped.bytes())) return file;
   const auto folder = cache_folder(file.parent_path(), cache);
-  require_environment(!folder.empty(),
-                      place,
-                      path_text(file),
-                      ": needs a folder for its decompressed copy; name one with --data_cache");
+  require_environment(
+      !folder.empty(),
+      "[gz] {}: needs a folder for its decompressed copy; name one with --data_cache",
+      path_text(file));
   const auto identity = mapped.identity();
   const auto prefix =
       "inflated-" + short_digest(fs::absolute(file).lexically_normal().string()) + '-';
-  const auto name =
-      prefix + short_digest(concat(identity.size, ' ', identity.modified, ' ', identity.sample));
+  const auto name = prefix + short_digest(formatted(
+                                 "{} {} {}", identity.size, identity.modified, identity.sample));
   auto copy = folder / name;
   if (fs::is_regular_file(copy)) return copy;
   const CacheLock lock(folder);
@@ -76,13 +70,13 @@ void inflate_in_place(const fs::path& file, const std::string& name) {
   try {
     inflate_into(file, mapped.bytes().size(), file);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat("[gz] ", name, ": ", error.what()));
+    throw std::runtime_error(formatted("[gz] {}: {}", name, error.what()));
   }
 }
 
 std::vector<std::uint8_t> first_bytes(const fs::path& file, std::size_t count) {
-  require(fs::is_regular_file(file), "file", "'", path_text(file), "' needs to be a regular file");
-  GzFile in(file, place);
+  require(fs::is_regular_file(file), "[file] '{}' needs to be a regular file", path_text(file));
+  GzFile in(file, "gz");
   std::vector<std::uint8_t> bytes(count);
   bytes.resize(in.read(bytes));
   return bytes;

@@ -8,6 +8,11 @@
 
 namespace dimred::data {
 
+/// What a compressed file may ask for: images have a ratio of about 5.
+constexpr std::uint64_t largest_ratio = 100, largest_surplus = 64 << 20;
+/// Deflate's largest ratio (zlib's technical notes: 1032:1); an announced size beyond it is a lie.
+constexpr std::uint64_t deflate_ratio = 1032;
+
 /// `file` itself, unless its content is gz: then its decompressed copy in the cache folder
 /// (cache_folder of its own folder and `cache`), made once and made again when the file has
 /// changed; random access needs it. The copy may have 100 times the file's bytes + 64 MB, images

@@ -188,24 +188,21 @@ void decode_jpeg(std::span<const std::uint8_t> bytes,
   jpeg_destroy_decompress(
       &decompressor.info);  // without finishing: the rest of the file is not read
   require_environment(components == 1 || components == 3 || components == 4 || !sound,
-                      "jpeg",
-                      "needs 1, 3 or 4 components, received ",
+                      "[jpeg] needs 1, 3 or 4 components, received {}",
                       components);
-  require_environment(sound, "jpeg", decompressor.text);
+  require_environment(sound, "[jpeg] {}", decompressor.text);
   if (!decompressor.ended_early) return;
   const auto row_reached = decompressor.ended_at * reduction;
   const bool enough = progressive ? decompressor.ended_scan >= 2 : is_enough(row_reached, height);
   require_environment(enough,
-                      "jpeg",
-                      "the file ends early, at row ",
+                      "[jpeg] the file ends early, at row {} of {}{}",
                       row_reached,
-                      " of ",
                       height,
                       progressive ? " (in the first scan)" : "");
   image.damage =
       progressive
-          ? concat("ends early, in scan ", decompressor.ended_scan)
-          : concat("ends early: rows from about ", row_reached, " of ", height, " on are missing");
+          ? formatted("ends early, in scan {}", decompressor.ended_scan)
+          : formatted("ends early: rows from about {} of {} on are missing", row_reached, height);
 }
 
 }  // namespace dimred::data

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-std::size_t big_endian(Bytes bytes, std::size_t at) {
+std::size_t big_endian_16(Bytes bytes, std::size_t at) {
   return static_cast<std::size_t>(bytes[at]) << 8 | bytes[at + 1];
 }
 
@@ -44,7 +44,7 @@ std::optional<Segment> segment_at(Bytes bytes, std::size_t at) {
     at += 2;
     if (stands_alone(marker)) continue;
     if (bytes.size() - at < 2) return std::nullopt;
-    const auto length = big_endian(bytes, at);
+    const auto length = big_endian_16(bytes, at);
     if (length < 2 || length > bytes.size() - at) return std::nullopt;
     return Segment{marker, bytes.subspan(at + 2, length - 2), at + length};
   }
@@ -95,7 +95,7 @@ int exif_orientation(Bytes payload) {
 }
 
 EncodedHeader jpeg_header(Bytes bytes) {
-  require_environment(sniff(bytes) == Encoding::jpeg, "jpeg", "needs a JPEG file's first bytes");
+  require_environment(sniff(bytes) == Encoding::jpeg, "[jpeg] needs a JPEG file's first bytes");
   EncodedHeader header;
   std::size_t at = 2;
   while (const auto segment = segment_at(bytes, at)) {
@@ -106,10 +106,10 @@ EncodedHeader jpeg_header(Bytes bytes) {
       if (orientation != 1) header.orientation = orientation;
     }
     if (is_frame(segment->marker)) {
-      require_environment(segment->payload.size() >= 6, "jpeg", "the frame header is too short");
+      require_environment(segment->payload.size() >= 6, "[jpeg] the frame header is too short");
       header.stored = {segment->payload[5] == 1 ? 1 : 3,
-                       static_cast<std::int64_t>(big_endian(segment->payload, 1)),
-                       static_cast<std::int64_t>(big_endian(segment->payload, 3))};
+                       static_cast<std::int64_t>(big_endian_16(segment->payload, 1)),
+                       static_cast<std::int64_t>(big_endian_16(segment->payload, 3))};
       // An 8 x 8 block takes a bit at least. A turned image is decoded, then copied.
       require_plausible(
           "jpeg", header.stored, bytes.size(), 8 * 64, header.orientation == 1 ? 1 : 2);

@@ -29,17 +29,14 @@ class LabelNoise : public Dataset {
   std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
 
   std::string description() const override {
-    return concat("label noise on ",
-                  replaced_,
-                  " of ",
-                  size(),
-                  " samples, seed ",
-                  seed_,
-                  ", of ",
-                  whole_->description());
+    return formatted("label noise on {} of {} samples, seed {}, of {}",
+                     replaced_,
+                     size(),
+                     seed_,
+                     whole_->description());
   }
   std::string digest() const override {
-    return concat("noise ", replaced_, ' ', seed_, " on ", whole_->digest());
+    return formatted("noise {} {} on {}", replaced_, seed_, whole_->digest());
   }
   void expect(const Upcoming& upcoming) const override { whole_->expect(upcoming); }
   std::optional<StreamRoom> stream_room() const override { return whole_->stream_room(); }
@@ -70,19 +67,19 @@ class LabelNoise : public Dataset {
 std::shared_ptr<const Dataset> with_label_noise(std::shared_ptr<const Dataset> whole,
                                                 double fraction,
                                                 std::uint64_t seed) {
-  constexpr auto place = "data::with_label_noise";
   check(whole != nullptr, "label noise on no dataset");
-  require(fraction >= 0 && fraction <= 1, place, "needs a fraction in [0, 1], received ", fraction);
+  require(fraction >= 0 && fraction <= 1,
+          "[data::with_label_noise] needs a fraction in [0, 1], received {}",
+          fraction);
   if (fraction == 0) return whole;
-  require(whole->classes() >= 2, place, "needs >= 2 classes, received ", whole->classes());
+  require(whole->classes() >= 2,
+          "[data::with_label_noise] needs >= 2 classes, received {}",
+          whole->classes());
   const auto replaced = std::llround(fraction * static_cast<double>(whole->size()));
   require(replaced >= 1,
-          place,
-          "label_noise ",
+          "[data::with_label_noise] label_noise {} of {} samples replaces none",
           fraction,
-          " of ",
-          whole->size(),
-          " samples replaces none");
+          whole->size());
   return std::make_shared<LabelNoise>(std::move(whole), replaced, seed);
 }
 

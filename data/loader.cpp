@@ -13,7 +13,6 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "data::Loader";
 constexpr std::int64_t most_replacements = 100;
 
 std::uint64_t next_number() {
@@ -50,19 +49,14 @@ Loader::Loader(const Dataset& dataset,
   validate(options_, order_, dataset_.size());
   data::validate(preprocessing_, shape_);
   require(steps_ >= 1,
-          place,
-          "needs at least one batch of ",
+          "[data::Loader] needs at least one batch of {}{}, received {} samples",
           options_.batch_size,
           options_.drop_last ? " (whole)" : "",
-          ", received ",
-          dataset_.size(),
-          " samples");
-  require(epoch_ >= 0, place, "needs epoch >= 0, received ", epoch_);
+          dataset_.size());
+  require(epoch_ >= 0, "[data::Loader] needs epoch >= 0, received {}", epoch_);
   require(first_step >= 0 && first_step <= steps_,
-          place,
-          "needs 0 <= first_step <= ",
+          "[data::Loader] needs 0 <= first_step <= {}, received {}",
           steps_,
-          ", received ",
           first_step);
   table_ = pixel_table(preprocessing_);
   options_.prefetch = bounded_prefetch(options_, shape_);
@@ -76,7 +70,7 @@ void Loader::start_threads() {
     while (std::ssize(threads_) < options_.threads) threads_.emplace_back([this] { work(); });
   } catch (const std::exception& error) {
     stop_threads();
-    cannot_start(place, std::ssize(threads_) + 1, options_.threads, error);
+    cannot_start("data::Loader", std::ssize(threads_) + 1, options_.threads, error);
   }
 }
 
@@ -243,10 +237,8 @@ void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
       const auto failure = with_origin(std::current_exception(), dataset_.origin(index));
       if (options_.bad_sample == BadSample::fail) std::rethrow_exception(failure);
       require_environment(attempt < most_replacements,
-                          data::place,
-                          "gives up: ",
+                          "[data::Loader] gives up: {} bad samples one after another; the last: {}",
                           most_replacements + 1,
-                          " bad samples one after another; the last: ",
                           text_of(failure));
       ++worker.report.bad_samples;
       take_note(worker.report, text_of(failure));
@@ -287,7 +279,7 @@ void Loader::prepare_sample(Batch& batch,
   const auto damage = sample.damage.empty() ? worker.scratch.damage : sample.damage;
   if (!damage.empty()) {
     ++report.damaged_samples;
-    take_note(report, concat(dataset_.origin(index), ": ", damage));
+    take_note(report, formatted("{}: {}", dataset_.origin(index), damage));
   }
   batch.indices[place] = index;
   batch.labels[place] = sample.label;

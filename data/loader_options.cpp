@@ -7,26 +7,20 @@
 namespace dimred::data {
 
 void validate(const LoaderOptions& options, const Order& order, std::int64_t size) {
-  constexpr auto place = "data::Loader";
-  require(options.prefetch >= 1, place, "needs prefetch >= 1, received ", options.prefetch);
-  require(options.threads >= 1, place, "needs threads >= 1, received ", options.threads);
+  require(
+      options.prefetch >= 1, "[data::Loader] needs prefetch >= 1, received {}", options.prefetch);
+  require(options.threads >= 1, "[data::Loader] needs threads >= 1, received {}", options.threads);
   require(options.parallel_batches >= 0 && options.memory >= 0,
-          place,
-          "needs parallel_batches and memory >= 0, received ",
+          "[data::Loader] needs parallel_batches and memory >= 0, received {} and {}",
           options.parallel_batches,
-          " and ",
           options.memory);
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
-          place,
-          "needs 0 <= rank < ranks, received rank = ",
+          "[data::Loader] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           options.rank,
-          ", ranks = ",
           options.ranks);
   require(order.size == size,
-          place,
-          "needs an order of the dataset's ",
+          "[data::Loader] needs an order of the dataset's {} samples, received one of {}",
           size,
-          " samples, received one of ",
           order.size);
 }
 

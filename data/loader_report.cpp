@@ -38,7 +38,7 @@ std::exception_ptr with_origin(const std::exception_ptr& failure, const std::str
   } catch (const std::runtime_error& error) {
     const std::string text = error.what();
     if (text.find(origin) != std::string::npos) return failure;
-    return std::make_exception_ptr(std::runtime_error(concat(origin, ": ", text)));
+    return std::make_exception_ptr(std::runtime_error(formatted("{}: {}", origin, text)));
   } catch (...) {
     return failure;
   }

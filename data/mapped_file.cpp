@@ -30,12 +30,10 @@ int open_file(const std::filesystem::path& path) {
       retrying([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   const int error = errno;
   require(number >= 0 || (error != ENOENT && error != ENOTDIR),
-          "file",
-          "'",
-          path_text(path),
-          "' does not exist");
+          "[file] '{}' does not exist",
+          path_text(path));
   require_environment(
-      number >= 0, "file", "open '", path_text(path), "' failed: ", std::strerror(error));
+      number >= 0, "[file] open '{}' failed: {}", path_text(path), std::strerror(error));
   return number;
 }
 
@@ -45,18 +43,15 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const Descriptor file{open_file(path_)};
   struct stat status {};
   const bool regular = ::fstat(file.number, &status) == 0 && S_ISREG(status.st_mode);
-  require(regular, "file", "'", path_text(path_), "' needs to be a regular file");
+  require(regular, "[file] '{}' needs to be a regular file", path_text(path_));
   modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;  // cannot be mapped
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
   require_environment(start != MAP_FAILED,
-                      "file",
-                      "mmap '",
+                      "[file] mmap '{}' of {} bytes failed: {}",
                       path_text(path_),
-                      "' of ",
                       size,
-                      " bytes failed: ",
                       std::strerror(errno));
   bytes_ = {static_cast<const std::uint8_t*>(start), size};
 }
@@ -105,11 +100,9 @@ void MappedFile::fetch(std::span<const std::uint8_t> part) const {
   const bool lost = error == EFAULT || error == EIO || error == EHWPOISON;
   require_environment(
       !lost,
-      "file",
+      "[file] {}, offset {}: {}",
       path_text(path_),
-      ", offset ",
       begin,
-      ": ",
       error == EFAULT ? "the file was cut short while it was read" : "the disk cannot be read");
 #else
   (void)part;

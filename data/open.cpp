@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "data::open";
-
 bool holds_idx(const fs::path& folder) {
   return fs::exists(folder / "train-images-idx3-ubyte") ||
          fs::exists(folder / "train-images-idx3-ubyte.gz");
@@ -71,14 +69,11 @@ std::unique_ptr<Dataset> open_list(const Wanted& wanted, const DatasetOptions& o
 std::unique_ptr<Dataset> make_mock(const DatasetOptions& options, bool train) {
   const auto& shape = options.mock_shape;
   require(shape.size() == 3,
-          place,
-          "mock_shape needs channels, height, width, received ",
-          shape.size(),
-          " numbers");
+          "[data::open] mock_shape needs channels, height, width, received {} numbers",
+          shape.size());
   for (const auto number : shape)
     require(number == std::floor(number),
-            place,
-            "mock_shape needs whole numbers, received ",
+            "[data::open] mock_shape needs whole numbers, received {}",
             number_text(number));
   constexpr std::int64_t train_size = 50'000, test_size = 10'000, classes = 10;
   return open_mock(train ? train_size : test_size,
@@ -112,7 +107,7 @@ std::unique_ptr<Dataset> open_kind(DatasetKind kind,
     case DatasetKind::automatic:
       break;
   }
-  throw std::invalid_argument(concat('[', place, "] cannot open the kind ", to_text(kind)));
+  throw std::invalid_argument(formatted("[data::open] cannot open the kind {}", to_text(kind)));
 }
 
 /// What a kind looks for, for messages.
@@ -136,23 +131,19 @@ void refuse_idle_options(const DatasetOptions& options, DatasetKind kind) {
   const bool records = kind == DatasetKind::tfrecord || kind == DatasetKind::base64;
   const bool mock = kind == DatasetKind::mock;
   const auto refuse = [&](const char* name, const char* needed, const std::string& value) {
-    throw std::invalid_argument(concat('[',
-                                       place,
-                                       "] ",
-                                       name,
-                                       " needs ",
-                                       needed,
-                                       ", received ",
-                                       value,
-                                       " with data of the kind ",
-                                       to_text(kind)));
+    throw std::invalid_argument(
+        formatted("[data::open] {} needs {}, received {} with data of the kind {}",
+                  name,
+                  needed,
+                  value,
+                  to_text(kind)));
   };
   if (options.labels_offset != 0 && !records)
     refuse("labels_offset", "TFRecord or Base64 files", std::to_string(options.labels_offset));
   if (!options.cache.empty() && !records)
     refuse("data_cache", "TFRecord or Base64 files", path_text(options.cache));
   if (options.mock_shape != DatasetOptions{}.mock_shape && !mock)
-    refuse("mock_shape", "dataset = mock", concat(options.mock_shape.size(), " numbers"));
+    refuse("mock_shape", "dataset = mock", formatted("{} numbers", options.mock_shape.size()));
   if (!options.path.empty() && mock) refuse("data", "another dataset", path_text(options.path));
   if (!options.test_path.empty() && mock)
     refuse("test_data", "another dataset", path_text(options.test_path));
@@ -176,8 +167,7 @@ Opened open_part(const DatasetOptions& options,
   const bool streamed = source_of(path) != nullptr;
   if (kind == DatasetKind::automatic) kind = streamed ? DatasetKind::tfrecord : kind_of(path);
   require(!streamed || kind == DatasetKind::tfrecord,
-          place,
-          "streams TFRecord files, received dataset = ",
+          "[data::open] streams TFRecord files, received dataset = {}",
           to_text(kind));
   if (train) refuse_idle_options(options, kind);
   const bool named = !train && !options.test_path.empty();
@@ -186,22 +176,15 @@ Opened open_part(const DatasetOptions& options,
   const auto& dataset = *opened.dataset;
   const auto classes = dataset.classes();
   require(options.num_classes == 0 || options.num_classes == classes,
-          place,
-          "num_classes needs what the ",
+          "[data::open] num_classes needs what the {} set has ({}, in {}), received {}",
           split_text(train),
-          " set has (",
           classes,
-          ", in ",
           dataset.description(),
-          "), received ",
           options.num_classes);
   require(class_names.empty() || class_names == dataset.class_names(),
-          place,
-          "needs the training set's ",
+          "[data::open] needs the training set's {} classes in the test set, received the {} of {}",
           class_names.size(),
-          " classes in the test set, received the ",
           classes,
-          " of ",
           dataset.description());
   return opened;
 }
@@ -247,8 +230,7 @@ DatasetKind kind_of(const fs::path& path) {
   if (is_pattern(path)) return DatasetKind::folder;
   if (fs::is_regular_file(path)) return DatasetKind::list;
   require(fs::is_directory(path),
-          place,
-          "needs a folder, a list or a pattern, received ",
+          "[data::open] needs a folder, a list or a pattern, received {}{}",
           path_text(path),
           fs::exists(path) ? ", which is none of them" : ", which does not exist");
   if (holds_idx(path)) return DatasetKind::idx;
@@ -262,12 +244,9 @@ std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
                                       const std::vector<std::string>& class_names) {
   auto opened = open_part(options, train, class_names);
   require(opened.dataset != nullptr,
-          place,
-          "needs ",
+          "[data::open] needs {} for the {} set, received {}{}",
           needed_by(opened.kind, train),
-          " for the ",
           split_text(train),
-          " set, received ",
           path_text(opened.path),
           train ? "" : ", which has none; test_data can name it");
   return std::move(opened.dataset);

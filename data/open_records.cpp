@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 fs::path packed_file(const fs::path& path, bool train, bool named) {
   if (fs::is_regular_file(path) && (train || named)) return path;
   for (const auto& name : split_names(train)) {
-    auto file = path / concat(name, ".packed");
+    auto file = path / formatted("{}.packed", name);
     if (fs::is_regular_file(file)) return file;
   }
   return {};

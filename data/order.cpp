@@ -8,20 +8,16 @@
 namespace dimred::data {
 
 std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
-  require(epoch >= 0, "data::Order", "needs epoch >= 0, received ", epoch);
+  require(epoch >= 0, "[data::Order] needs epoch >= 0, received {}", epoch);
   require(position >= 0 && position < size,
-          "data::Order",
-          "needs 0 <= position < ",
+          "[data::Order] needs 0 <= position < {}, received {}",
           size,
-          ", received ",
           position);
   if (!shuffled) return position;
   if (arrangement) {
     require(arrangement->size() == size,
-            "data::Order",
-            "needs an arrangement of ",
+            "[data::Order] needs an arrangement of {} samples, received one of {}",
             size,
-            " samples, received one of ",
             arrangement->size());
     return arrangement->at(seed, epoch, position);
   }

@@ -12,7 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "data";
 constexpr auto job_file = "dimred-data.txt";
 
 std::string content(const fs::path& file) {
@@ -23,34 +22,28 @@ std::string content(const fs::path& file) {
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std::move(folder)) {
-  const auto text = concat(job, '\n');
+  const auto text = formatted("{}\n", job);
   require(!fs::exists(folder_) || fs::is_directory(folder_),
-          place,
-          "needs a folder to write to, received the file ",
+          "[data] needs a folder to write to, received the file {}",
           folder_.string());
   create_folders(folder_);
   const auto file = folder_ / job_file;
   if (fs::exists(file)) {
     const auto before = content(file);
     require(before == text,
-            place,
+            "[data] {} holds the files of another job ({}: {}); choose another --output",
             folder_.string(),
-            " holds the files of another job (",
             job_file,
-            ": ",
-            printable(before),
-            "); choose another --output");
+            printable(before));
     return;
   }
   // A job killed before its first line was written leaves a temporary file, which is no other job.
   for (const auto& item : fs::directory_iterator(folder_)) {
     const auto name = item.path().filename().string();
     require(name.ends_with(".tmp") || name == ".dimred",
-            place,
+            "[data] {} holds other files already ({}); choose an empty or new folder",
             folder_.string(),
-            " holds other files already (",
-            printable(name),
-            "); choose an empty or new folder");
+            printable(name));
   }
   write_file_atomically(file, text);
 }

@@ -65,14 +65,12 @@ OwnSample packed_sample(const Sample& sample, const PackOptions& options) {
 
 std::string source_text(const Dataset& dataset, const PackOptions& options) {
   const char* names[] = {"as they are", "planes", "JPEG"};
-  return concat(
+  return formatted(
+      "{} ({}{}, quality {})",
       dataset.description(),
-      " (",
       names[static_cast<int>(options.encoding)],
-      options.short_side > 0 ? concat(", short side ", options.short_side) : std::string(),
-      ", quality ",
-      options.quality,
-      ')');
+      options.short_side > 0 ? formatted(", short side {}", options.short_side) : std::string(),
+      options.quality);
 }
 
 OwnSample packed_sample(const Dataset& dataset, std::int64_t index, const PackOptions& options) {
@@ -93,7 +91,8 @@ void count(const OwnSample& sample, const Dataset& dataset, std::int64_t index, 
   }
   ++sum.samples;
   if (sample.damage.empty()) return;
-  if (sum.damaged++ == 0) sum.first_damaged = concat(dataset.origin(index), ": ", sample.damage);
+  if (sum.damaged++ == 0)
+    sum.first_damaged = formatted("{}: {}", dataset.origin(index), sample.damage);
 }
 
 }  // namespace
@@ -103,10 +102,8 @@ WriteReport pack(const Dataset& dataset,
                  const PackOptions& options,
                  const Progress& progress) {
   require(options.short_side >= 0 && options.quality >= 1 && options.quality <= 100,
-          "data::pack",
-          "needs short_side >= 0 and quality in [1, 100], received ",
+          "[data::pack] needs short_side >= 0 and quality in [1, 100], received {} and {}",
           options.short_side,
-          " and ",
           options.quality);
   constexpr std::int64_t part = 64;
   PackedWriter writer(file);
@@ -126,7 +123,7 @@ WriteReport pack(const Dataset& dataset,
     if (progress) progress(size);
   }
   require_environment(
-      report.samples > 0, "data::pack", "no sample can be decoded; the first: ", report.first_bad);
+      report.samples > 0, "[data::pack] no sample can be decoded; the first: {}", report.first_bad);
   writer.finish(source_text(dataset, options), dataset.class_names());
   return report;
 }

@@ -10,9 +10,8 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "packed";
-constexpr std::string_view magic = "DIMREDPK";
-constexpr std::uint32_t version = 1;
+constexpr std::string_view packed_magic = "DIMREDPK";
+constexpr std::uint32_t packed_version = 1;
 constexpr std::int64_t page = 4096, alignment = 64;
 constexpr std::size_t row_bytes = 40, digest_bytes = 32;
 
@@ -37,26 +36,18 @@ void require_row(const PackedSample& row,
                        shape_size <= row.size && shape_size * row.channels == row.size);
   require_environment(static_cast<std::uint32_t>(row.encoding) <= 2 && row.size > 0 && shaped &&
                           row.offset <= file_size && row.size <= file_size - row.offset,
-                      place,
-                      "sample ",
+                      "[packed] sample {} needs to lie within the file, received {} bytes at "
+                      "offset {} for {} x {} x {}",
                       index,
-                      " needs to lie within the file, received ",
                       row.size,
-                      " bytes at offset ",
                       row.offset,
-                      " for ",
                       row.channels,
-                      " x ",
                       row.height,
-                      " x ",
                       row.width);
   require_environment(row.label < classes,
-                      place,
-                      "sample ",
+                      "[packed] sample {} needs a label below {}, received {}",
                       index,
-                      " needs a label below ",
                       classes,
-                      ", received ",
                       row.label);
 }
 
@@ -67,7 +58,7 @@ std::int64_t PackedLayout::size() const {
 }
 
 PackedSample PackedLayout::sample(std::int64_t index) const {
-  ByteReader in(table.subspan(static_cast<std::size_t>(index) * row_bytes, row_bytes), place);
+  ByteReader in(table.subspan(static_cast<std::size_t>(index) * row_bytes, row_bytes), "packed");
   PackedSample row;
   row.offset = in.number<std::uint64_t>();
   row.digest = in.number<std::uint64_t>();
@@ -81,39 +72,36 @@ PackedSample PackedLayout::sample(std::int64_t index) const {
 }
 
 PackedLayout packed_layout(std::span<const std::uint8_t> file) {
-  ByteReader header(file, place);
-  require_environment(
-      std::ranges::equal(header.take(magic.size()), magic), place, "needs to begin with ", magic);
+  ByteReader header(file, "packed");
+  require_environment(std::ranges::equal(header.take(packed_magic.size()), packed_magic),
+                      "[packed] needs to begin with {}",
+                      packed_magic);
   const auto found = header.number<std::uint32_t>();
-  require_environment(found == version, place, "needs version ", version, ", received ", found);
+  require_environment(
+      found == packed_version, "[packed] needs version {}, received {}", packed_version, found);
   header.number<std::uint32_t>();
   const auto offset = header.number<std::uint64_t>();
   const auto size = header.number<std::uint64_t>();
   const auto expected = header.take(digest_bytes);
-  require_environment(offset <= file.size() && size <= file.size() - offset,
-                      place,
-                      "needs its description of ",
-                      size,
-                      " bytes at offset ",
-                      offset,
-                      ", received a file of ",
-                      file.size(),
-                      " bytes");
+  require_environment(
+      offset <= file.size() && size <= file.size() - offset,
+      "[packed] needs its description of {} bytes at offset {}, received a file of {} bytes",
+      size,
+      offset,
+      file.size());
   const auto description = file.subspan(offset, size);
   PackedLayout layout;
   layout.digest = digest(std::as_bytes(description));
   require_environment(std::ranges::equal(expected, layout.digest),
-                      place,
-                      "is damaged: the digest of its description (offset ",
-                      offset,
-                      ") differs");
-  ByteReader in(description, place);
+                      "[packed] is damaged: the digest of its description (offset {}) differs",
+                      offset);
+  ByteReader in(description, "packed");
   layout.source = in.text();
   layout.class_names.resize(in.count(sizeof(std::uint64_t)));
   for (auto& name : layout.class_names) name = in.text();
   const auto rows = in.count(row_bytes);
   layout.table = in.take(rows * row_bytes);
-  require_environment(rows >= 1, place, "needs at least one sample");
+  require_environment(rows >= 1, "[packed] needs at least one sample");
   for (std::int64_t i = 0; i < layout.size(); ++i)
     require_row(layout.sample(i), i, file.size(), layout.class_names.size());
   return layout;
@@ -136,10 +124,9 @@ void PackedWriter::add(const Sample& sample) {
   require(sample.bytes.size() >= 1 &&
               sample.bytes.size() <= std::numeric_limits<std::uint32_t>::max() &&
               sample.label >= 0 && sample.label <= std::numeric_limits<std::uint32_t>::max(),
-          place,
-          "needs samples of 1 to 2^32 - 1 bytes and labels in that range, received ",
+          "[packed] needs samples of 1 to 2^32 - 1 bytes and labels in that range, received {} "
+          "bytes of label {}",
           sample.bytes.size(),
-          " bytes of label ",
           sample.label);
   pad(alignment);
   append_row(table_,
@@ -163,8 +150,8 @@ void PackedWriter::finish(std::string_view source, const std::vector<std::string
   for (const auto& name : class_names) append_text(description, name);
   append_number(description, static_cast<std::uint64_t>(samples_));
   description += table_;
-  std::string header(magic);
-  append_number(header, version);
+  std::string header(packed_magic);
+  append_number(header, packed_version);
   append_number(header, std::uint32_t{0});
   append_number(header, static_cast<std::uint64_t>(end_));
   append_number(header, std::uint64_t{description.size()});

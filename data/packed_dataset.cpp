@@ -18,7 +18,7 @@ PackedLayout layout_of(const MappedFile& file) {
   try {
     return packed_layout(file.bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(concat(error.what(), ": ", path_text(file.path())));
+    throw std::runtime_error(formatted("{}: {}", error.what(), path_text(file.path())));
   }
 }
 
@@ -46,8 +46,8 @@ class PackedDataset : public Dataset {
     if (digests_ && !verified_.has(at)) {
       file_.fetch(bytes);
       if (digest64(std::as_bytes(bytes)) != row.digest)
-        throw std::runtime_error(concat(
-            "[packed] ", origin(index), ": is damaged: the digest of sample ", index, " differs"));
+        throw std::runtime_error(formatted(
+            "[packed] {}: is damaged: the digest of sample {} differs", origin(index), index));
       verified_.set(at);
     }
     return {.encoding = row.encoding,
@@ -57,20 +57,16 @@ class PackedDataset : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return concat(path_text(file_.path()), ", offset ", checked(index).offset);
+    return formatted("{}, offset {}", path_text(file_.path()), checked(index).offset);
   }
 
   std::string description() const override {
-    return concat("packed ",
-                  path_text(file_.path()),
-                  ", ",
-                  size(),
-                  " images of ",
-                  classes(),
-                  " classes, xxh3 ",
-                  layout_.digest,
-                  ", made from ",
-                  layout_.source);
+    return formatted("packed {}, {} images of {} classes, xxh3 {}, made from {}",
+                     path_text(file_.path()),
+                     size(),
+                     classes(),
+                     layout_.digest,
+                     layout_.source);
   }
   std::string digest() const override { return layout_.digest; }
 
@@ -78,12 +74,8 @@ class PackedDataset : public Dataset {
   std::size_t rows() const { return static_cast<std::size_t>(layout_.size()); }
 
   PackedSample checked(std::int64_t index) const {
-    require(index >= 0 && index < size(),
-            "packed",
-            "needs 0 <= index < ",
-            size(),
-            ", received ",
-            index);
+    require(
+        index >= 0 && index < size(), "[packed] needs 0 <= index < {}, received {}", size(), index);
     return layout_.sample(index);
   }
 

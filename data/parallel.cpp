@@ -43,15 +43,12 @@ void cannot_start(const char* place,
                   std::int64_t thread,
                   std::int64_t threads,
                   const std::exception& reason) {
-  throw std::runtime_error(concat('[',
-                                  place,
-                                  "] cannot start thread ",
-                                  thread,
-                                  " of ",
-                                  threads,
-                                  " (",
-                                  reason.what(),
-                                  "); fewer threads may be allowed here"));
+  throw std::runtime_error(
+      formatted("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
+                place,
+                thread,
+                threads,
+                reason.what()));
 }
 
 }  // namespace dimred::data

@@ -36,8 +36,8 @@ std::vector<fs::path> matches(const fs::path& pattern, const char* place) {
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   require_environment(code == 0 || code == GLOB_NOMATCH,
+                      "[{}] cannot look through the folders of {}",
                       place,
-                      "cannot look through the folders of ",
                       path_text(pattern));
   std::ranges::sort(
       paths, {}, [](const auto& path) -> const std::string& { return path.native(); });

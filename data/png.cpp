@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/codecs.h"
+#include "data/inflated_file.h"
 #include "support/errors.h"
 
 // libpng's row interface. Errors leave by longjmp, so the functions below it own nothing.
@@ -17,7 +18,6 @@ using Bytes = std::span<const std::uint8_t>;
 constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;
 constexpr std::size_t smallest_request = 512;
-constexpr std::int64_t deflate_ratio = 1032;  // largest of zlib
 // Signature, then the header chunk: length, "IHDR", width, height, depth, colour type,
 // compression, filter, interlacing, checksum.
 constexpr std::size_t header_at = signature_bytes + 8, colour_at = header_at + 9,
@@ -47,7 +47,7 @@ void take(png_structp png, png_bytep to, std::size_t count) {
 
 void on_warning(png_structp /*png*/, png_const_charp /*text*/) {}
 
-std::uint32_t big_endian(Bytes bytes, std::size_t at) {
+std::uint32_t big_endian_32(Bytes bytes, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < 4; ++i) value = value << 8 | bytes[at + i];
   return value;
@@ -130,24 +130,22 @@ bool read(Reader& reader,
 }  // namespace
 
 EncodedHeader png_header(Bytes bytes) {
-  require_environment(sniff(bytes) == Encoding::png, "png", "needs a PNG file's first bytes");
+  require_environment(sniff(bytes) == Encoding::png, "[png] needs a PNG file's first bytes");
   require_environment(bytes.size() >= header_at + header_bytes &&
                           std::memcmp(bytes.data() + signature_bytes + 4, "IHDR", 4) == 0,
-                      "png",
-                      "needs the header chunk first");
-  const auto width = big_endian(bytes, header_at);
-  const auto height = big_endian(bytes, header_at + 4);
+                      "[png] needs the header chunk first");
+  const auto width = big_endian_32(bytes, header_at);
+  const auto height = big_endian_32(bytes, header_at + 4);
   require_environment(width <= PNG_UINT_31_MAX && height <= PNG_UINT_31_MAX,
-                      "png",
-                      "needs sizes below 2^31, received ",
+                      "[png] needs sizes below 2^31, received {} x {}",
                       height,
-                      " x ",
                       width);
   const auto colour = bytes[colour_at];
   EncodedHeader header;
   header.stored = {(colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3, height, width};
   // One bit a pixel, compressed as far as deflate can.
-  require_plausible("png", header.stored, bytes.size(), 8 * deflate_ratio);
+  require_plausible(
+      "png", header.stored, bytes.size(), static_cast<std::int64_t>(8 * deflate_ratio));
   return header;
 }
 
@@ -165,19 +163,18 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   image.pixels.assign(static_cast<std::size_t>(region.height * row * channels), grey);
   std::vector<std::uint8_t> spare;
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
-  require_environment(reader.png != nullptr, "png", "libpng could not start");
+  require_environment(reader.png != nullptr, "[png] libpng could not start");
   reader.info = png_create_info_struct(reader.png);
   const bool sound = reader.info != nullptr && read(reader, region, channels, spare, image);
   png_destroy_read_struct(&reader.png, &reader.info, nullptr);
   if (sound) return;
   require_environment(!reader.interlaced && is_enough(reader.row, height),
-                      "png",
+                      "[png] {}, at row {} of {}",
                       reader.text,
-                      ", at row ",
                       reader.row,
-                      " of ",
                       height);
-  image.damage = concat(reader.text, ": rows from ", reader.row, " of ", height, " on are missing");
+  image.damage =
+      formatted("{}: rows from {} of {} on are missing", reader.text, reader.row, height);
 }
 
 }  // namespace dimred::data

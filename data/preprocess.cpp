@@ -11,8 +11,6 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "data::Preprocessing";
-
 bool shifts_or_flips(const Preprocessing& preprocessing) {
   return preprocessing.pad > 0 || preprocessing.flip;
 }
@@ -120,14 +118,10 @@ void decode_and_crop(const Sample& sample,
   const auto cutting = cut(crop, size, stream);
   if (crop.cut == Cut::none) {
     require_environment(size == Size{shape.height, shape.width},
-                        "data::prepare",
-                        "needs an image of ",
+                        "[data::prepare] needs an image of {} x {}, received {} x {}",
                         shape.height,
-                        " x ",
                         shape.width,
-                        ", received ",
                         size.height,
-                        " x ",
                         size.width);
   }
   auto& image = scratch.image;
@@ -167,30 +161,24 @@ void standardise(std::span<float> values) {
 void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
   const auto channels = static_cast<std::size_t>(shape.channels);
   require(preprocessing.mean.size() == channels && preprocessing.deviation.size() == channels,
-          place,
-          "needs one mean and one deviation per channel, received ",
+          "[data::Preprocessing] needs one mean and one deviation per channel, received {} and {} "
+          "for {} channels",
           preprocessing.mean.size(),
-          " and ",
           preprocessing.deviation.size(),
-          " for ",
-          channels,
-          " channels");
+          channels);
   for (const auto mean : preprocessing.mean) {
-    require(std::isfinite(mean), place, "needs finite means, received ", mean);
+    require(std::isfinite(mean), "[data::Preprocessing] needs finite means, received {}", mean);
   }
   for (const auto deviation : preprocessing.deviation) {
     require(std::isfinite(deviation) && deviation > 0,
-            place,
-            "needs deviations > 0, received ",
+            "[data::Preprocessing] needs deviations > 0, received {}",
             deviation);
   }
   require(preprocessing.pad >= 0 && preprocessing.pad < std::min(shape.height, shape.width),
-          place,
-          "needs 0 <= pad < height and width, received pad = ",
+          "[data::Preprocessing] needs 0 <= pad < height and width, received pad = {} for images "
+          "of {} x {}",
           preprocessing.pad,
-          " for images of ",
           shape.height,
-          " x ",
           shape.width);
   validate(preprocessing.crop);
 }
@@ -210,9 +198,8 @@ ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dat
   }
   const auto shape = dataset.shape();
   require(shape.has_value(),
-          place,
-          "images of differing (or not yet known) sizes need a crop: preprocessing_name and "
-          "image_size; received ",
+          "[data::Preprocessing] images of differing (or not yet known) sizes need a crop: "
+          "preprocessing_name and image_size; received {}",
           dataset.description());
   return *shape;
 }

@@ -58,10 +58,9 @@ const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
 void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   if (strengths.empty()) return;
   require(strengths.size() == 3,
-          "data::JitterOptions",
-          "colour_jitter needs brightness, contrast, saturation, received ",
-          strengths.size(),
-          " numbers");
+          "[data::JitterOptions] colour_jitter needs brightness, contrast, saturation, received {} "
+          "numbers",
+          strengths.size());
   jitter.brightness = strengths[0];
   jitter.contrast = strengths[1];
   jitter.saturation = strengths[2];

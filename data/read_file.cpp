@@ -14,14 +14,14 @@
 namespace dimred::data {
 namespace {
 
-class Descriptor {
+class OpenDescriptor {
  public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
+  explicit OpenDescriptor(int number) : number_(number) {}
+  ~OpenDescriptor() {
     if (number_ >= 0) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  OpenDescriptor(const OpenDescriptor&) = delete;
+  OpenDescriptor& operator=(const OpenDescriptor&) = delete;
   int get() const { return number_; }
 
  private:
@@ -36,22 +36,21 @@ void read_file(const std::string& name,
                std::int64_t most) {
   const auto path = path_text(name);
   const auto require_call = [&](bool holds) {
-    require_environment(holds, place, path, ": ", holds ? "" : std::strerror(errno));
+    require_environment(holds, "[{}] {}: {}", place, path, holds ? "" : std::strerror(errno));
   };
   // A pipe is refused, not waited for.
-  const Descriptor file(
+  const OpenDescriptor file(
       retrying([&] { return ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
   require_call(file.get() >= 0);
   struct stat status {};
   require_call(::fstat(file.get(), &status) == 0);
-  require_environment(S_ISREG(status.st_mode), place, path, ": needs a regular file");
-  require_environment(status.st_size >= 1, place, path, ": the file is empty");
+  require_environment(S_ISREG(status.st_mode), "[{}] {}: needs a regular file", place, path);
+  require_environment(status.st_size >= 1, "[{}] {}: the file is empty", place, path);
   require_environment(status.st_size <= most,
+                      "[{}] {}: needs at most {} bytes, received {}",
                       place,
                       path,
-                      ": needs at most ",
                       most,
-                      " bytes, received ",
                       status.st_size);
   bytes.resize(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;
@@ -59,7 +58,8 @@ void read_file(const std::string& name,
     const auto count =
         retrying([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
     require_call(count >= 0);
-    require_environment(count > 0, place, path, ": the file became shorter while it was read");
+    require_environment(
+        count > 0, "[{}] {}: the file became shorter while it was read", place, path);
     done += static_cast<std::size_t>(count);
   }
 }

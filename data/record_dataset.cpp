@@ -31,7 +31,7 @@ std::string remarks_of(const std::vector<RecordShard>& shards) {
   for (const auto& shard : shards)
     if (!shard.remark.empty()) remarks.insert(shard.remark);
   std::string text;
-  for (const auto& remark : remarks) text += concat(text.empty() ? "" : " and ", remark);
+  for (const auto& remark : remarks) text += formatted("{}{}", text.empty() ? "" : " and ", remark);
   return text;
 }
 
@@ -43,13 +43,11 @@ std::vector<std::string> names_in(const fs::path& file,
   const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
   names.erase(names.begin(), names.begin() + cut);
   require(options.classes == 0 || options.classes == std::ssize(names),
+          "[{}] {} names {} classes{}, received num_classes = {}",
           format,
           path_text(file),
-          " names ",
           names.size(),
-          " classes",
-          cut > 0 ? concat(" without the first ", cut) : std::string(),
-          ", received num_classes = ",
+          cut > 0 ? formatted(" without the first {}", cut) : std::string(),
           options.classes);
   return names;
 }
@@ -75,7 +73,7 @@ std::vector<std::string> names_of_classes(const RecordOptions& options,
 }  // namespace
 
 std::vector<MappedFile> map_files(std::string_view format, const std::vector<fs::path>& paths) {
-  require(!paths.empty(), format, "needs at least one file");
+  require(!paths.empty(), "[{}] needs at least one file", format);
   std::vector<MappedFile> files;
   files.reserve(paths.size());
   for (const auto& path : paths) files.emplace_back(path);
@@ -92,12 +90,10 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   require(options_.classes >= 0 && options_.classes <= most_unnamed_classes &&
               options_.labels_offset >= -most_unnamed_classes &&
               options_.labels_offset <= most_unnamed_classes,
+          "[{}] needs num_classes and labels_offset of at most {}, received {} and {}",
           format_,
-          "needs num_classes and labels_offset of at most ",
           most_unnamed_classes,
-          ", received ",
           options_.classes,
-          " and ",
           options_.labels_offset);
   auto index = find_index(format);
   if (options_.source) streamed_ = std::make_unique<StreamedFiles>(options_.source, index.shards);
@@ -112,13 +108,11 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   class_names_ = names_of_classes(options_, format_, entries_);
   keep_labels_in_range();
   require_environment(!entries_.empty(),
+                      "[{}] {}: needs at least one good record, received {} bad ones in {} files",
                       format_,
                       name_of(0),
-                      ": needs at least one good record, received ",
                       skipped_,
-                      " bad ones in ",
-                      options_.files.size(),
-                      " files");
+                      options_.files.size());
 }
 
 RecordIndex RecordDataset::find_index(const RecordFormat& format) const {
@@ -156,20 +150,18 @@ void RecordDataset::keep_labels_in_range() {
   const auto bad = std::ranges::find_if(entries_, is_bad);
   if (bad == entries_.end()) return;
   require_environment(options_.skip_bad,
+                      "[{}] {}: needs a label in [{}, {}), received {}{}",
                       format_,
                       place_of(bad->shard, bad->offset),
-                      ": needs a label in [",
                       options_.labels_offset,
-                      ", ",
                       options_.labels_offset + classes(),
-                      "), received ",
                       bad->label,
                       options_.labels_offset == 0 && bad->label == classes()
                           ? " (labels that begin at 1 need --labels_offset 1)"
                           : "");
   for (const auto& entry : entries_)
     if (is_bad(entry))
-      note_skipped(entry.shard, entry.offset, concat("label ", entry.label, " is out of range"));
+      note_skipped(entry.shard, entry.offset, formatted("label {} is out of range", entry.label));
   skipped_ += static_cast<std::int64_t>(std::erase_if(entries_, is_bad));
 }
 
@@ -182,29 +174,33 @@ void RecordDataset::note_misnamed(const std::vector<RecordShard>& shards) {
     count += shards[i].misnamed;
   }
   if (count > 0)
-    misnamed_ = concat(count,
-                       " records are not what their image/format says and were read as what they "
-                       "hold; the first: ",
-                       first);
+    misnamed_ = formatted(
+        "{} records are not what their image/format says and were read as what they hold; the "
+        "first: {}",
+        count,
+        first);
 }
 
 void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text) {
   constexpr std::size_t most = 10;
   if (notes_.size() < most)
-    notes_.push_back(concat("skipped ", place_of(shard, offset), ": ", text));
+    notes_.push_back(formatted("skipped {}: {}", place_of(shard, offset), text));
 }
 
 std::vector<std::string> RecordDataset::notes() const {
   auto notes = notes_;
   const auto more = skipped_ - std::ssize(notes);
-  if (more > 0) notes.push_back(concat("skipped ", more, " more"));
+  if (more > 0) notes.push_back(formatted("skipped {} more", more));
   if (!misnamed_.empty()) notes.push_back(misnamed_);
   return notes;
 }
 
 const RecordEntry& RecordDataset::entry(std::int64_t index) const {
-  require(
-      index >= 0 && index < size(), format_, "needs 0 <= index < ", size(), ", received ", index);
+  require(index >= 0 && index < size(),
+          "[{}] needs 0 <= index < {}, received {}",
+          format_,
+          size(),
+          index);
   return entries_[static_cast<std::size_t>(index)];
 }
 
@@ -225,27 +221,23 @@ std::string RecordDataset::name_of(std::uint32_t shard) const {
 }
 
 std::string RecordDataset::place_of(std::uint32_t shard, std::uint64_t offset) const {
-  return concat(name_of(shard), ", offset ", offset);
+  return formatted("{}, offset {}", name_of(shard), offset);
 }
 
 std::string RecordDataset::description() const {
-  return concat(
+  return formatted(
+      "{} {}{}{}{}, {} images of {} classes{}{}, xxh3 {}",
       format_,
-      ' ',
       name_of(0),
-      options_.files.size() > 1 ? concat(" and ", options_.files.size() - 1, " more files")
+      options_.files.size() > 1 ? formatted(" and {} more files", options_.files.size() - 1)
                                 : std::string(),
       remark_.empty() ? "" : ", ",
       remark_,
-      ", ",
       size(),
-      " images of ",
       classes(),
-      " classes",
-      options_.labels_offset != 0 ? concat(", stored labels less ", options_.labels_offset)
+      options_.labels_offset != 0 ? formatted(", stored labels less {}", options_.labels_offset)
                                   : std::string(),
-      skipped_ > 0 ? concat(", ", skipped_, " bad records skipped") : std::string(),
-      ", xxh3 ",
+      skipped_ > 0 ? formatted(", {} bad records skipped", skipped_) : std::string(),
       digest_);
 }
 

@@ -21,7 +21,7 @@ fs::path index_file(const RecordFormat& format,
   std::string key(format.name);
   for (const auto& file : files)
     key += '\0' + fs::absolute(file.path()).lexically_normal().string();
-  return cache / concat("index-", digest(std::as_bytes(std::span(key))), ".bin");
+  return cache / formatted("index-{}.bin", digest(std::as_bytes(std::span(key))));
 }
 
 std::optional<RecordIndex> load(const fs::path& path, const std::vector<FileIdentity>& identities) {
@@ -62,16 +62,12 @@ std::string problem_text(std::string_view format,
                          const std::string& place,
                          const RecordProblem& first,
                          std::int64_t count) {
-  return concat('[',
-                format,
-                "] ",
-                place,
-                ", offset ",
-                first.offset,
-                ": ",
-                first.text,
-                count > 1 ? concat("; and ", count - 1, " more problems") : std::string(),
-                " (--on_bad_sample skip leaves such records out)");
+  return formatted("[{}] {}, offset {}: {}{} (--on_bad_sample skip leaves such records out)",
+                   format,
+                   place,
+                   first.offset,
+                   first.text,
+                   count > 1 ? formatted("; and {} more problems", count - 1) : std::string());
 }
 
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files) {

@@ -8,8 +8,8 @@
 namespace dimred::data {
 namespace {
 
-constexpr std::string_view magic = "DIMREDIX";
-constexpr std::uint32_t version = 2;
+constexpr std::string_view index_magic = "DIMREDIX";
+constexpr std::uint32_t index_version = 2;
 constexpr std::size_t digest_size = 32;
 
 void append_shard(std::string& out, const RecordShard& shard) {
@@ -83,24 +83,21 @@ std::string to_bytes(const RecordIndex& index) {
     append_text(body, problem.text);
   }
   append_number(body, index.problem_count);
-  std::string out(magic);
-  append_number(out, version);
+  std::string out(index_magic);
+  append_number(out, index_version);
   return out + digest(std::as_bytes(std::span(body))) + body;
 }
 
 RecordIndex index_from_bytes(std::span<const std::uint8_t> bytes) {
-  constexpr auto place = "index";
-  ByteReader in(bytes, place);
-  require_environment(
-      std::ranges::equal(in.take(magic.size()), magic) && in.number<std::uint32_t>() == version,
-      place,
-      "needs an index of version ",
-      version);
+  ByteReader in(bytes, "index");
+  require_environment(std::ranges::equal(in.take(index_magic.size()), index_magic) &&
+                          in.number<std::uint32_t>() == index_version,
+                      "[index] needs an index of version {}",
+                      index_version);
   const auto expected = in.take(digest_size);
   const auto body = bytes.last(in.left());
   require_environment(std::ranges::equal(expected, digest(std::as_bytes(body))),
-                      place,
-                      "is damaged: its digest differs");
+                      "[index] is damaged: its digest differs");
   RecordIndex index;
   index.shards.resize(in.count(64));
   for (auto& shard : index.shards) shard = read_shard(in);
@@ -113,7 +110,7 @@ RecordIndex index_from_bytes(std::span<const std::uint8_t> bytes) {
     problem.text = in.text();
   }
   index.problem_count = in.number<std::int64_t>();
-  require_environment(is_consistent(index), place, "is damaged: records lie outside their files");
+  require_environment(is_consistent(index), "[index] is damaged: records lie outside their files");
   return index;
 }
 

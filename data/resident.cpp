@@ -65,10 +65,8 @@ class Resident : public Dataset {
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
     require(index >= 0 && index < size_,
-            "data::resident",
-            "needs 0 <= index < ",
+            "[data::resident] needs 0 <= index < {}, received {}",
             size_,
-            ", received ",
             index);
     if (bad_.has(index)) throw std::runtime_error(std::string(bad_.text(index)));
     return {.shape = shape_,
@@ -81,7 +79,7 @@ class Resident : public Dataset {
   std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
   std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
-    return concat(whole_->description(), ", pixels xxh3 ", digest_);
+    return formatted("{}, pixels xxh3 {}", whole_->description(), digest_);
   }
   std::string digest() const override { return whole_->digest(); }
 
@@ -97,8 +95,8 @@ class Resident : public Dataset {
     if (differs_) return false;
     const auto bad = bad_.count();
     if (bad > 0)
-      require_environment(skip_bad && bad<size_, "data::resident", bad_.first(), bad> 1
-                              ? concat(" (and ", bad - 1, " more)")
+      require_environment(skip_bad && bad<size_, "[data::resident] {}{}", bad_.first(), bad> 1
+                              ? formatted(" (and {} more)", bad - 1)
                               : "");
     digest_ = dimred::digest(std::as_bytes(std::span(planes_)));
     return true;

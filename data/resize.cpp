@@ -16,7 +16,6 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "data::resize";
 constexpr int precision_bits = 22;  // 8 bits of pixel, 2 of overshoot, 32 in all
 constexpr std::int32_t half = 1 << (precision_bits - 1);
 
@@ -110,35 +109,24 @@ DIMRED_FAST_CLONES void to_bytes(const std::int32_t* sums, std::size_t size, std
 void validate(const Image& image, const Box& box, Size out, const Region& window) {
   constexpr double slack = 1e-6;
   require(image.channels == 1 || image.channels == 3,
-          place,
-          "needs 1 or 3 channels, received ",
+          "[data::resize] needs 1 or 3 channels, received {}",
           image.channels);
   require(box.height > 0 && box.width > 0 && box.top >= 0 && box.left >= 0 &&
               box.top + box.height <= static_cast<double>(image.height) + slack &&
               box.left + box.width <= static_cast<double>(image.width) + slack,
-          place,
-          "needs a box within ",
+          "[data::resize] needs a box within {} x {}, received {} x {} at {}, {}",
           image.height,
-          " x ",
           image.width,
-          ", received ",
           box.height,
-          " x ",
           box.width,
-          " at ",
           box.top,
-          ", ",
           box.left);
   require(window.top >= 0 && window.left >= 0 && window.height >= 1 && window.width >= 1 &&
               window.top + window.height <= out.height && window.left + window.width <= out.width,
-          place,
-          "needs a window within ",
+          "[data::resize] needs a window within {} x {}, received {} x {}",
           out.height,
-          " x ",
           out.width,
-          ", received ",
           window.height,
-          " x ",
           window.width);
 }
 

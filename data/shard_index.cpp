@@ -23,15 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "index";
-constexpr std::string_view magic = "DIMREDSX";
-constexpr std::uint32_t version = 1;
-constexpr std::size_t digest_size = 32;
+constexpr std::string_view shards_magic = "DIMREDSX";
+constexpr std::uint32_t shards_version = 1;
+constexpr std::size_t shards_digest_size = 32;
 
 fs::path index_file(const RecordFormat& format, const RemoteShard& shard, const fs::path& cache) {
-  const auto key = concat(
-      format.name, '\n', shard.place, '\n', shard.name, '\n', shard.bytes, '\n', shard.version);
-  return cache / concat("shard-", digest(std::as_bytes(std::span(key))), ".bin");
+  const auto key = formatted(
+      "{}\n{}\n{}\n{}\n{}", format.name, shard.place, shard.name, shard.bytes, shard.version);
+  return cache / formatted("shard-{}.bin", digest(std::as_bytes(std::span(key))));
 }
 
 std::optional<RecordIndex> load(const fs::path& file) {
@@ -51,8 +50,8 @@ ShardIndices read_beside(const fs::path& file, const std::string& where) {
   try {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(
-        concat(error.what(), ": ", where, " (`dimred data index` with --overwrite makes it anew)"));
+    throw std::runtime_error(formatted(
+        "{}: {} (`dimred data index` with --overwrite makes it anew)", error.what(), where));
   }
 }
 
@@ -163,11 +162,10 @@ struct Contents {
     if (problems > 0 && !skip_bad)
       throw std::runtime_error(problem_text(tfrecord_format.name, first_place, first, problems));
     require_environment(samples > 0,
+                        "[{}] {}: needs at least one good record, received {} bad ones",
                         tfrecord_format.name,
                         first_place,
-                        ": needs at least one good record, received ",
-                        problems,
-                        " bad ones");
+                        problems);
   }
 };
 
@@ -185,31 +183,28 @@ std::string to_bytes(const ShardIndices& indices) {
     append_number(body, one.bytes);
     append_text(body, to_bytes(one.index));
   }
-  std::string out(magic);
-  append_number(out, version);
+  std::string out(shards_magic);
+  append_number(out, shards_version);
   return out + digest(std::as_bytes(std::span(body))) + body;
 }
 
 ShardIndices indices_from_bytes(std::span<const std::uint8_t> bytes) {
-  ByteReader in(bytes, place);
-  require_environment(
-      std::ranges::equal(in.take(magic.size()), magic) && in.number<std::uint32_t>() == version,
-      place,
-      "needs a ",
-      shards_index_name,
-      " of version ",
-      version);
-  const auto expected = in.take(digest_size);
+  ByteReader in(bytes, "index");
+  require_environment(std::ranges::equal(in.take(shards_magic.size()), shards_magic) &&
+                          in.number<std::uint32_t>() == shards_version,
+                      "[index] needs a {} of version {}",
+                      shards_index_name,
+                      shards_version);
+  const auto expected = in.take(shards_digest_size);
   require_environment(std::ranges::equal(expected, digest(std::as_bytes(bytes.last(in.left())))),
-                      place,
-                      "is damaged: its digest differs");
+                      "[index] is damaged: its digest differs");
   ShardIndices indices;
   for (auto left = in.count(24); left > 0; --left) {
     const auto name = in.text();
     auto& one = indices[name];
     one.bytes = in.number<std::int64_t>();
     one.index = index_from_bytes(in.take(in.number<std::uint64_t>()));
-    require_environment(one.index.shards.size() == 1, place, "is damaged: an index of two files");
+    require_environment(one.index.shards.size() == 1, "[index] is damaged: an index of two files");
   }
   return indices;
 }

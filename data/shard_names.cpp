@@ -9,6 +9,7 @@
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 // Which files a path stands for.
 namespace dimred::data {
@@ -16,23 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "shards";
-
 void sort_naturally(std::vector<fs::path>& files) {
   std::ranges::sort(files, [](const auto& a, const auto& b) { return natural_less(a, b); });
 }
 
 std::vector<fs::path> files_matching(const fs::path& pattern) {
-  auto files = matches(pattern, place);
+  auto files = matches(pattern, "shards");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   sort_naturally(files);
   return files;
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(
-      text, text.begin(), [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
-  return text;
 }
 
 /// Names that begin with a dot, our caches, what is being written or downloaded, and texts are no
@@ -47,7 +40,7 @@ bool may_be_shard(const fs::path& path) {
 bool is_named_for_split(const fs::path& path, bool train) {
   const auto parts =
       train ? std::vector<std::string>{"train"} : std::vector<std::string>{"test", "val", "eval"};
-  const auto name = lower(path.filename().string());
+  const auto name = lower_case(path.filename().string());
   return std::ranges::any_of(
       parts, [&](const auto& part) { return name.find(part) != std::string::npos; });
 }
@@ -75,17 +68,16 @@ std::vector<fs::path> parse_file_list(std::string_view text,
                                       bool (*is_file)(const fs::path&)) {
   std::vector<fs::path> files;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
-    const auto where = concat(path_text(list), ':', number);
+    const auto where = formatted("{}:{}", path_text(list), number);
     require_environment(line.find('\0') == std::string_view::npos,
-                        place,
+                        "[shards] {}: needs a list of file names, received {}",
                         where,
-                        ": needs a list of file names, received ",
                         printable(line));
     files.push_back(list.parent_path() / line);
     require_environment(
-        is_file(files.back()), place, where, " names ", printable(line), ", which is no file");
+        is_file(files.back()), "[shards] {} names {}, which is no file", where, printable(line));
   });
-  require_environment(!files.empty(), place, path_text(list), ": needs at least one file name");
+  require_environment(!files.empty(), "[shards] {}: needs at least one file name", path_text(list));
   return files;
 }
 
@@ -128,10 +120,9 @@ std::vector<fs::path> shards_at(const fs::path& where, bool train) {
 std::vector<fs::path> find_shards(const fs::path& where, bool train) {
   auto files = shards_at(where, train);
   require(!files.empty(),
-          place,
-          "needs a file, a list of files (.txt), a pattern, or a folder of files with ",
+          "[shards] needs a file, a list of files (.txt), a pattern, or a folder of files with {} "
+          "in their names, received {}",
           train ? "train" : "test, val or eval",
-          " in their names, received ",
           printable(where.string()));
   return files;
 }

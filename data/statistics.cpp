@@ -34,10 +34,9 @@ Sums sums_of(std::span<const std::uint8_t> pixels) {
 }  // namespace
 
 ChannelStatistics channel_statistics(const Dataset& dataset) {
-  require(dataset.size() >= 1, "data::channel_statistics", "needs at least one sample");
+  require(dataset.size() >= 1, "[data::channel_statistics] needs at least one sample");
   require(dataset.shape().has_value(),
-          "data::channel_statistics",
-          "needs images of one size, received those of ",
+          "[data::channel_statistics] needs images of one size, received those of {}",
           dataset.description());
   const auto shape = *dataset.shape();
   const auto plane = static_cast<std::size_t>(shape.height * shape.width);
@@ -58,12 +57,9 @@ ChannelStatistics channel_statistics(const Dataset& dataset) {
     }
   }
   require_environment(good > 0,
-                      "data::channel_statistics",
-                      "none of ",
+                      "[data::channel_statistics] none of {} samples of {} can be read",
                       dataset.size(),
-                      " samples of ",
-                      dataset.description(),
-                      " can be read");
+                      dataset.description());
   using Wide = unsigned __int128;
   const auto count = good * plane;
   const auto scale = 255.0 * static_cast<double>(count);
@@ -80,7 +76,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
                                       std::int64_t channels,
                                       std::int64_t samples) {
-  require(dataset.size() >= 1, "data::prepared_statistics", "needs at least one sample");
+  require(dataset.size() >= 1, "[data::prepared_statistics] needs at least one sample");
   const auto count = static_cast<std::size_t>(channels);
   auto plain = without_augmentation(preprocessing);
   plain.mean.assign(count, 0);
@@ -110,12 +106,9 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
     }
   }
   require_environment(good > 0,
-                      "data::prepared_statistics",
-                      "none of ",
+                      "[data::prepared_statistics] none of {} samples of {} can be read",
                       taken,
-                      " samples of ",
-                      dataset.description(),
-                      " can be read");
+                      dataset.description());
   const auto pixels = static_cast<double>(good) * static_cast<double>(shape.height * shape.width);
   ChannelStatistics result;
   for (std::size_t channel = 0; channel < count; ++channel) {

@@ -23,10 +23,10 @@ void make_ready(const fs::path& file, const std::string& place, const std::strin
   if (digest.empty()) return;
   const MappedFile mapped(file);
   mapped.read_sequentially(true);
-  require_environment(dimred::digest(std::as_bytes(mapped.bytes())) == digest,
-                      "stream",
-                      place,
-                      " is not the file that its index describes: it has changed since then");
+  require_environment(
+      dimred::digest(std::as_bytes(mapped.bytes())) == digest,
+      "[stream] {} is not the file that its index describes: it has changed since then",
+      place);
 }
 
 StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
@@ -43,14 +43,12 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
     places.push_back(place(i));
     const auto need = need_of(i).bytes;
     room_.packed = std::max(room_.packed, need - room_.bytes[i]);
-    require(need <= room_.room,
-            "stream",
-            "needs a stream_cache of at least the largest file, ",
-            place(i),
-            " of ",
-            need,
-            " bytes, received ",
-            room_.room);
+    require(
+        need <= room_.room,
+        "[stream] needs a stream_cache of at least the largest file, {} of {} bytes, received {}",
+        place(i),
+        need,
+        room_.room);
   }
   // It holds what it needs: a fetch may end after this object.
   source_->on_arrival([digests, places](std::size_t shard, const fs::path& file) {
@@ -83,13 +81,12 @@ StreamedFiles::Part StreamedFiles::read(std::size_t shard,
       return part;
     } catch (const std::runtime_error& error) {
       if (again)
-        throw FetchFailed(concat("[stream] ",
-                                 place(shard),
-                                 ", offset ",
-                                 offset,
-                                 ": its copy on this machine is damaged, and so is the one that "
-                                 "was fetched in its place: ",
-                                 error.what()));
+        throw FetchFailed(
+            formatted("[stream] {}, offset {}: its copy on this machine is damaged, and so is the "
+                      "one that was fetched in its place: {}",
+                      place(shard),
+                      offset,
+                      error.what()));
       discard(shard, file);
     }
   }
@@ -117,11 +114,9 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     try {
       auto file = std::make_shared<const MappedFile>(path);
       require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
-                          "stream",
+                          "[stream] {} has {} bytes of {}",
                           path.string(),
-                          " has ",
                           file->bytes().size(),
-                          " bytes of ",
                           room_.bytes[shard]);
       const std::lock_guard lock(mutex_);
       open_[shard] = file;

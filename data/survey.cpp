@@ -18,8 +18,8 @@ constexpr auto unset = std::numeric_limits<std::int64_t>::max();
 
 std::string kind_text(const Sample& sample, const ImageShape& shape) {
   const char* names[] = {"planes", "jpeg", "png"};
-  return concat(names[static_cast<int>(sample.encoding)],
-                shape.channels == 1 ? " grey" : " colour");
+  return formatted(
+      "{}{}", names[static_cast<int>(sample.encoding)], shape.channels == 1 ? " grey" : " colour");
 }
 
 void look_at(const Dataset& dataset,
@@ -30,10 +30,8 @@ void look_at(const Dataset& dataset,
   try {
     const auto sample = dataset.read(index, scratch);
     require_environment(sample.label >= 0 && sample.label < dataset.classes(),
-                        "data",
-                        "needs a label below ",
+                        "[data] needs a label below {}, received {}",
                         dataset.classes(),
-                        ", received ",
                         sample.label);
     ++found.class_counts[static_cast<std::size_t>(sample.label)];
     found.bytes += std::ssize(sample.bytes);
@@ -83,10 +81,8 @@ Survey survey(const Dataset& dataset,
               bool decode) {
   const auto size = dataset.size();
   require(count >= 1 && count <= size,
-          "data::survey",
-          "needs 1 to ",
+          "[data::survey] needs 1 to {} samples, received {}",
           size,
-          " samples, received ",
           count);
   // One part a thread, so that the problems kept are the first of each by index.
   const auto parts = std::min(threads, count);

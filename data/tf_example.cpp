@@ -8,15 +8,13 @@
 namespace dimred::data {
 namespace {
 
-constexpr auto place = "tf.Example";
-
 using protobuf::Field;
 using protobuf::Wire;
 
 /// Errors of which name this format.
 struct Fields : protobuf::Fields {
   Fields(std::span<const std::uint8_t> message, const std::uint8_t* origin)
-      : protobuf::Fields(message, origin, place) {}
+      : protobuf::Fields(message, origin, "tf.Example") {}
 };
 
 void add_integer(Feature& feature, std::uint64_t value) {
@@ -116,14 +114,14 @@ ImageExample parse_image_example(std::span<const std::uint8_t> message) {
     if (name == "image/format") example.format = text(feature);
     if (name == "image/class/text" && feature.count > 0) example.class_name = text(feature);
   });
-  require_environment(encoded.kind == Feature::Kind::bytes && encoded.count == 1,
-                      place,
-                      "needs the feature image/encoded with one byte string, received ",
-                      encoded.kind == Feature::Kind::bytes ? encoded.count : 0);
-  require_environment(label.kind == Feature::Kind::integers && label.count == 1,
-                      place,
-                      "needs the feature image/class/label with one integer, received ",
-                      label.kind == Feature::Kind::integers ? label.count : 0);
+  require_environment(
+      encoded.kind == Feature::Kind::bytes && encoded.count == 1,
+      "[tf.Example] needs the feature image/encoded with one byte string, received {}",
+      encoded.kind == Feature::Kind::bytes ? encoded.count : 0);
+  require_environment(
+      label.kind == Feature::Kind::integers && label.count == 1,
+      "[tf.Example] needs the feature image/class/label with one integer, received {}",
+      label.kind == Feature::Kind::integers ? label.count : 0);
   example.encoded = encoded.bytes;
   example.label = label.integer;
   return example;

@@ -32,10 +32,8 @@ void require_checksum(std::span<const std::byte> bytes,
                       std::span<const std::byte> checksum,
                       std::string_view what) {
   require_environment(masked_crc32c(bytes) == little_endian<std::uint32_t>(checksum),
-                      "tfrecord",
-                      "a record is damaged: the checksum of its ",
-                      what,
-                      " differs");
+                      "[tfrecord] a record is damaged: the checksum of its {} differs",
+                      what);
 }
 
 }  // namespace

@@ -13,9 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No JPEG or PNG is shorter; so an index never needs more memory than the files have bytes.
-constexpr std::size_t smallest_image = 64;
-
 std::span<const std::uint8_t> as_numbers(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
 }
@@ -29,11 +26,10 @@ std::string rule_of(const std::exception& error) {
 
 ImageExample example_in(std::span<const std::uint8_t> message) {
   const auto example = parse_image_example(message);
-  require_environment(example.encoded.size() >= smallest_image && sniff(example.encoded),
-                      "tfrecord",
-                      "needs a JPEG or PNG as image/encoded, received ",
-                      example.encoded.size(),
-                      " bytes of something else");
+  require_environment(
+      example.encoded.size() >= smallest_image && sniff(example.encoded),
+      "[tfrecord] needs a JPEG or PNG as image/encoded, received {} bytes of something else",
+      example.encoded.size());
   return example;
 }
 
@@ -52,21 +48,19 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
   try {
     const auto length = tfrecord_length(rest);
     if (!length || *length + tfrecord_overhead > rest.size()) {
-      scan.add_problem(offset,
-                       concat("needs a whole record",
-                              length ? concat(" of ", *length, " bytes") : std::string(),
-                              ", received a file that ends ",
-                              rest.size(),
-                              " bytes after its beginning"));
+      scan.add_problem(
+          offset,
+          formatted(
+              "needs a whole record{}, received a file that ends {} bytes after its beginning",
+              length ? formatted(" of {} bytes", *length) : std::string(),
+              rest.size()));
       return 0;
     }
     const auto size = *length + tfrecord_overhead;
     try {
       require_environment(size <= std::numeric_limits<std::uint32_t>::max(),
-                          "tfrecord",
-                          "needs records of less than 4 GiB, received ",
-                          size,
-                          " bytes");
+                          "[tfrecord] needs records of less than 4 GiB, received {} bytes",
+                          size);
       const auto record = first_tfrecord(rest);
       const auto example = example_in(as_numbers(record->payload));
       scan.entries.push_back(
@@ -78,10 +72,9 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
     return size;
   } catch (const std::runtime_error& error) {
     scan.add_problem(offset,
-                     concat(rule_of(error),
-                            "; no record behind it can be found (",
-                            rest.size(),
-                            " bytes are lost)"));
+                     formatted("{}; no record behind it can be found ({} bytes are lost)",
+                               rule_of(error),
+                               rest.size()));
     return 0;
   }
 }
@@ -112,10 +105,10 @@ class TfRecordDataset : public RecordDataset {
       sample.seconds_fetching = seconds_fetching;
       return sample;
     } catch (const std::runtime_error& error) {
-      const auto place = concat(origin(index), ": ");
+      const auto place = formatted("{}: ", origin(index));
       const auto rule = rule_of(error);
-      throw std::runtime_error(
-          concat("[tfrecord] ", place, rule.starts_with(place) ? rule.substr(place.size()) : rule));
+      throw std::runtime_error(formatted(
+          "[tfrecord] {}{}", place, rule.starts_with(place) ? rule.substr(place.size()) : rule));
     }
   }
 
@@ -140,15 +133,14 @@ class TfRecordDataset : public RecordDataset {
   static void verify(std::span<const std::byte> record) {
     const auto whole = first_tfrecord(record);
     require_environment(whole && whole->size == record.size(),
-                        "tfrecord",
-                        "the file has changed since it was opened");
+                        "[tfrecord] the file has changed since it was opened");
   }
 
   static Sample sample_in(std::span<const std::uint8_t> record, std::int64_t label) {
     const auto payload = record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
     const auto image = parse_image_example(payload).encoded;
     const auto encoding = sniff(image);
-    require_environment(encoding.has_value(), "tfrecord", "needs a JPEG or PNG");
+    require_environment(encoding.has_value(), "[tfrecord] needs a JPEG or PNG");
     return {.encoding = *encoding, .bytes = image, .label = label};
   }
 

@@ -15,21 +15,18 @@
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "support/atomic_file.h"
+#include "support/bytes.h"
 #include "support/errors.h"
 
 namespace dimred::data {
 namespace {
 
-std::span<const std::uint8_t> as_numbers(const std::string& text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 std::string record_text(const Dataset& dataset, const Sample& sample, RecordForm form) {
   const auto file = to_file(sample);
   if (form == RecordForm::base64)
-    return concat(to_base64(as_numbers(file)), '\t', sample.label, '\n');
+    return formatted("{}\t{}\n", to_base64(bytes_of(file)), sample.label);
   return to_tfrecord(
-      to_message({.encoded = as_numbers(file),
+      to_message({.encoded = bytes_of(file),
                   .format = sample.encoding == Encoding::jpeg ? "jpeg" : "png",
                   .label = sample.label,
                   .class_name = dataset.class_names()[static_cast<std::size_t>(sample.label)]}));
@@ -75,10 +72,8 @@ LeftOut write_records(const Dataset& dataset,
                       const Progress& progress) {
   const auto files = plan.names.size();
   require(files >= 1 && plan.count >= std::ssize(plan.names),
-          "data",
-          "needs at least one sample for each of ",
+          "[data] needs at least one sample for each of {} files, received {}",
           files,
-          " files, received ",
           plan.count);
   std::vector<LeftOut> left_out(files);
   std::mutex mutex;  // one report at a time
@@ -111,7 +106,7 @@ std::vector<std::string> shard_names(const std::string& name, std::int64_t count
     return out.str();
   };
   for (std::int64_t i = 0; i < count; ++i)
-    names.push_back(concat(name, '-', five(i), "-of-", five(count)));
+    names.push_back(formatted("{}-{}-of-{}", name, five(i), five(count)));
   return names;
 }
 
@@ -119,7 +114,7 @@ void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFol
   std::string labels, files;
   for (std::size_t i = 0; i < dataset.class_names().size(); ++i) {
     require_class_name(dataset.class_names()[i], "data", "labels.txt");
-    labels += concat(i, ':', dataset.class_names()[i], '\n');
+    labels += formatted("{}:{}\n", i, dataset.class_names()[i]);
   }
   write_file_atomically(folder.path() / "labels.txt", labels);
   if (plan.form != RecordForm::base64) return;
@@ -147,14 +142,12 @@ RecordPlan conversion_plan(RecordForm form,
 
 RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64_t seed) {
   require(size >= 1 && ranks >= 1,
-          "data::shuffle_split",
-          "needs at least one sample and one rank, received ",
+          "[data::shuffle_split] needs at least one sample and one rank, received {} and {}",
           size,
-          " and ",
           ranks);
   RecordPlan plan{.form = RecordForm::base64, .count = (size + ranks - 1) / ranks * ranks};
   for (std::int64_t rank = 0; rank < ranks; ++rank)
-    plan.names.push_back(concat("base64_rank_", rank));
+    plan.names.push_back(formatted("base64_rank_{}", rank));
   plan.sample = [size, seed](std::int64_t place) {
     if (place < size) return permute(place, size, seed, RandomPurpose::order, 0);
     const auto again = place - size;

@@ -61,6 +61,14 @@ std::string address_towards(const std::string& host, int port) {
 
 }  // namespace
 
+std::string store_address(const launch::Place& place) {
+  if (place.agent_store) return place.address;  // torchrun serves it
+  const bool same_machine =
+      place.rank == 0 || is_loopback(address_towards(place.address, place.port));
+  const auto own = same_machine ? own_address(place) : "";
+  return own.empty() ? place.address : own;
+}
+
 std::string own_address(const launch::Place& place) {
   auto address = address_towards(place.address, place.port);
   if (!is_loopback(address) || place.local_size == place.size) return address;

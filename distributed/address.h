@@ -11,4 +11,9 @@ namespace dimred::distributed {
 /// use: then the one on the way out, or the first there is. Empty where there is no way.
 std::string own_address(const launch::Place& place);
 
+/// The address that this rank finds rank 0's store at: rank 0 serves it on own_address() alone, not
+/// on all of its machine's, and where the store's name is a loopback address here, so do its
+/// machine's other ranks find it there.
+std::string store_address(const launch::Place& place);
+
 }  // namespace dimred::distributed

@@ -7,8 +7,6 @@
 namespace dimred::distributed {
 namespace {
 
-constexpr auto place = "distributed";
-
 std::string fact_of(const nlohmann::json& facts, std::size_t index, const std::string& key) {
   if (index >= facts.size() || facts[index][0] != key) return "(unset)";
   return facts[index][1].get<std::string>();
@@ -20,17 +18,13 @@ void compare(const nlohmann::json& first, const nlohmann::json& other, std::size
     const auto theirs = fact_of(other, i, key);
     const auto ours = first[i][1].get<std::string>();
     require(ours == theirs,
-            place,
-            "ranks disagree in ",
+            "[distributed] ranks disagree in {}: rank 0 has {}, rank {} has {}",
             key,
-            ": rank 0 has ",
             ours,
-            ", rank ",
             rank,
-            " has ",
             theirs);
   }
-  require(first.size() == other.size(), place, "ranks disagree in what they compare");
+  require(first.size() == other.size(), "[distributed] ranks disagree in what they compare");
 }
 
 }  // namespace

@@ -6,17 +6,17 @@
 #include "distributed/address.h"
 #include "distributed/job_store.h"
 #include "distributed/process_group.h"
+#include "distributed/rank_processes.h"
 #include "support/errors.h"
 
 namespace dimred::distributed {
 namespace {
 
-constexpr auto where = "distributed";
 constexpr auto stopped_key = "stopped";  // by a signal: torchrun must not start it anew
 
 /// Keys of one part of one start of the ranks.
 Store keys_of(const Store& job, const std::string& start, const char* part) {
-  return c10::make_intrusive<c10d::PrefixStore>(concat(start, "/", part), job);
+  return c10::make_intrusive<c10d::PrefixStore>(formatted("{}/{}", start, part), job);
 }
 
 std::shared_ptr<Communicator> make_communicator(const Store& job,
@@ -36,8 +36,7 @@ std::shared_ptr<Communicator> make_communicator(const Store& job,
     backends.device = make_nccl(device_group);
   }
   require_environment(options.backend != launch::Backend::nccl || backends.device,
-                      where,
-                      "backend = nccl needs a GPU and a build with NCCL");
+                      "[distributed] backend = nccl needs a GPU and a build with NCCL");
   return process_group(std::move(backends), place.rank, place.size);
 }
 
@@ -64,6 +63,7 @@ Ranks connect(const launch::Place& place,
   const auto job = open_job_store(place, timeout, serve);
   const auto start = meet(*job, place, timeout);
 
+  const auto processes = std::make_shared<RankProcesses>();
   // Before the backends, whose making waits for every rank. A connection of its own: a request that
   // waits must not hold up a sign of life.
   ranks.watch = std::make_unique<Watch>(keys_of(open_job_store(place, timeout), start, "watch"),
@@ -72,10 +72,14 @@ Ranks connect(const launch::Place& place,
                                                      .timeout = options.heartbeat_timeout,
                                                      .speaks_of_store = speaks_of_the_store(place),
                                                      .agent_store = place.agent_store},
-                                        on_failure);
+                                        [processes, on_failure](const Failure& failure) {
+                                          if (failure.silent) processes->end(failure.rank);
+                                          on_failure(failure);
+                                        });
 
   try {
     ranks.communicator = make_communicator(job, start, place, options, on_gpu);
+    processes->meet(*keys_of(job, start, "processes"), place);
   } catch (const std::exception& error) {
     constexpr double rounds = 6;  // of the watch: when a rank has died meanwhile, it ends us
     ranks.watch->suspect();

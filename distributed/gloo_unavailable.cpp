@@ -4,10 +4,10 @@
 namespace dimred::distributed {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place) {
-  throw std::runtime_error(concat("[distributed] ",
-                                  place.size,
-                                  " ranks need Gloo, whose headers (libgloo-dev) were missing when "
-                                  "this program was built"));
+  throw std::runtime_error(
+      formatted("[distributed] {} ranks need Gloo, whose headers (libgloo-dev) were missing when "
+                "this program was built",
+                place.size));
 }
 
 }  // namespace dimred::distributed

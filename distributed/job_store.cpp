@@ -1,41 +1,78 @@
 #include "distributed/job_store.h"
 
 #include <c10/util/Logging.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "distributed/address.h"
 #include "support/errors.h"
 
 namespace dimred::distributed {
 namespace {
 
-constexpr auto where = "distributed";
+constexpr auto scope = "distributed";
 
-std::chrono::milliseconds in_milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+/// A socket that listens on this address alone; the store would listen on all of the machine's.
+int listen_at(const std::string& address, const launch::Place& place) {
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error(
+        formatted("[distributed] rank 0 cannot serve {}:{}: {}", address, place.port, why));
+  };
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int answer =
+      getaddrinfo(address.c_str(), std::to_string(place.port).c_str(), &hints, &found);
+  if (answer != 0) fail(gai_strerror(answer));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(found, freeaddrinfo);
+  const int listener = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  const bool listening = listener >= 0 &&
+                         ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                         ::bind(listener, found->ai_addr, found->ai_addrlen) == 0 &&
+                         ::listen(listener, SOMAXCONN) == 0;
+  if (listening) return listener;
+  const int error = errno;
+  if (listener >= 0) ::close(listener);
+  fail(error == EADDRINUSE ? "the port is in use; choose another MASTER_PORT"
+                           : std::strerror(error));
+  return -1;
 }
 
-Store make_store(const launch::Place& place, double timeout, bool serve) {
+Store make_store(const launch::Place& place,
+                 const std::string& address,
+                 double timeout,
+                 std::optional<int> listener) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(place.port);
-  options.isServer = serve;
+  options.isServer = listener.has_value();
+  options.masterListenFd = listener;
   options.waitWorkers = false;
   options.timeout = in_milliseconds(timeout);
-  return c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
 /// In a thread of its own, left behind when it hangs: the store's client waits for ever for the
 /// answer of a stranger who listens on the port.
 Store open_store(const launch::Place& place, double timeout, bool serve) {
+  const auto address = store_address(place);
+  const auto listener = serve ? std::optional(listen_at(address, place)) : std::nullopt;
   auto result = std::make_shared<std::promise<Store>>();
   auto ready = result->get_future();
   std::thread([=] {
     try {
-      result->set_value(make_store(place, timeout, serve));
+      result->set_value(make_store(place, address, timeout, listener));
     } catch (...) {
       result->set_exception(std::current_exception());
     }
@@ -48,33 +85,24 @@ Store open_store(const launch::Place& place, double timeout, bool serve) {
   } catch (const std::exception& error) {
     why = error.what();
   }
-  require_environment(why.find("EADDRINUSE") == std::string::npos,
-                      where,
-                      "rank 0 cannot serve ",
-                      meeting_point(place),
-                      ": the port is in use; choose another MASTER_PORT");
-  throw std::runtime_error(concat("[",
-                                  where,
-                                  "] rank ",
-                                  place.rank,
-                                  " cannot reach rank 0 at ",
-                                  meeting_point(place),
-                                  " within ",
-                                  timeout,
-                                  " s: ",
-                                  why.substr(0, why.find('\n'))));
+  throw std::runtime_error(formatted("[{}] rank {} cannot reach rank 0 at {} within {} s: {}",
+                                     scope,
+                                     place.rank,
+                                     meeting_point(place),
+                                     timeout,
+                                     why.substr(0, why.find('\n'))));
 }
 
 }  // namespace
 
 std::string meeting_point(const launch::Place& place) {
-  return concat(place.address, ':', place.port);
+  return formatted("{}:{}", place.address, place.port);
 }
 
 Store open_job_store(const launch::Place& place, double timeout, bool serve) {
   c10::initLogging();  // takes TORCH_CPP_LOG_LEVEL up
   // Torchrun's store outlives its ranks and their restarts, and may serve other programs.
-  const auto prefix = concat("dimred/", place.run_id);
+  const auto prefix = formatted("dimred/{}", place.run_id);
   return c10::make_intrusive<c10d::PrefixStore>(prefix, open_store(place, timeout, serve));
 }
 

@@ -2,7 +2,10 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <chrono>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "launch/place.h"
 
@@ -18,6 +21,14 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 /// with `serve`. Throws std::runtime_error when the port is in use, or nobody answers for `timeout`
 /// seconds.
 Store open_job_store(const launch::Place& place, double timeout, bool serve = false);
+
+/// Text as the store keeps it, and a time as it takes one.
+inline std::vector<std::uint8_t> stored(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+inline std::chrono::milliseconds in_milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 /// "host:port", for messages.
 std::string meeting_point(const launch::Place& place);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "distributed/job_store.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -20,21 +21,19 @@ using std::chrono::milliseconds;
 constexpr auto word_key = "word";        // of rank 0: start, or why not
 constexpr auto refusal_key = "refusal";  // of a rank that cannot start
 
-milliseconds in_milliseconds(double seconds) {
-  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
+std::string hello_key(int rank) { return formatted("hello{}", rank); }
+std::string welcome_key(const std::string& name) { return formatted("welcome/{}", name); }
+std::string here_key(const std::string& start, int rank) {
+  return formatted("{}/here{}", start, rank);
 }
-
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-
-std::string hello_key(int rank) { return concat("hello", rank); }
-std::string welcome_key(const std::string& name) { return concat("welcome/", name); }
-std::string here_key(const std::string& start, int rank) { return concat(start, "/here", rank); }
-std::string key_of(const std::string& start, const char* key) { return concat(start, '/', key); }
+std::string key_of(const std::string& start, const char* key) {
+  return formatted("{}/{}", start, key);
+}
 
 /// A name that no other process and no earlier start has.
 std::string fresh_name() {
   std::random_device random;
-  return concat(::getpid(), '-', random(), '-', random());
+  return formatted("{}-{}-{}", ::getpid(), random(), random());
 }
 
 std::string text_at(c10d::Store& store, const std::string& key) {
@@ -58,7 +57,7 @@ class Meeting {
       auto name = text_at(store_, hello_key(rank));
       auto& known = welcomed_[static_cast<std::size_t>(rank)];
       if (name == known) continue;
-      store_.set(welcome_key(name), bytes_of(start_));
+      store_.set(welcome_key(name), stored(start_));
       known = std::move(name);
     }
   }
@@ -70,9 +69,9 @@ class Meeting {
     int count = 0;
     for (int rank = 1; rank < place_.size; ++rank) {
       if (store_.check({here_key(start_, rank)})) continue;
-      if (++count <= named) names += concat(names.empty() ? "" : ", ", rank);
+      if (++count <= named) names += formatted("{}{}", names.empty() ? "" : ", ", rank);
     }
-    return count > named ? concat(names, " and ", count - named, " more") : names;
+    return count > named ? formatted("{} and {} more", names, count - named) : names;
   }
 
   std::string refusal() const {
@@ -80,7 +79,7 @@ class Meeting {
     return store_.check({key}) ? text_at(store_, key) : "";
   }
 
-  void say(const std::string& word) { store_.set(key_of(start_, word_key), bytes_of(word)); }
+  void say(const std::string& word) { store_.set(key_of(start_, word_key), stored(word)); }
 
  private:
   c10d::Store& store_;
@@ -100,14 +99,11 @@ std::string reason_not_to_start(Meeting& meeting, const launch::Place& place, do
     const auto missing = meeting.missing();
     if (missing.empty()) return {};
     if (waiting.seconds() > timeout) {
-      return concat("[distributed] of ",
-                    place.size,
-                    " ranks these have not come to ",
-                    meeting_point(place),
-                    " within ",
-                    timeout,
-                    " s: ",
-                    missing);
+      return formatted("[distributed] of {} ranks these have not come to {} within {} s: {}",
+                       place.size,
+                       meeting_point(place),
+                       timeout,
+                       missing);
     }
     std::this_thread::sleep_for(milliseconds(50));
   }
@@ -116,7 +112,7 @@ std::string reason_not_to_start(Meeting& meeting, const launch::Place& place, do
 /// Says hello to rank 0; returns the start it answers with. Throws when it does not in time.
 std::string say_hello(c10d::Store& store, const launch::Place& place, double timeout) {
   const auto name = fresh_name();
-  store.set(hello_key(place.rank), bytes_of(name));
+  store.set(hello_key(place.rank), stored(name));
   store.wait({welcome_key(name)}, in_milliseconds(timeout));
   return text_at(store, welcome_key(name));
 }
@@ -136,11 +132,11 @@ std::string meet(c10d::Store& store, const launch::Place& place, double timeout)
   std::string start;
   try {
     start = say_hello(store, place, timeout + patience);
-    store.set(here_key(start, place.rank), bytes_of("1"));
+    store.set(here_key(start, place.rank), stored("1"));
     store.wait({key_of(start, word_key)}, in_milliseconds(timeout + patience));
   } catch (const std::exception&) {
     throw std::runtime_error(
-        concat("[distributed] rank 0 at ", meeting_point(place), " gave no word in time"));
+        formatted("[distributed] rank 0 at {} gave no word in time", meeting_point(place)));
   }
   const auto word = text_at(store, key_of(start, word_key));
   if (word != start_word) throw SaidByRank0(word);
@@ -151,11 +147,11 @@ void stay_away(c10d::Store& job,
                const launch::Place& place,
                const std::string& reason,
                double patience) {
-  const auto text = concat("rank ", place.rank, ": ", reason);
+  const auto text = formatted("rank {}: {}", place.rank, reason);
   if (place.rank != 0) {
     const auto start = say_hello(job, place, patience);
-    job.set(key_of(start, refusal_key), bytes_of(text));
-    job.set(here_key(start, place.rank), bytes_of("1"));
+    job.set(key_of(start, refusal_key), stored(text));
+    job.set(here_key(start, place.rank), stored("1"));
     return;
   }
   Meeting meeting(job, place);

@@ -118,14 +118,11 @@ class ProcessGroup final : public Communicator {
       collective();
     } catch (const std::exception& error) {
       const std::string text = error.what();
-      throw CollectiveFailed(concat("[distributed] ",
-                                    name(kind),
-                                    " failed on rank ",
-                                    rank_,
-                                    " of ",
-                                    size_,
-                                    ": ",
-                                    text.substr(0, text.find('\n'))));
+      throw CollectiveFailed(formatted("[distributed] {} failed on rank {} of {}: {}",
+                                       name(kind),
+                                       rank_,
+                                       size_,
+                                       text.substr(0, text.find('\n'))));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
+#include "distributed/job_store.h"
 #include "support/errors.h"
 
 namespace dimred::distributed {
@@ -24,19 +25,22 @@ std::chrono::duration<double> period_of(double timeout) {
 
 std::string beat_key(int rank) { return "beat" + std::to_string(rank); }
 
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-
 std::vector<std::uint8_t> encode(const Failure& failure) {
   const nlohmann::json json{{"rank", failure.rank},
                             {"text", failure.text},
                             {"exit_code", failure.exit_code},
-                            {"speaker", failure.speaker}};
-  return bytes_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                            {"speaker", failure.speaker},
+                            {"silent", failure.silent}};
+  return stored(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 Failure decode(const std::vector<std::uint8_t>& bytes) {
   const auto json = nlohmann::json::parse(bytes);
-  return {json.at("rank"), json.at("text"), json.at("exit_code"), json.at("speaker")};
+  return {json.at("rank"),
+          json.at("text"),
+          json.at("exit_code"),
+          json.at("speaker"),
+          json.at("silent")};
 }
 
 }  // namespace
@@ -91,7 +95,7 @@ void Watch::look_after_the_store() {
     changed_.wait_for(lock, period_, [this] { return stopping_ || failure_.has_value(); });
     if (stopping_ || failure_ || now() - last_round_ < timeout_ + period_.count()) continue;
     lock.unlock();
-    notice(store_failure(concat("has not answered for ", timeout_.load(), " s")));
+    notice(store_failure(formatted("has not answered for {} s", timeout_.load())));
     lock.lock();
   }
 }
@@ -115,9 +119,11 @@ void Watch::beat() {
 Failure Watch::store_failure(const std::string& what) const {
   constexpr int nobody = -1;
   return {.rank = agent_store_ ? nobody : 0,
-          .text = agent_store_ ? concat("torchrun's store ", what)
-                               : concat(what, ", and with it the store that the ranks meet in"),
-          .speaker = speaks_of_store_ ? rank_ : nobody};
+          .text = agent_store_
+                      ? formatted("torchrun's store {}", what)
+                      : formatted("{}, and with it the store that the ranks meet in", what),
+          .speaker = speaks_of_store_ ? rank_ : nobody,
+          .silent = true};
 }
 
 void Watch::look_after(int other, std::int64_t beats) {
@@ -125,8 +131,9 @@ void Watch::look_after(int other, std::int64_t beats) {
   if (beats != pulse.beats) pulse = {.beats = beats, .since = now()};
   if (timeout_ <= 0 || beats >= gone || now() - pulse.since < timeout_) return;
   notice(report({.rank = other,
-                 .text = concat("has given no sign of life for ", timeout_.load(), " s"),
-                 .speaker = rank_}));
+                 .text = formatted("has given no sign of life for {} s", timeout_.load()),
+                 .speaker = rank_,
+                 .silent = true}));
 }
 
 std::optional<Failure> Watch::published() {

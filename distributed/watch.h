@@ -23,7 +23,8 @@ struct Failure {
   int rank = 0;      // the one that failed; -1: none of them
   std::string text;  // why
   int exit_code = 1;
-  int speaker = 0;  // the rank that says so
+  int speaker = 0;      // the rank that says so
+  bool silent = false;  // it gives no sign of life, dead or stopped
 };
 
 struct WatchOptions {

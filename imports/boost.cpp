@@ -93,13 +93,11 @@ void answer_dim_reduce(Line& line) {
     if (key.part == part) names.emplace_back(key.name);
   }
   const auto near = nearest(name, names);
-  throw std::invalid_argument(concat(file,
-                                     ": ",
-                                     part,
-                                     '.',
-                                     printable(name),
-                                     ": not a key of MindSpore's boost dictionary",
-                                     near ? concat("; did you mean ", *near, "?") : ""));
+  throw std::invalid_argument(formatted("{}: {}.{}: not a key of MindSpore's boost dictionary{}",
+                                        file,
+                                        part,
+                                        printable(name),
+                                        near ? formatted("; did you mean {}?", *near) : ""));
 }
 
 Line answer(const std::string& file,
@@ -110,7 +108,7 @@ Line answer(const std::string& file,
     return known.part == part && known.name == name;
   });
   if (key == std::end(keys)) unknown(file, part, name);
-  Line line{.place = file, .key = concat(part, '.', name), .value = text_of(value)};
+  Line line{.place = file, .key = formatted("{}.{}", part, name), .value = text_of(value)};
   line.text = key->text;
   if (name == "mode") answer_mode(line);
   if (name == "dim_reduce") answer_dim_reduce(line);
@@ -136,7 +134,7 @@ Import read_boost(const std::filesystem::path& file) {
         return is_part(item.key()) && item.value().is_object();
       });
   if (!whole) dictionary = {{"dim_reduce", dictionary}};
-  Import import{.title = concat(name, ": MindSpore's boost dictionary"), .command = "stage2"};
+  Import import{.title = formatted("{}: MindSpore's boost dictionary", name), .command = "stage2"};
   import.lines.push_back(
       {.place = name,
        .key = "dim_reduce",
@@ -149,15 +147,14 @@ Import read_boost(const std::filesystem::path& file) {
        }},
        .text = "its semantics, and its constants where the dictionary has none"});
   for (const auto& [part, values] : dictionary.items()) {
-    require(
-        is_part(part), "imports", name, ": ", printable(part), ": not a part of the dictionary");
-    require(values.is_object(), "imports", name, ": ", part, ": needs an object");
+    require(is_part(part), "[imports] {}: {}: not a part of the dictionary", name, printable(part));
+    require(values.is_object(), "[imports] {}: {}: needs an object", name, part);
     const bool other =
         std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
     for (const auto& [key, value] : values.items()) {
       if (other) {
         import.lines.push_back({.place = name,
-                                .key = concat(part, '.', key),
+                                .key = formatted("{}.{}", part, key),
                                 .value = text_of(value),
                                 .text = "with dim_reduce MindSpore turns " + part + " off"});
       } else {

@@ -92,11 +92,10 @@ const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
   names.reserve(keys.size());
   for (const auto& key : keys) names.push_back(key.name);
   const auto near = nearest(entry.name, names);
-  throw std::invalid_argument(concat(entry.place,
-                                     ": ",
-                                     printable(entry.name),
-                                     ": not a flag of FastNN's",
-                                     near ? concat("; did you mean ", *near, "?") : ""));
+  throw std::invalid_argument(formatted("{}: {}: not a flag of FastNN's{}",
+                                        entry.place,
+                                        printable(entry.name),
+                                        near ? formatted("; did you mean {}?", *near) : ""));
 }
 
 /// The value in our spelling: true / false, and a number that our options will read.
@@ -113,8 +112,8 @@ std::string checked(const Key& key, const ConfigEntry& entry) {
         return parse_text(entry.text);
     }
   } catch (const std::invalid_argument& rule) {
-    throw std::invalid_argument(concat(
-        entry.place, ": ", entry.name, ": ", rule.what(), ", received ", printable(entry.text)));
+    throw std::invalid_argument(formatted(
+        "{}: {}: {}, received {}", entry.place, entry.name, rule.what(), printable(entry.text)));
   }
   return {};
 }
@@ -131,7 +130,7 @@ std::vector<Given> read_given(const std::vector<Key>& keys, const std::filesyste
   std::set<std::string> seen;
   for (auto& entry : read_config_file(file)) {
     const auto& key = known(keys, entry);
-    require(seen.insert(key.name).second, "fastnn", entry.place, ": ", key.name, ": given twice");
+    require(seen.insert(key.name).second, "[fastnn] {}: {}: given twice", entry.place, key.name);
     auto value = entry.text == "None" ? key.fallback : checked(key, entry);
     given.push_back({&key, std::move(entry), std::move(value)});
   }
@@ -148,14 +147,15 @@ Import read_fastnn(const std::filesystem::path& file) {
   for (const auto& key : keys) values[key.name] = key.fallback;
   for (const auto& [key, entry, value] : given) values[key->name] = value;
 
-  Import import{.title = concat(file.string(), ": FastNN hyper-parameters"), .command = "stage1"};
+  Import import{.title = formatted("{}: FastNN hyper-parameters", file.string()),
+                .command = "stage1"};
   std::set<std::string> told;
   for (const auto& [key, entry, value] : given) {
     Line line{.place = entry.place, .key = entry.name, .value = value};
     key->answer(line, values);
     if (entry.name == fastnn::misspelt)
-      line.text =
-          concat("read as enable_paisoar, which FastNN's documentation misspells so; ", line.text);
+      line.text = formatted("read as enable_paisoar, which FastNN's documentation misspells so; {}",
+                            line.text);
     line.value = entry.text;  // as the file has it
     if (entry.text == "None" && line.text.empty()) line.text = "as if not given";
     told.insert(key->name);

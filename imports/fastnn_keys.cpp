@@ -6,6 +6,7 @@
 #include "support/option_values.h"
 #include "support/options.h"
 #include "support/split_list.h"
+#include "support/text.h"
 
 // Machines, model and run. Data: fastnn_data.cpp; optimizer and learning rate: fastnn_training.cpp.
 namespace dimred::imports::fastnn {
@@ -163,16 +164,10 @@ void answer_statistics(Line& line, const Values& values) {
                              : "dimred inspect --model lists every layer";
 }
 
-std::string lower(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
 void answer_hooks(Line& line, const Values&) {
   const std::vector<std::string> known = {
       "stopatstephook", "profilerhook", "loggingtensorhook", "checkpointsaverhook"};
-  for (const auto& word : split_list(lower(line.value))) {
+  for (const auto& word : split_list(lower_case(line.value))) {
     if (word.empty() || std::ranges::find(known, word) != known.end()) continue;
     line.answer = Answer::refused;
     line.text =
@@ -195,8 +190,8 @@ void answer_fusion(Line& line, const Values&) {
 }  // namespace
 
 bool has_hook(const Values& values, std::string_view name) {
-  const auto hooks = split_list(lower(values.at("hooks")));
-  return std::ranges::find(hooks, lower(std::string(name))) != hooks.end();
+  const auto hooks = split_list(lower_case(values.at("hooks")));
+  return std::ranges::find(hooks, lower_case(std::string(name))) != hooks.end();
 }
 
 std::vector<Key> machine_keys() {

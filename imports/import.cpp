@@ -9,19 +9,19 @@ namespace dimred::imports {
 namespace {
 
 std::string shown(const Line& line) {
-  return concat(line.key, '=', line.value.empty() ? "" : printable(line.value));
+  return formatted("{}={}", line.key, line.value.empty() ? "" : printable(line.value));
 }
 
 std::string settings_text(const Line& line) {
   std::string text;
   for (const auto& [name, value] : line.settings)
-    text += concat(text.empty() ? "" : ", ", name, " = ", value.empty() ? "\"\"" : value);
+    text += formatted("{}{} = {}", text.empty() ? "" : ", ", name, value.empty() ? "\"\"" : value);
   return text;
 }
 
 std::string answer_text(const Line& line) {
   const auto with_reason = [&](const std::string& answer) {
-    return line.text.empty() ? answer : concat(answer, ": ", line.text);
+    return line.text.empty() ? answer : formatted("{}: {}", answer, line.text);
   };
   switch (line.answer) {
     case Answer::mapped:
@@ -29,19 +29,19 @@ std::string answer_text(const Line& line) {
     case Answer::no_effect:
       return with_reason("no effect");
     case Answer::refused:
-      return concat(with_reason("refused"),
-                    line.instead.empty() ? "" : concat("; instead: --", line.instead));
+      return formatted("{}{}",
+                       with_reason("refused"),
+                       line.instead.empty() ? "" : formatted("; instead: --{}", line.instead));
   }
   return {};
 }
 
 std::string row(const Line& line, std::size_t width) {
   const auto key = shown(line);
-  return concat("  ",
-                key,
-                std::string(std::max(width, key.size() + 2) - key.size(), ' '),
-                answer_text(line),
-                '\n');
+  return formatted("  {}{}{}\n",
+                   key,
+                   std::string(std::max(width, key.size() + 2) - key.size(), ' '),
+                   answer_text(line));
 }
 
 }  // namespace
@@ -59,7 +59,8 @@ void require_settled(const Import& import, const std::function<bool(std::string_
   for (const auto& line : import.lines) {
     if (line.answer != Answer::refused) continue;
     if (!line.instead.empty() && is_set(line.instead)) continue;
-    throw std::invalid_argument(concat(line.place, ": ", shown(line), ": ", answer_text(line)));
+    throw std::invalid_argument(
+        formatted("{}: {}: {}", line.place, shown(line), answer_text(line)));
   }
 }
 
@@ -73,32 +74,31 @@ std::string describe(const Import& import) {
     if (line.given) given += row(line, width);
     if (!line.given && line.answer == Answer::mapped) defaults += row(line, width);
   }
-  return concat(import.title,
-                " for dimred ",
-                import.command,
-                '\n',
-                given,
-                defaults.empty() ? "" : "where the file says nothing, its system's defaults:\n",
-                defaults);
+  return formatted("{} for dimred {}\n{}{}{}",
+                   import.title,
+                   import.command,
+                   given,
+                   defaults.empty() ? "" : "where the file says nothing, its system's defaults:\n",
+                   defaults);
 }
 
 std::vector<std::string> remarks(const Import& import) {
   std::vector<std::string> lines;
   for (const auto& line : import.lines) {
     if (line.given && !line.text.empty())
-      lines.push_back(concat(shown(line), ": ", answer_text(line)));
+      lines.push_back(formatted("{}: {}", shown(line), answer_text(line)));
   }
   return lines;
 }
 
 std::string to_toml(const Import& import) {
-  std::string text = concat("# ", import.title, ", as options of dimred ", import.command, '\n');
+  std::string text = formatted("# {}, as options of dimred {}\n", import.title, import.command);
   for (const auto& line : import.lines) {
     for (const auto& [name, value] : line.settings) {
       const bool number = value.find_first_not_of("0123456789.+-e") == std::string::npos &&
                           value.find_first_of("0123456789") != std::string::npos;
       const bool bare = number || value == "true" || value == "false";
-      text += concat(name, " = ", bare ? value : toml_string(value), '\n');
+      text += formatted("{} = {}\n", name, bare ? value : toml_string(value));
     }
   }
   return text;

@@ -17,18 +17,16 @@ using nlohmann::json;
 const json& array_of(const json& object, const char* key, const std::string& file) {
   require(object.is_object() && object.contains(key) && object.at(key).is_array() &&
               !object.at(key).empty(),
-          "imports",
+          "[imports] {}: needs a rank table with a list {}",
           file,
-          ": needs a rank table with a list ",
           key);
   return object.at(key);
 }
 
 std::string field(const json& object, const char* key, const std::string& file) {
   require(object.is_object() && object.contains(key),
-          "imports",
+          "[imports] {}: needs a rank table with {}",
           file,
-          ": needs a rank table with ",
           key);
   return text_of(object.at(key));
 }
@@ -37,15 +35,10 @@ std::string command_of(std::size_t node,
                        std::size_t nodes,
                        std::size_t devices,
                        const std::string& master) {
-  auto text = concat("torchrun --no-python --nproc_per_node=", devices);
+  auto text = formatted("torchrun --no-python --nproc_per_node={}", devices);
   if (nodes > 1)
-    text += concat(" --nnodes=",
-                   nodes,
-                   " --node_rank=",
-                   node,
-                   " --master_addr=",
-                   master,
-                   " --master_port=29500");
+    text += formatted(
+        " --nnodes={} --node_rank={} --master_addr={} --master_port=29500", nodes, node, master);
   return text + " dimred stage1 --device cuda ...";
 }
 
@@ -58,11 +51,9 @@ std::string word(const Json& object, const char* key, const std::string& name) {
            letter == '_';
   });
   require(plain,
-          "imports",
+          "[imports] {}: needs a host or a number as {}, received {}",
           name,
-          ": needs a host or a number as ",
           key,
-          ", received ",
           printable(text));
   return text;
 }
@@ -76,15 +67,13 @@ std::string describe_rank_table(const std::filesystem::path& file) {
   if (table.contains("server_count")) {
     const auto count = text_of(table.at("server_count"));
     require(count == std::to_string(servers.size()),
-            "imports",
+            "[imports] {}: needs the server_count of its server_list, {}, received {}",
             name,
-            ": needs the server_count of its server_list, ",
             servers.size(),
-            ", received ",
             printable(count));
   }
   const auto master = word(servers.front(), "server_id", name);
-  std::string text = concat(name, ": HCCL rank table\n");
+  std::string text = formatted("{}: HCCL rank table\n", name);
   std::size_t ranks = 0, node = 0;
   for (const auto& server : servers) {
     const auto& devices = array_of(server, "device", name);
@@ -92,29 +81,26 @@ std::string describe_rank_table(const std::filesystem::path& file) {
     for (const auto& device : devices) {
       const auto rank = field(device, "rank_id", name);
       require(rank == std::to_string(ranks),
-              "imports",
+              "[imports] {}: needs rank_id in order, as torchrun counts: {}, received {}",
               name,
-              ": needs rank_id in order, as torchrun counts: ",
               ranks,
-              ", received ",
               printable(rank));
-      ids += concat(ids.empty() ? "" : ",", word(device, "device_id", name));
+      ids += formatted("{}{}", ids.empty() ? "" : ",", word(device, "device_id", name));
       ++ranks;
     }
-    text += concat("  on ", word(server, "server_id", name), ": CUDA_VISIBLE_DEVICES=", ids, ' ');
+    text += formatted("  on {}: CUDA_VISIBLE_DEVICES={} ", word(server, "server_id", name), ids);
     text += command_of(node++, servers.size(), devices.size(), master) + '\n';
   }
-  return concat(text,
-                "  ranks ",
-                ranks,
-                "; device_ip and status have no effect: NCCL finds its own addresses\n");
+  return formatted(
+      "{}  ranks {}; device_ip and status have no effect: NCCL finds its own addresses\n",
+      text,
+      ranks);
 }
 
 Format format_of(const std::filesystem::path& file) {
   std::error_code ignored;
   require(std::filesystem::is_regular_file(file, ignored),
-          "imports",
-          "needs a readable file, received ",
+          "[imports] needs a readable file, received {}",
           file.string());
   if (file.extension() != ".json") return Format::fastnn;
   return read_object(file).contains("server_list") ? Format::rank_table : Format::boost;

@@ -12,7 +12,6 @@
 namespace dimred::launch {
 namespace {
 
-constexpr auto where = "launch";
 constexpr int largest_port = 65535;
 
 std::optional<std::string> text_of(const Lookup& variable, const char* name) {
@@ -23,15 +22,13 @@ std::optional<std::string> text_of(const Lookup& variable, const char* name) {
 
 int number_of(const Lookup& variable, const char* name) {
   const auto text = text_of(variable, name);
-  require(text.has_value(), where, "needs the environment variable ", name, ", which is not set");
+  require(text.has_value(), "[launch] needs the environment variable {}, which is not set", name);
   int number = 0;
   const auto* end = text->data() + text->size();
   const auto parsed = std::from_chars(text->data(), end, number);
   require(parsed.ec == std::errc() && parsed.ptr == end && number >= 0,
-          where,
-          "needs a whole number in ",
+          "[launch] needs a whole number in {}, received {}",
           name,
-          ", received ",
           *text);
   return number;
 }
@@ -59,7 +56,8 @@ Place of_torchrun(const Lookup& variable) {
   found.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   found.run_id = text_of(variable, "TORCHELASTIC_RUN_ID").value_or("");
   if (found.size > 1) {
-    require(!found.address.empty(), where, "needs MASTER_ADDR beside WORLD_SIZE, which is not set");
+    require(!found.address.empty(),
+            "[launch] needs MASTER_ADDR beside WORLD_SIZE, which is not set");
     found.port = number_of(variable, "MASTER_PORT");
   }
   return found;
@@ -89,10 +87,9 @@ Place of_mpirun(const Lookup& variable) {
               .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1),
               .launcher = "mpirun"};
   const auto master = text_of(variable, "MASTER_ADDR");
-  require(
-      master || found.local_size == found.size,
-      where,
-      "needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several machines");
+  require(master || found.local_size == found.size,
+          "[launch] needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several "
+          "machines");
   found.address = master.value_or("127.0.0.1");
   found.run_id = text_of(variable, "PMIX_NAMESPACE").value_or("");
   found.port = port_of(variable, found.run_id);
@@ -124,8 +121,7 @@ std::string first_host(const std::string& slurm_list) {
   const auto end = slurm_list.find_first_of(",-]", open);
   const auto close = slurm_list.find(']', open);
   require(end != std::string::npos && close != std::string::npos,
-          where,
-          "needs a list of hosts, received ",
+          "[launch] needs a list of hosts, received {}",
           slurm_list);
   const auto after = slurm_list.find(',', close);
   const auto tail = slurm_list.substr(close + 1, after - close - 1);
@@ -135,12 +131,10 @@ std::string first_host(const std::string& slurm_list) {
 Place discover(const Lookup& variable) {
   auto found = found_in(variable);
   require(found.size >= 1 && found.rank < found.size,
-          where,
-          "needs 0 <= rank < size, received rank = ",
+          "[launch] needs 0 <= rank < size, received rank = {}, size = {}",
           found.rank,
-          ", size = ",
           found.size);
-  require(found.port <= largest_port, where, "needs a port <= 65535, received ", found.port);
+  require(found.port <= largest_port, "[launch] needs a port <= 65535, received {}", found.port);
   found.local_size = std::clamp(found.local_size, 1, found.size);
   return found;
 }

@@ -22,12 +22,10 @@ constexpr std::int64_t kLargestSize = std::numeric_limits<std::int64_t>::max() /
 std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t size = 1;
   for (std::int64_t extent : shape) {
-    require(extent >= 0, "layout", "'", name, "' needs extents >= 0, received ", extent);
+    require(extent >= 0, "[layout] '{}' needs extents >= 0, received {}", name, extent);
     require(!__builtin_mul_overflow(size, extent, &size) && size <= kLargestSize,
-            "layout",
-            "'",
-            name,
-            "' has more elements than fit a 64-bit byte count");
+            "[layout] '{}' has more elements than fit a 64-bit byte count",
+            name);
   }
   return size;
 }
@@ -36,23 +34,17 @@ std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t
 void check_placement(const Layout& layout, const Parameter& parameter) {
   if (parameter.placement == Placement::replicated) {
     require(!layout.sharded(),
-            "layout",
-            "needs sharded parameters behind all others, received '",
-            parameter.name,
-            "' behind one");
+            "[layout] needs sharded parameters behind all others, received '{}' behind one",
+            parameter.name);
     return;
   }
   const std::int64_t rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
       rows >= 0 && parameter.first_row >= 0 && parameter.whole_rows - rows >= parameter.first_row,
-      "layout",
-      "'",
+      "[layout] '{}' needs rows of the {} of all ranks, received {} from {}",
       parameter.name,
-      "' needs rows of the ",
       parameter.whole_rows,
-      " of all ranks, received ",
       rows,
-      " from ",
       parameter.first_row);
 }
 
@@ -99,14 +91,10 @@ void for_each_run(const Entry& entry, Visit visit) {
 
 void check_sizes(const Layout& layout, std::size_t file, std::size_t memory) {
   require(std::cmp_equal(file, layout.file_size) && std::cmp_equal(memory, layout.memory_size),
-          "layout",
-          "needs ",
+          "[layout] needs {} file and {} memory elements, received {} and {}",
           layout.file_size,
-          " file and ",
           layout.memory_size,
-          " memory elements, received ",
           file,
-          " and ",
           memory);
 }
 
@@ -119,21 +107,17 @@ std::vector<std::int64_t> Parameter::whole_shape() const {
 }
 
 Layout make_layout(const std::vector<Parameter>& parameters) {
-  require(!parameters.empty(), "layout", "needs at least one parameter, received none");
+  require(!parameters.empty(), "[layout] needs at least one parameter, received none");
   Layout layout;
   std::set<std::string> names;
   for (const Parameter& parameter : parameters) {
-    require(!parameter.name.empty(), "layout", "needs a name for every parameter, received ''");
+    require(!parameter.name.empty(), "[layout] needs a name for every parameter, received ''");
     require(names.insert(parameter.name).second,
-            "layout",
-            "needs different names, received '",
-            parameter.name,
-            "' twice");
+            "[layout] needs different names, received '{}' twice",
+            parameter.name);
     require(parameter.memory_format == MemoryFormat::contiguous || parameter.shape.size() == 4,
-            "layout",
-            "'",
+            "[layout] '{}' needs 4 dimensions for channels_last, received {}",
             parameter.name,
-            "' needs 4 dimensions for channels_last, received ",
             parameter.shape.size());
     check_placement(layout, parameter);
     const auto whole = parameter.whole_shape();
@@ -141,10 +125,8 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
     const std::int64_t size = elements_of(parameter.name, parameter.shape);
     require(layout.whole_size <= kLargestSize - whole_size - kAlignment &&
                 layout.memory_size <= kLargestSize - size - kAlignment,
-            "layout",
-            "'",
-            parameter.name,
-            "' makes the vector longer than fits a 64-bit byte count");
+            "[layout] '{}' makes the vector longer than fits a 64-bit byte count",
+            parameter.name);
     const bool sharded = parameter.placement == Placement::sharded;
     const std::int64_t skipped =
         sharded && whole.front() > 0 ? whole_size / whole.front() * parameter.first_row : 0;
@@ -186,10 +168,8 @@ void memory_to_file(const Layout& layout, std::span<const float> memory, std::sp
 
 std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
   require(std::cmp_equal(whole.size(), layout.whole_size),
-          "layout",
-          "needs ",
+          "[layout] needs {} weights, received {}",
           layout.whole_size,
-          " weights, received ",
           whole.size());
   if (layout.file_size == layout.whole_size) return whole;
   std::vector<float> own;

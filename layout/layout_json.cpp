@@ -3,6 +3,7 @@
 
 #include "layout/layout.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::layout {
 namespace {
@@ -16,20 +17,21 @@ struct Named {
 };
 
 std::string text_of(const Named& parameter) {
-  return concat(parameter.name, ' ', Json(parameter.shape).dump());
+  return formatted("{} {}", parameter.name, Json(parameter.shape).dump());
 }
 
 std::vector<Named> parse(const std::string& text) {
   try {
     std::vector<Named> parameters;
-    const Json table = Json::parse(text);
+    const Json table = parse_ordered_json(text, "[layout] the text of a layout is damaged");
     for (const Json& row : table.at("parameters")) {
       parameters.push_back(
           {row.at("name").get<std::string>(), row.at("shape").get<std::vector<std::int64_t>>()});
     }
     return parameters;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(concat("[layout] the text of a layout is damaged: ", error.what()));
+    throw std::runtime_error(
+        formatted("[layout] the text of a layout is damaged: {}", error.what()));
   }
 }
 
@@ -50,25 +52,21 @@ std::string first_difference(const Layout& expected, const std::string& received
   for (std::size_t i = 0; i < common; ++i) {
     const Named ours{expected.entries[i].name, expected.entries[i].whole_shape()};
     if (ours == received[i]) continue;
-    return concat(
-        "parameter ", i, ": expected ", text_of(ours), ", received ", text_of(received[i]));
+    return formatted(
+        "parameter {}: expected {}, received {}", i, text_of(ours), text_of(received[i]));
   }
   if (received.size() > common) {
-    return concat("expected ",
-                  common,
-                  " parameters, received ",
-                  received.size(),
-                  "; the first one more is ",
-                  text_of(received[common]));
+    return formatted("expected {} parameters, received {}; the first one more is {}",
+                     common,
+                     received.size(),
+                     text_of(received[common]));
   }
   if (expected.entries.size() > common) {
     const Entry& missing = expected.entries[common];
-    return concat("expected ",
-                  expected.entries.size(),
-                  " parameters, received ",
-                  common,
-                  "; the first one missing is ",
-                  text_of({missing.name, missing.whole_shape()}));
+    return formatted("expected {} parameters, received {}; the first one missing is {}",
+                     expected.entries.size(),
+                     common,
+                     text_of({missing.name, missing.whole_shape()}));
   }
   return "";
 }

@@ -53,10 +53,8 @@ std::vector<ColumnRange> own_ranges(const Layout& layout) {
 
 Shard shard_of(const Layout& layout, int rank, int ranks) {
   require(ranks >= 1 && rank >= 0 && rank < ranks,
-          "layout::shard_of",
-          "needs 0 <= rank < ranks, received rank = ",
+          "[layout::shard_of] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           rank,
-          ", ranks = ",
           ranks);
   const ColumnRange range{boundary(layout, rank, ranks), boundary(layout, rank + 1, ranks)};
   if (range.size() == 0) return {};
@@ -80,16 +78,11 @@ std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
       const std::int64_t unit =
           entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
       require(begin % unit == 0 && end % unit == 0,
-              "layout::pieces_of",
-              "'",
+              "[layout::pieces_of] '{}' needs cuts at multiples of {} elements, received [{}, {})",
               entry.name,
-              "' needs cuts at multiples of ",
               unit,
-              " elements, received [",
               begin,
-              ", ",
-              end,
-              ")");
+              end);
       pieces.push_back({static_cast<std::int64_t>(i),
                         entry.own_offset + begin,
                         entry.memory_offset + begin,

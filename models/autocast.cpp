@@ -19,7 +19,7 @@ std::vector<c10::OperatorHandle> forms_of(const std::string& name) {
   auto& dispatcher = c10::Dispatcher::singleton();
   std::vector<c10::OperatorHandle> forms;
   for (const auto& candidate : dispatcher.getAllOpNames()) {
-    if (candidate.name != concat(aten, name)) continue;
+    if (candidate.name != formatted("{}{}", aten, name)) continue;
     const auto found = dispatcher.findSchema(candidate);
     if (found && !found->schema().is_mutable()) forms.push_back(*found);
   }
@@ -48,11 +48,10 @@ void require_operators(const char* list, const std::vector<std::string>& names) 
     if (!forms_of(name).empty()) continue;
     const auto near = nearest(name, operator_names());
     require(false,
-            "models::autocast",
+            "[models::autocast] {} needs ATen operators that give new tensors, received {}{}",
             list,
-            " needs ATen operators that give new tensors, received ",
             printable(name),
-            near ? concat("; did you mean ", *near, "?") : "");
+            near ? formatted("; did you mean {}?", *near) : "");
   }
 }
 
@@ -121,11 +120,10 @@ void validate(const AmpLists& lists) {
   require_operators("amp_deny", lists.deny);
   const auto denied = meant(lists.deny);
   for (const auto& name : meant(lists.allow)) {
-    require(std::ranges::find(denied, name) == denied.end(),
-            "models::autocast",
-            "needs each operator in one list, received ",
-            name,
-            " in amp_allow and amp_deny");
+    require(
+        std::ranges::find(denied, name) == denied.end(),
+        "[models::autocast] needs each operator in one list, received {} in amp_allow and amp_deny",
+        name);
   }
 }
 
@@ -143,8 +141,9 @@ struct AmpCasts::Registration {
     for (const auto& name : meant(names)) {
       for (const auto& form : forms_of(name)) {
         const auto& full = form.operator_name();
-        const auto text =
-            full.overload_name.empty() ? full.name : concat(full.name, '.', full.overload_name);
+        const auto text = full.overload_name.empty()
+                              ? full.name
+                              : formatted("{}.{}", full.name, full.overload_name);
         library.impl(text.c_str(),
                      torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CastKernel>(
                          device, wide, is_normalisation(form.schema()))));

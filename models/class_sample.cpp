@@ -14,8 +14,7 @@ torch::Tensor sampled_classes(const ClassSampling& sampling,
                               std::int64_t count,
                               const torch::Tensor& labels) {
   require(sampling.ratio > 0 && sampling.ratio <= 1,
-          "models::sampled_classes",
-          "class_sampling_ratio needs (0, 1], received ",
+          "[models::sampled_classes] class_sampling_ratio needs (0, 1], received {}",
           sampling.ratio);
   const auto size = static_cast<std::uint64_t>(classes);
   const auto drawn = static_cast<std::uint64_t>(part_of(sampling.ratio, classes));

@@ -40,10 +40,8 @@ struct ConvNet final : Network {
 
 std::shared_ptr<Network> make_convnet(const InputShape& input, std::int64_t classes) {
   require(ConvNet::extent(input.height) >= 1 && ConvNet::extent(input.width) >= 1,
-          "models::convnet",
-          "needs images of at least 18 x 18, received ",
+          "[models::convnet] needs images of at least 18 x 18, received {} x {}",
           input.height,
-          " x ",
           input.width);
   return std::make_shared<ConvNet>(input, classes);
 }

@@ -11,10 +11,8 @@ layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::Mem
   for (const auto& parameter : parameters) {
     const auto& tensor = parameter.tensor;
     require(tensor.scalar_type() == torch::kFloat32,
-            "models::flatten",
-            "needs float32 parameters, received ",
+            "[models::flatten] needs float32 parameters, received {} of {}",
             parameter.name,
-            " of ",
             tensor.scalar_type());
     layout::Parameter row;
     row.name = parameter.name;
@@ -108,10 +106,8 @@ std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& me
 
 void from_file(const layout::Layout& layout, std::span<const float> file, torch::Tensor& memory) {
   require(static_cast<std::int64_t>(file.size()) == layout.file_size,
-          "models::from_file",
-          "needs ",
+          "[models::from_file] needs {} weights, received {}",
           layout.file_size,
-          " weights, received ",
           file.size());
   std::vector<float> host(static_cast<std::size_t>(layout.memory_size));
   layout::file_to_memory(layout, file, host);
@@ -139,10 +135,8 @@ template <class T>
 void assign_values(torch::Tensor& target, std::span<const T> values, torch::ScalarType type) {
   const torch::NoGradGuard no_grad;
   require(static_cast<std::int64_t>(values.size()) == target.numel(),
-          "models::assign",
-          "needs ",
+          "[models::assign] needs {} values, received {}",
           target.numel(),
-          " values, received ",
           values.size());
   // from_blob wants a mutable pointer; the tensor is only read.
   target.copy_(torch::from_blob(const_cast<T*>(values.data()), {target.numel()}, type));  // NOLINT

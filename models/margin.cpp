@@ -8,7 +8,6 @@
 namespace dimred::models {
 namespace {
 
-constexpr auto place = "models::margin";
 constexpr double pi = std::numbers::pi;
 
 const char* name(MarginKind kind) {
@@ -34,32 +33,27 @@ double number_of(const std::optional<double>& given,
                  const char* which,
                  MarginKind kind) {
   require(!fixed || !given || *given == unset,
-          place,
+          "[models::margin] {} has {} = {}; combined takes another, received {}",
           name(kind),
-          " has ",
           which,
-          " = ",
           unset,
-          "; combined takes another, received ",
           given.value_or(unset));
   return given.value_or(unset);
 }
 
 void validate(const Margin& margin) {
   const auto& [normalized, s, m1, m2, m3, beyond] = margin;
-  require(s > 0 && s <= 300, place, "margin_scale needs (0, 300], received ", s);
-  require(m1 >= 1 && m1 <= 4, place, "margin_m1 needs [1, 4], received ", m1);
+  require(s > 0 && s <= 300, "[models::margin] margin_scale needs (0, 300], received {}", s);
+  require(m1 >= 1 && m1 <= 4, "[models::margin] margin_m1 needs [1, 4], received {}", m1);
   require(m2 >= 0 && m2 < pi,
-          place,
-          "margin_m2 needs [0, pi): from pi on no angle is left, received ",
+          "[models::margin] margin_m2 needs [0, pi): from pi on no angle is left, received {}",
           m2);
-  require(m3 >= 0 && m3 < 2,
-          place,
-          "margin_m3 needs [0, 2): from 2 on every target lies below -1, received ",
-          m3);
+  require(
+      m3 >= 0 && m3 < 2,
+      "[models::margin] margin_m3 needs [0, 2): from 2 on every target lies below -1, received {}",
+      m3);
   require(beyond == BeyondPi::cosine || m1 == 1,
-          place,
-          "margin_beyond_pi = linear needs m1 = 1, received ",
+          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
           m1);
 }
 
@@ -72,8 +66,7 @@ Margin resolved(const MarginOptions& options) {
   const bool cosface = kind == MarginKind::cosface;
   const bool combined = kind == MarginKind::combined;
   require(!softmax || !options.scale,
-          place,
-          "softmax has no margin_scale, received ",
+          "[models::margin] softmax has no margin_scale, received {}",
           options.scale.value_or(0));
   Margin margin{.normalized = !softmax, .scale = softmax ? 1 : options.scale.value_or(64)};
   margin.m1 = number_of(options.m1, 1, !combined, "margin_m1", kind);
@@ -98,9 +91,8 @@ void validate(const HeadOptions& options) {
                     margin.beyond == BeyondPi::automatic &&
                     options.embedding_size == plain.embedding_size && options.sampling_ratio == 1;
   require(idle,
-          place,
-          "margin_scale, margin_m1, margin_m2, margin_m3, margin_beyond_pi, embedding_size and "
-          "class_sampling_ratio need a margin_loss, received none");
+          "[models::margin] margin_scale, margin_m1, margin_m2, margin_m3, margin_beyond_pi, "
+          "embedding_size and class_sampling_ratio need a margin_loss, received none");
 }
 
 void add_options(OptionTable& table, HeadOptions& options) {

@@ -140,24 +140,23 @@ std::string batch_fault(const torch::Tensor& features,
   const bool shapes = features.dim() == 2 && weights.dim() == 2 && labels.dim() == 1 &&
                       features.size(1) == weights.size(1) && features.size(0) == labels.size(0);
   if (!shapes)
-    return concat("needs features [N, D], labels [N] and weights [classes, D], received ",
-                  features.sizes(),
-                  ", ",
-                  labels.sizes(),
-                  ", ",
-                  weights.sizes());
+    return formatted(
+        "needs features [N, D], labels [N] and weights [classes, D], received {}, {}, {}",
+        features.sizes(),
+        labels.sizes(),
+        weights.sizes());
   const auto type = features.scalar_type();
   if ((type != torch::kFloat32 && type != torch::kFloat64) || weights.scalar_type() != type ||
       labels.scalar_type() != torch::kInt64)
-    return concat("needs float32 or float64 features and weights and int64 labels, received ",
-                  type,
-                  ", ",
-                  weights.scalar_type(),
-                  ", ",
-                  labels.scalar_type());
+    return formatted(
+        "needs float32 or float64 features and weights and int64 labels, received {}, {}, {}",
+        type,
+        weights.scalar_type(),
+        labels.scalar_type());
   const auto wrong = labels.masked_select((labels < 0) | (labels >= classes));
   if (wrong.numel() > 0)
-    return concat("needs labels in [0, ", classes, "), received ", wrong[0].item<std::int64_t>());
+    return formatted(
+        "needs labels in [0, {}), received {}", classes, wrong[0].item<std::int64_t>());
   return {};
 }
 
@@ -169,8 +168,8 @@ MarginResult margin_softmax(const torch::Tensor& features,
   const torch::NoGradGuard no_grad;
   const auto fault =
       batch_fault(features, labels, weights, weights.dim() == 2 ? weights.size(0) : 0);
-  require(fault.empty(), "models::margin_softmax", fault);
-  require(features.size(0) >= 1, "models::margin_softmax", "needs at least one sample");
+  require(fault.empty(), "[models::margin_softmax] {}", fault);
+  require(features.size(0) >= 1, "[models::margin_softmax] needs at least one sample");
   const auto unit = unit_rows(features, margin);
   MarginBlock block(unit.rows, labels, weights, margin);
   const auto maxima = block.maxima();

@@ -41,18 +41,18 @@ std::optional<std::string> suggestion(const std::string& text,
 NamePatterns::NamePatterns(std::string option, const std::string& list, const std::string& logits)
     : option_(std::move(option)), empty_(list.empty()) {
   for (const auto& text : split_list(list)) {
-    require(!text.empty(), option_, "needs patterns between commas, received ", list);
+    require(!text.empty(), "[{}] needs patterns between commas, received {}", option_, list);
     if (text == "global_step") continue;
-    require(
-        text != "logits" || !logits.empty(),
-        option_,
-        "needs patterns of names, received logits: which layers of a TorchScript module are its "
-        "last ones is not known");
+    require(text != "logits" || !logits.empty(),
+            "[{}] needs patterns of names, received logits: which layers of a TorchScript module "
+            "are its last ones is not known",
+            option_);
     const auto expression = text == "logits" ? expression_of_layers(logits) : text;
     try {
       patterns_.push_back({text, std::regex(expression)});
     } catch (const std::regex_error& error) {
-      require(false, option_, "needs regular expressions, received ", text, ": ", error.what());
+      require(
+          false, "[{}] needs regular expressions, received {}: {}", option_, text, error.what());
     }
   }
 }
@@ -70,8 +70,8 @@ void NamePatterns::require_matches(const std::vector<std::string>& names) const 
     if (used) continue;
     const auto near = suggestion(pattern.text, names);
     require(false,
+            "[{}] needs patterns that match a name, received {}{}",
             option_,
-            "needs patterns that match a name, received ",
             pattern.text,
             near ? "; did you mean " + *near + "?" : "");
   }

@@ -71,13 +71,10 @@ class Classifier final : public Objective {
   }
 
   void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
-    require(
-        !network_->operator_norms || network_->operator_norms->layers.empty(),
-        "models",
-        "a TorchScript module whose BatchNorm trains cannot be frozen in part, since a graph does "
-        "not tell which layer a statistic belongs to; write it with fixed statistics "
-        "(torchvision's "
-        "FrozenBatchNorm2d), or train all of it");
+    require(!network_->operator_norms || network_->operator_norms->layers.empty(),
+            "[models] a TorchScript module whose BatchNorm trains cannot be frozen in part, since "
+            "a graph does not tell which layer a statistic belongs to; write it with fixed "
+            "statistics (torchvision's FrozenBatchNorm2d), or train all of it");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {
@@ -121,9 +118,8 @@ class Classifier final : public Objective {
     }
     auto& operators = network_->operator_norms;
     require(!operators || operators->others.empty(),
-            "models",
-            "batchnorm_statistics = synchronized needs a network of which BatchNorm alone moves "
-            "buffers in training; averaged and rank0 take any");
+            "[models] batchnorm_statistics = synchronized needs a network of which BatchNorm alone "
+            "moves buffers in training; averaged and rank0 take any");
     if (operators) operators->sum_over_ranks = sum;
     synchronized_ = true;
   }
@@ -137,8 +133,7 @@ class Classifier final : public Objective {
         empty ? torch::zeros({0, head.feature_size()}, torch::device(batch.images.device()))
               : logits(batch.images, mode).to(torch::kFloat32);
     require(!std::exchange(network_->auxiliary_logits, {}).defined(),
-            "models",
-            "a network with an auxiliary classifier takes no margin_loss");
+            "[models] a network with an auxiliary classifier takes no margin_loss");
     return head.evaluate(features, batch.labels, mode);
   }
 

@@ -62,11 +62,10 @@ const Entry& find(const std::string& name) {
   for (const auto& candidate : network_names()) known += (known.empty() ? "" : ", ") + candidate;
   const auto near = nearest(name, network_names());
   throw std::invalid_argument(
-      concat("[models] needs one of ",
-             known,
-             ", received ",
-             name,
-             near ? "; did you mean " + *near + "?" : "; a TorchScript module is a file *.pt"));
+      formatted("[models] needs one of {}, received {}{}",
+                known,
+                name,
+                near ? "; did you mean " + *near + "?" : "; a TorchScript module is a file *.pt"));
 }
 
 }  // namespace
@@ -83,14 +82,11 @@ std::vector<std::string> network_names() {
 
 void require_size(const InputShape& input, std::int64_t size, std::string_view place) {
   require(input.height >= size && input.width >= size,
+          "[{}] needs images of at least {} x {}, received {} x {}",
           place,
-          "needs images of at least ",
           size,
-          " x ",
           size,
-          ", received ",
           input.height,
-          " x ",
           input.width);
 }
 
@@ -99,7 +95,7 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                       std::int64_t classes) {
   const auto build = is_script(name) ? with(load_script, name) : find(name).build;
   const bool any = classes == 0 && is_script(name);
-  require(any || classes >= 2, "models", "needs at least 2 classes, received ", classes);
+  require(any || classes >= 2, "[models] needs at least 2 classes, received {}", classes);
   return build(input, classes);
 }
 

@@ -89,8 +89,8 @@ Shape shape_of(std::int64_t depth) {
     case 152:
       return {{3, 8, 36, 3}, true};
     default:
-      throw std::invalid_argument(
-          concat("[models::resnet] needs a depth of 18, 34, 50, 101 or 152, received ", depth));
+      throw std::invalid_argument(formatted(
+          "[models::resnet] needs a depth of 18, 34, 50, 101 or 152, received {}", depth));
   }
 }
 
@@ -114,7 +114,7 @@ struct ResNet final : Network {
         }
         in = shape.bottleneck ? bottleneck_expansion * width : width;
       }
-      register_module(concat("layer", i + 1), layers[i]);
+      register_module(formatted("layer{}", i + 1), layers[i]);
     }
     fc = register_module("fc", nn::Linear(in, classes));
     kaiming_initialise(*this);

@@ -10,8 +10,8 @@ namespace nn = torch::nn;
 
 /// Two 3x3 convolutions with a parameter-free shortcut (option A of the paper): every second pixel,
 /// new channels filled with zeros.
-struct BasicBlock final : nn::Module {
-  BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
+struct CifarBlock final : nn::Module {
+  CifarBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
       : stride_(stride),
         new_channels_(out - in),
         conv1(register_module("conv1", conv(in, out, 3, {.stride = stride}))),
@@ -46,7 +46,7 @@ nn::Sequential stage(std::int64_t blocks, std::int64_t in, std::int64_t out, std
   nn::Sequential blocks_of_stage;
   for (std::int64_t i = 0; i < blocks; ++i) {
     blocks_of_stage->push_back(
-        std::make_shared<BasicBlock>(i == 0 ? in : out, out, i == 0 ? stride : 1));
+        std::make_shared<CifarBlock>(i == 0 ? in : out, out, i == 0 ? stride : 1));
   }
   return blocks_of_stage;
 }

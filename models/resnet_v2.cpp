@@ -69,7 +69,7 @@ struct ResNetV2 final : Network {
         layer->push_back(std::make_shared<PreBottleneck>(in, width, stride, shortcut));
         in = expansion * width;
       }
-      layers.push_back(register_module(concat("layer", i + 1), layer));
+      layers.push_back(register_module(formatted("layer{}", i + 1), layer));
     }
     bn = register_module("bn", BatchNorm2d(in));
     fc = register_module("fc", nn::Linear(in, classes));
@@ -103,8 +103,7 @@ std::shared_ptr<Network> make_preresnet(std::int64_t depth,
                                         const InputShape& input,
                                         std::int64_t classes) {
   require(depth >= 11 && (depth - 2) % 9 == 0,
-          "models::preresnet",
-          "needs a depth of 9 n + 2, received ",
+          "[models::preresnet] needs a depth of 9 n + 2, received {}",
           depth);
   require_size(input, 4, "models::preresnet");
   const auto n = (depth - 2) / 9;

@@ -6,18 +6,20 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <set>
 
-#include "checkpoints/zip_archive.h"
+#include "checkpoints/read_pickle.h"
 #include "models/script_forward.h"
+#include "models/script_operators.h"
 #include "models/script_state.h"
 #include "support/errors.h"
+#include "support/time_limit.h"
 
 namespace dimred::models {
 namespace {
 
 namespace jit = torch::jit;
-
-constexpr auto place = "models::script";
 
 /// Child modules of the same names, whose parameters and buffers are handles on the script's own.
 void mirror(torch::nn::Module& target, const jit::Module& source) {
@@ -42,10 +44,9 @@ struct ScriptNetwork final : Network {
   torch::Tensor forward(torch::Tensor images) override {
     const auto output = run(images, *operator_norms);
     require(output.isTensor(),
-            place,
-            "needs a forward that gives logits [batch, classes] alone, received a ",
-            output.tagKind(),
-            "; wrap the module in one that returns the logits");
+            "[models::script] needs a forward that gives logits [batch, classes] alone, received a "
+            "{}; wrap the module in one that returns the logits",
+            output.tagKind());
     return output.toTensor();
   }
 
@@ -61,59 +62,79 @@ struct ScriptNetwork final : Network {
 constexpr auto remedy = "save one with torch.jit.script(model).save(\"model.pt\")";
 
 jit::Module read_module(const std::string& file) {
-  require(std::filesystem::is_regular_file(file), place, "no such file: ", file);
+  require(std::filesystem::is_regular_file(file), "[models::script] no such file: {}", file);
   try {
     // torch does not compare the records' CRCs.
-    checkpoints::ZipArchive(file).verify();
-  } catch (const std::runtime_error& error) {
-    throw std::invalid_argument(concat(error.what(), "; ", remedy));
+    checkpoints::read_pickle("archive", "models::script", file, [](auto) {});
+  } catch (const checkpoints::Unreadable& error) {
+    throw std::invalid_argument(formatted("{}; {}", error.what(), remedy));
   }
+  allow_only_computing();
   try {
     return jit::load(file, torch::kCPU);
-  } catch (const std::exception&) {  // torch's own text is about its archive's parts
-    throw std::invalid_argument(
-        concat('[',
-               place,
-               "] ",
-               file,
-               " is no TorchScript module (a state dict or a pickled module?); ",
-               remedy));
+  } catch (const std::exception& error) {  // torch's own text is about its archive's parts
+    const auto name = unknown_operator(error.what());
+    require(name.empty(),
+            "[models::script] {} uses the operator {}; modules have those alone that compute "
+            "(aten, prim), without files, processes and other machines",
+            file,
+            name);
+    throw std::invalid_argument(formatted(
+        "[models::script] {} is no TorchScript module (a state dict or a pickled module?); {}",
+        file,
+        remedy));
   }
+}
+
+/// Runs until the module has been tried; null: nobody has said what to do when it takes too long.
+std::unique_ptr<TimeLimit> limit_of(const std::string& file) {
+  const auto& host = script_host();
+  if (!host.end) return nullptr;
+  return std::make_unique<TimeLimit>(host.timeout, [file, seconds = host.timeout, end = host.end] {
+    end(
+        formatted("[models::script] the module {} has not come back from its first passes within "
+                  "{} s (--module_timeout)",
+                  file,
+                  seconds));
+  });
+}
+
+void say_once(const std::string& file) {
+  static std::set<std::string> said;
+  if (!script_host().say || !said.insert(file).second) return;
+  script_host().say(
+      formatted("{} is TorchScript: its code runs with your rights, without operators for files "
+                "and processes (docs/threat_model.md)",
+                file));
 }
 
 void check_parameters(const Network& network, const std::string& file) {
   std::map<const void*, std::string> owners;
   const auto parameters = network.named_parameters();
   require(!parameters.is_empty(),
-          place,
-          file,
-          " has no parameters; script the model itself, without torch.jit.freeze or "
-          "optimize_for_inference");
+          "[models::script] {} has no parameters; script the model itself, without "
+          "torch.jit.freeze or optimize_for_inference",
+          file);
   for (const auto& item : parameters) {
     const auto& tensor = item.value();
     require(tensor.scalar_type() == torch::kFloat32,
-            place,
+            "[models::script] {}: needs float32 parameters, received {} of {}; call model.float() "
+            "before scripting",
             file,
-            ": needs float32 parameters, received ",
             item.key(),
-            " of ",
-            tensor.scalar_type(),
-            "; call model.float() before scripting");
+            tensor.scalar_type());
     require(tensor.requires_grad(),
-            place,
+            "[models::script] {}: needs parameters that are trained, received {} with "
+            "requires_grad = False; make it a buffer, or requires_grad_(True)",
             file,
-            ": needs parameters that are trained, received ",
-            item.key(),
-            " with requires_grad = False; make it a buffer, or requires_grad_(True)");
+            item.key());
     const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
     require(is_new || tensor.numel() == 0,
-            place,
+            "[models::script] {}: needs parameters of their own, received {} and {} that share one "
+            "storage (tied weights)",
             file,
-            ": needs parameters of their own, received ",
             other->second,
-            " and ",
-            item.key(),
-            " that share one storage (tied weights)");
+            item.key());
   }
 }
 
@@ -121,13 +142,11 @@ void check_buffers(const Network& network, const std::string& file) {
   for (const auto& item : network.named_buffers()) {
     const auto type = item.value().scalar_type();
     require(type == torch::kFloat32 || type == torch::kInt64,
-            place,
+            "[models::script] {}: needs buffers of float32 or int64, received {} of {}; convert "
+            "it, or keep it as a plain attribute",
             file,
-            ": needs buffers of float32 or int64, received ",
             item.key(),
-            " of ",
-            type,
-            "; convert it, or keep it as a plain attribute");
+            type);
   }
 }
 
@@ -137,8 +156,8 @@ torch::Tensor try_images(Network& network, const torch::Tensor& images, const st
     return network.forward(images);
   } catch (const std::runtime_error& error) {
     const auto shape = images.sizes();
-    throw std::invalid_argument(concat(
-        error.what(), " (", file, ", on images ", shape[1], " x ", shape[2], " x ", shape[3], ")"));
+    throw std::invalid_argument(formatted(
+        "{} ({}, on images {} x {} x {})", error.what(), file, shape[1], shape[2], shape[3]));
   }
 }
 
@@ -146,15 +165,11 @@ void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::
   const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
                       (classes == 0 || logits.size(1) == classes);
   require(shaped,
-          place,
+          "[models::script] {}: needs to give logits [batch, {}], received {} {} for 2 images",
           file,
-          ": needs to give logits [batch, ",
           classes == 0 ? "classes" : std::to_string(classes),
-          "], received ",
           logits.scalar_type(),
-          ' ',
-          logits.sizes(),
-          " for 2 images");
+          logits.sizes());
 }
 
 using Values = std::vector<torch::Tensor>;
@@ -175,22 +190,19 @@ void check_independence(Network& network,
   try {
     alone = network.forward(images.narrow(0, 0, 1));
   } catch (const std::runtime_error& error) {
-    throw std::invalid_argument(concat(
-        error.what(),
-        " (",
-        file,
-        ", on one image; on two it works: traced for that many, or a BatchNorm without running "
-        "statistics?)"));
+    throw std::invalid_argument(
+        formatted("{} ({}, on one image; on two it works: traced for that many, or a BatchNorm "
+                  "without running statistics?)",
+                  error.what(),
+                  file));
   }
   constexpr double rounding = 1e-3;
   const bool same = alone.sizes() == logits.narrow(0, 0, 1).sizes() &&
                     torch::allclose(alone, logits.narrow(0, 0, 1), rounding, rounding, true);
-  require(
-      same,
-      place,
-      file,
-      " gives an image other logits in another batch in evaluation: a BatchNorm without running "
-      "statistics? Use track_running_stats=True");
+  require(same,
+          "[models::script] {} gives an image other logits in another batch in evaluation: a "
+          "BatchNorm without running statistics? Use track_running_stats=True",
+          file);
 }
 
 /// Evaluation must be a function of the images: traced in train mode, it is not.
@@ -203,10 +215,9 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   for (std::size_t i = 0; i < buffers.size(); ++i)
     same = same && torch::equal(buffers[i], before[i]);
   require(same,
-          place,
-          file,
-          " draws or moves buffers in evaluation, too: traced in training mode? Use "
-          "torch.jit.script, or trace after model.eval()");
+          "[models::script] {} draws or moves buffers in evaluation, too: traced in training mode? "
+          "Use torch.jit.script, or trace after model.eval()",
+          file);
   check_independence(network, images, first, file);
 }
 
@@ -216,20 +227,17 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
   const UnsavedState unsaved(network.module);
   try_images(network, images, file);
   const auto moved_name = unsaved.difference(UnsavedState(network.module));
-  require(
-      moved_name.empty(),
-      place,
-      file,
-      unsaved.is_buffer(moved_name)
-          ? concat(": needs buffers that are changed in place, received ",
-                   moved_name,
-                   ", which training replaces; write self.",
-                   moved_name,
-                   ".copy_(...)")
-          : concat(": needs state in buffers, received the attribute ",
-                   moved_name,
-                   ", which training moves and no state keeps; register_buffer it, and change it "
-                   "in place"));
+  require(moved_name.empty(),
+          "[models::script] {}{}",
+          file,
+          unsaved.is_buffer(moved_name)
+              ? formatted(": needs buffers that are changed in place, received {}, which training "
+                          "replaces; write self.{}.copy_(...)",
+                          moved_name,
+                          moved_name)
+              : formatted(": needs state in buffers, received the attribute {}, which training "
+                          "moves and no state keeps; register_buffer it, and change it in place",
+                          moved_name));
   auto& norms = *network.operator_norms;
   const auto buffers = network.buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -244,6 +252,11 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
 
 }  // namespace
 
+ScriptHost& script_host() {
+  static ScriptHost host;
+  return host;
+}
+
 bool is_script(const std::string& model) {
   constexpr std::array<std::string_view, 4> endings{".pt", ".pth", ".ts", ".torchscript"};
   if (model.find('/') != std::string::npos) return true;
@@ -253,6 +266,8 @@ bool is_script(const std::string& model) {
 std::shared_ptr<Network> load_script(const std::string& file,
                                      const InputShape& input,
                                      std::int64_t classes) {
+  say_once(file);
+  const auto limit = limit_of(file);
   auto network = std::make_shared<ScriptNetwork>(read_module(file));
   check_parameters(*network, file);
   check_buffers(*network, file);

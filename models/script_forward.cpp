@@ -1,15 +1,15 @@
 #include "models/script_forward.h"
 
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
 
+#include "support/console.h"
 #include "support/errors.h"
 
 namespace dimred::models {
 namespace {
 
 namespace jit = torch::jit;
-
-constexpr auto place = "models::script";
 
 void replace_batch_norms(jit::Block* block) {
   const auto ours = c10::Symbol::fromQualString(batch_norm_operator);
@@ -30,18 +30,25 @@ std::string reason_of(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+/// aten::warn, which scripted functions of PyTorch's call, too.
+class Warnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    put_text(stderr, formatted("warning: {}\n", warning.msg()));
+  }
+};
+
 }  // namespace
 
 ScriptForward::ScriptForward(const jit::Module& module) : module_(module) {
   const auto method = module.find_method("forward");
-  require(method.has_value(), place, "needs a module with a forward method");
+  require(method.has_value(), "[models::script] needs a module with a forward method");
   auto& function = method->function();
   const auto& arguments = function.getSchema().arguments();  // self, images, ...
-  require(arguments.size() >= 2, place, "needs forward(images), received forward()");
+  require(arguments.size() >= 2, "[models::script] needs forward(images), received forward()");
   for (std::size_t i = 2; i < arguments.size(); ++i)
     require(arguments[i].default_value().has_value(),
-            place,
-            "needs forward(images), received one that also wants ",
+            "[models::script] needs forward(images), received one that also wants {}",
             arguments[i].name());
   function.ensure_defined();
   auto graph = jit::toGraphFunction(function).graph()->copy();
@@ -55,11 +62,14 @@ ScriptForward::ScriptForward(const jit::Module& module) : module_(module) {
 
 torch::IValue ScriptForward::operator()(const torch::Tensor& images, OperatorNorms& norms) {
   const OperatorNormsScope scope(norms);
+  Warnings warnings;
+  const c10::WarningUtils::WarningHandlerGuard printable_warnings(&warnings);
+  jit::setPrintHandler([](const std::string& text) { put_text(stdout, text); });
   try {
     return (*function_)({module_._ivalue(), images});
   } catch (const std::exception& error) {
     throw std::runtime_error(
-        concat('[', place, "] the module's forward failed: ", reason_of(error)));
+        formatted("[models::script] the module's forward failed: {}", reason_of(error)));
   }
 }
 

@@ -23,7 +23,7 @@ std::array<std::int64_t, 5> convolutions_of(std::int64_t depth) {
       return {2, 2, 4, 4, 4};
     default:
       throw std::invalid_argument(
-          concat("[models::vgg] needs a depth of 11, 16 or 19, received ", depth));
+          formatted("[models::vgg] needs a depth of 11, 16 or 19, received {}", depth));
   }
 }
 

@@ -51,7 +51,7 @@ struct WideResNet final : Network {
         layers[i]->push_back(std::make_shared<WideBlock>(in, width, i > 0 && block == 0 ? 2 : 1));
         in = width;
       }
-      register_module(concat("layer", i + 1), layers[i]);
+      register_module(formatted("layer{}", i + 1), layers[i]);
     }
     bn1 = register_module("bn1", BatchNorm2d(nn::BatchNorm2dOptions(in).momentum(0.9)));
     linear = register_module("linear", nn::Linear(in, classes));
@@ -82,8 +82,7 @@ std::shared_ptr<Network> make_wide_resnet(std::int64_t depth,
                                           const InputShape& input,
                                           std::int64_t classes) {
   require(depth >= 10 && (depth - 4) % 6 == 0,
-          "models::wide_resnet",
-          "needs a depth of 6 n + 4, received ",
+          "[models::wide_resnet] needs a depth of 6 n + 4, received {}",
           depth);
   require_size(input, 4, "models::wide_resnet");
   return std::make_shared<WideResNet>((depth - 4) / 6, widen, input.channels, classes);

@@ -8,14 +8,17 @@
 namespace dimred::optimizers {
 namespace {
 
-template <class... Rule>
-void needs(bool holds, double received, const Rule&... rule) {
-  require(
-      holds && std::isfinite(received), "optimizers", "needs ", rule..., ", received ", received);
+template <class... Values>
+void needs(bool holds,
+           double received,
+           std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+           const Values&... values) {
+  if (holds && std::isfinite(received)) return;
+  require(false, "[optimizers] needs {}, received {}", formatted(rule, values...), received);
 }
 
 void needs_part(double value, const char* name) {
-  needs(value >= 0 && value < 1, value, name, " in [0, 1)");
+  needs(value >= 0 && value < 1, value, "{} in [0, 1)", name);
 }
 
 SgdOptions sgd_options(const OptimizerOptions& options) {
@@ -61,8 +64,7 @@ std::string name_of(OptimizerKind kind) {
 void validate(const OptimizerOptions& options) {
   require(!options.sgd.nesterov || options.kind == OptimizerKind::momentum ||
               options.kind == OptimizerKind::nesterov,
-          "optimizers",
-          "nesterov needs optimizer = momentum, received ",
+          "[optimizers] nesterov needs optimizer = momentum, received {}",
           name_of(options.kind));
   validate(sgd_options(options));
   needs(options.epsilon > 0, options.epsilon, "opt_epsilon > 0");

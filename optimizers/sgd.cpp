@@ -6,15 +6,14 @@
 namespace dimred::optimizers {
 
 void validate(const SgdOptions& options) {
-  constexpr auto place = "optimizers::sgd";
   require(options.momentum >= 0 && options.momentum < 1,
-          place,
-          "momentum needs [0, 1), received ",
+          "[optimizers::sgd] momentum needs [0, 1), received {}",
           options.momentum);
-  require(
-      options.weight_decay >= 0, place, "weight_decay needs >= 0, received ", options.weight_decay);
-  require(
-      !options.nesterov || options.momentum > 0, place, "nesterov needs momentum > 0, received 0");
+  require(options.weight_decay >= 0,
+          "[optimizers::sgd] weight_decay needs >= 0, received {}",
+          options.weight_decay);
+  require(!options.nesterov || options.momentum > 0,
+          "[optimizers::sgd] nesterov needs momentum > 0, received 0");
 }
 
 namespace {

@@ -9,11 +9,11 @@
 #include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
 #include "pca/basis_blocks.h"
+#include "pca/components.h"
 #include "pca/exchange.h"
 #include "pca/npy_matrix.h"
 #include "pca/ordered_sum.h"
 #include "pca/orthonormality.h"
-#include "pca/passes.h"
 #include "pca/shard_target.h"
 #include "pca/sidecar.h"
 #include "support/digest.h"
@@ -22,8 +22,6 @@
 
 namespace dimred::pca {
 namespace {
-
-constexpr const char* kPlace = "pca::load_basis";
 
 /// The most that rounding to bfloat16 moves a product of two rows of norm 1: a block of a few
 /// columns (a bias) comes near it.
@@ -52,25 +50,19 @@ void check_sidecar(const std::filesystem::path& npy,
   }
   require_environment((sidecar.blocks.empty() || covered == sidecar.parameters) &&
                           sidecar.block_components.size() == sidecar.blocks.size(),
-                      kPlace,
-                      "'",
-                      sidecar_path(npy).string(),
-                      "' is damaged: its blocks do not cover the columns");
+                      "[pca::load_basis] '{}' is damaged: its blocks do not cover the columns",
+                      sidecar_path(npy).string());
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;
   require_environment(same && digests == std::ssize(sidecar.digests) && digests > 0 &&
                           std::ssize(sidecar.singular_values) == sidecar.components,
-                      kPlace,
-                      "'",
+                      "[pca::load_basis] '{}' describes a float32 matrix of {} x {} in C order, "
+                      "'{}' is another one",
                       sidecar_path(npy).string(),
-                      "' describes a float32 matrix of ",
                       sidecar.components,
-                      " x ",
                       sidecar.parameters,
-                      " in C order, '",
-                      npy.filename().string(),
-                      "' is another one");
+                      npy.filename().string());
 }
 
 /// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
@@ -78,17 +70,13 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
                                  const SnapshotSource& matrix,
                                  const layout::Layout& layout,
                                  const std::optional<Sidecar>& sidecar) {
-  require(matrix.columns() == layout.whole_size,
-          kPlace,
-          "needs k x M with M = ",
-          layout.whole_size,
-          " parameters of the model, received ",
-          matrix.rows(),
-          " x ",
-          matrix.columns(),
-          " in '",
-          npy.string(),
-          "'");
+  require(
+      matrix.columns() == layout.whole_size,
+      "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in '{}'",
+      layout.whole_size,
+      matrix.rows(),
+      matrix.columns(),
+      npy.string());
   if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
     return layout;
   }
@@ -96,7 +84,7 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
   if (moved) return *moved;
   const std::string difference = layout::first_difference(layout, sidecar->layout_json);
   throw std::invalid_argument(
-      concat('[', kPlace, "] '", npy.string(), "' belongs to another model: ", difference));
+      formatted("[pca::load_basis] '{}' belongs to another model: {}", npy.string(), difference));
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
@@ -116,27 +104,21 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
   if (load.sidecar) {
     require_environment(
         digest_of(tile, width) == load.sidecar->digests[static_cast<std::size_t>(block)],
-        kPlace,
-        "'",
+        "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
         load.path.string(),
-        "' is damaged: columns ",
         begin,
-        " to ",
         end,
-        " differ from their digest in ",
         sidecar_path(load.path).filename().string());
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
     const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
     const auto bad = checkpoints::first_not_finite(row);
-    require_environment(!bad,
-                        kPlace,
-                        "'",
-                        load.path.string(),
-                        "' is damaged: row ",
-                        j,
-                        " holds a value that is not finite at column ",
-                        begin + bad.value_or(0));
+    require_environment(
+        !bad,
+        "[pca::load_basis] '{}' is damaged: row {} holds a value that is not finite at column {}",
+        load.path.string(),
+        j,
+        begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
       const auto columns = static_cast<std::size_t>(load.basis.columns);
       load.target.scatter(
@@ -182,18 +164,16 @@ bool load_columns(const std::filesystem::path& npy,
                   std::int64_t components,
                   std::int64_t threads,
                   Basis& basis) {
-  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, kPlace);
+  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, "pca::load_basis");
   const std::optional<Sidecar> sidecar = read_sidecar(npy);
   if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
   const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
-  require(components >= 0 && components <= matrix->rows(),
-          kPlace,
-          "'",
-          npy.string(),
-          "' has ",
-          matrix->rows(),
-          " components, n_component needs at most that many, received ",
-          components);
+  require(
+      components >= 0 && components <= matrix->rows(),
+      "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
+      npy.string(),
+      matrix->rows(),
+      components);
   const ShardTarget target(columns, shard);
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
@@ -212,12 +192,9 @@ bool load_columns(const std::filesystem::path& npy,
 BasisFile read_basis_header(const std::filesystem::path& npy) {
   const checkpoints::NpyHeader header = checkpoints::read_npy_header(npy);
   require(header.shape.size() == 2,
-          "pca::read_basis_header",
-          "needs a matrix, received ",
+          "[pca::read_basis_header] needs a matrix, received {} dimensions in '{}'",
           header.shape.size(),
-          " dimensions in '",
-          npy.string(),
-          "'");
+          npy.string());
   BasisFile file;
   file.components = header.shape[0];
   file.columns = header.shape[1];
@@ -258,23 +235,17 @@ Basis load_basis(const std::filesystem::path& npy,
   const bool small_blocks = basis.block_count > 1 && dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
-          kPlace,
-          "needs the sidecar ",
+          "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "
+          "orthogonal, of norm sqrt({}), as those of a block-diagonal matrix of {} blocks "
+          "(--blocks layers)",
           sidecar_path(npy).filename().string(),
-          " with its blocks beside '",
           npy.string(),
-          "': its rows are orthogonal, of norm sqrt(",
           measured.apparent_blocks,
-          "), as those of a block-diagonal matrix of ",
-          measured.apparent_blocks,
-          " blocks (--blocks layers)");
+          measured.apparent_blocks);
   require(measured.error <= limit,
-          kPlace,
-          "needs orthonormal rows, |P P' - I| <= ",
+          "[pca::load_basis] needs orthonormal rows, |P P' - I| <= {}, received {} in '{}{}",
           limit,
-          ", received ",
           measured.error,
-          " in '",
           npy.string(),
           dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");
   return basis;

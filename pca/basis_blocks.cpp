@@ -20,8 +20,7 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
         std::ranges::upper_bound(file_blocks, entry.whole_offset, {}, &layout::ColumnRange::begin);
     require_environment(
         after != file_blocks.begin() && entry.whole_offset + entry.whole_size <= (after - 1)->end,
-        "pca::load_basis",
-        "needs blocks of whole parameters, one of the sidecar's cuts ",
+        "[pca::load_basis] needs blocks of whole parameters, one of the sidecar's cuts {}",
         entry.name);
     const std::int64_t index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "pca/dense.h"
-#include "pca/device.h"
 #include "pca/exchange.h"
+#include "pca/gram.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -25,11 +25,11 @@ class Block {
  public:
   Block(const BlockPlan& shared, const layout::ColumnRange& columns)
       : shared_(shared),
-        plan_(plan_within(shared.passes, columns)),
+        pass_(within(shared.pass, columns)),
         columns_(columns),
-        n_(plan_.source->rows()),
-        width_(padded(plan_.components, kComponentUnit)) {
-    fit_.variances.resize(static_cast<std::size_t>(plan_.components));
+        n_(pass_.rows->rows()),
+        width_(padded(pass_.components, kComponentUnit)) {
+    fit_.variances.resize(static_cast<std::size_t>(pass_.components));
   }
 
   BlockFit run() {
@@ -39,26 +39,24 @@ class Block {
                                            ? orthonormal_combinations()
                                            : leading_combinations(leading_pairs());
     fit_.seconds_gram = watch.seconds();
-    Components components = write_orthonormal(std::move(combinations));
+    const Components components = write_orthonormal(std::move(combinations));
     const std::vector<bool> flip = rows_to_flip(components.ranges, shared_.ranks);
-    agree(shared_.ranks, [&] {
-      fit_.digests =
-          settle_signs(plan_, flip, shared_.header_bytes, std::move(components), shared_.file);
-    });
+    agree(shared_.ranks,
+          [&] { fit_.digests = fix_signs(pass_, flip, components.pieces, shared_.matrix); });
     fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
     return std::move(fit_);
   }
 
  private:
-  std::int64_t stride(std::int64_t rows) const { return padded(rows, plan_.kernels->row_unit); }
+  std::int64_t stride(std::int64_t rows) const { return padded(rows, pass_.kernels->row_unit); }
 
   void measure_gram() {
-    agree(shared_.ranks, [&] { fit_.gram = gram_matrix(plan_); });
+    agree(shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
     sum_lower(shared_.ranks, fit_.gram, n_, stride(n_));
     count_pass();
   }
 
-  void count_pass() { fit_.bytes_read += n_ * plan_.own.size() * plan_.source->item_bytes(); }
+  void count_pass() { fit_.bytes_read += n_ * pass_.own.size() * pass_.rows->item_bytes(); }
 
   /// The block's eigenpairs; sets the number of rows and the variances.
   Eigenpairs leading_pairs() {
@@ -78,16 +76,13 @@ class Block {
     const double floor =
         std::max(part, shared_.all_rows ? 0.0 : kWorthARow) * std::max(0.0, values.front());
     const auto directions = std::ranges::count_if(values, [floor](double v) { return v > floor; });
-    require(directions >= plan_.components || !shared_.all_rows,
-            "pca::fit",
-            "needs snapshots that span k = ",
-            plan_.components,
-            " directions, received ",
+    require(directions >= pass_.components || !shared_.all_rows,
+            "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
+            "some equal?)",
+            pass_.components,
             n_,
-            " that span ",
-            directions,
-            " (are some equal?)");
-    fit_.rows = std::min({directions, plan_.components, columns_.size()});
+            directions);
+    fit_.rows = std::min({directions, pass_.components, columns_.size()});
   }
 
   /// C [n x k'']: column j = v_j / s_j, so that P = C' W. Of centred snapshots, columns are made to
@@ -98,7 +93,7 @@ class Block {
       const double singular = std::sqrt(pairs.values[static_cast<std::size_t>(j)]);
       const double* vector = pairs.vectors.data() + j * n_;
       double mean = 0;
-      for (std::int64_t i = 0; plan_.centred && i < n_; ++i) {
+      for (std::int64_t i = 0; pass_.centred && i < n_; ++i) {
         mean += vector[i] / static_cast<double>(n_);
       }
       for (std::int64_t i = 0; i < n_; ++i) {
@@ -110,7 +105,7 @@ class Block {
 
   /// C of rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
   std::vector<double> orthonormal_combinations() {
-    fit_.rows = std::min(plan_.components, columns_.size());
+    fit_.rows = std::min(pass_.components, columns_.size());
     std::vector<double> c(static_cast<std::size_t>(n_ * width_));
     for (std::int64_t j = 0; j < fit_.rows; ++j) c[static_cast<std::size_t>(j * width_ + j)] = 1;
     on_first_rank(shared_.ranks,
@@ -122,11 +117,10 @@ class Block {
   /// One pass that writes P, measured.
   Components write_measured(const std::vector<double>& combinations) {
     Components components;
-    agree(shared_.ranks, [&] {
-      components = write_components(plan_, combinations, shared_.header_bytes, shared_.file);
-    });
-    if (!plan_.device || !plan_.device->keeps_tiles()) count_pass();
-    const std::int64_t k = plan_.components;
+    agree(shared_.ranks,
+          [&] { components = write_components(pass_, combinations, shared_.matrix); });
+    count_pass();
+    const std::int64_t k = pass_.components;
     sum_lower(shared_.ranks, components.gram, k, stride(k));
     fit_.orthonormality_error = identity_error(components.gram, fit_.rows, stride(k));
     return components;
@@ -137,20 +131,19 @@ class Block {
     Components components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
     on_first_rank(shared_.ranks, [&] {
-      orthonormalize(components.gram, fit_.rows, stride(plan_.components), combinations, width_);
+      orthonormalize(components.gram, fit_.rows, stride(pass_.components), combinations, width_);
     });
     share_first(shared_.ranks, combinations);
     components = write_measured(combinations);
     fit_.reorthonormalized = true;
     require_environment(fit_.orthonormality_error <= 1e-6,
-                        "pca::fit",
-                        "needs |P P' - I| <= 1e-6 after orthonormalisation, measured ",
+                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
                         fit_.orthonormality_error);
     return components;
   }
 
   const BlockPlan& shared_;
-  PassPlan plan_;
+  Pass pass_;
   layout::ColumnRange columns_;
   std::int64_t n_;
   std::int64_t width_;  // of combinations

@@ -4,22 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
 #include "layout/shard.h"
+#include "pca/components.h"
 #include "pca/kinds.h"
-#include "pca/passes.h"
-#include "pca/ranks.h"
 
 namespace dimred::pca {
 
 /// What the blocks of one fit share.
 struct BlockPlan {
-  const PassPlan& passes;  // over all of this rank's columns
+  const Pass& pass;  // over all of this rank's columns
   Kind kind = Kind::pca;
-  bool all_rows = true;           // refuse fewer directions than k; otherwise rows of zeros
-  std::int64_t header_bytes = 0;  // in front of P
+  bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
   const Ranks& ranks;
-  checkpoints::AtomicFile& file;
+  const MatrixFile& matrix;
 };
 
 /// One block of columns of P. The same on every rank, but for the digests and bytes.
@@ -32,10 +29,10 @@ struct BlockFit {
   bool reorthonormalized = false;
   std::int64_t bytes_read = 0;  // by this rank, of the rows that are combined
   double seconds_gram = 0, seconds_components = 0;
-  std::vector<std::string> digests;  // this rank's, as settle_signs
+  std::vector<std::string> digests;  // this rank's, as fix_signs
 };
 
-/// Spectrum of the block's columns, then P of them in the file, its signs settled.
+/// Spectrum of the block's columns, then P of them in the file, its signs fixed.
 /// Throws as fit().
 BlockFit fit_block(const BlockPlan& plan, const layout::ColumnRange& columns);
 

@@ -1,44 +1,79 @@
+#include "pca/components.h"
+
 #include <algorithm>
 #include <memory>
-#include <span>
+#include <mutex>
 #include <utility>
 
-#include "pca/device_passes.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
-#include "pca/passes.h"
-#include "pca/piece_writer.h"
+#include "support/digest.h"
 
 namespace dimred::pca {
 namespace {
 
+/// Ranges of all rows so far, folded by all threads.
+class SharedRanges {
+ public:
+  explicit SharedRanges(std::int64_t k) : ranges_(static_cast<std::size_t>(k)) {}
+
+  std::vector<RowRange> now() {
+    const std::lock_guard lock(mutex_);
+    return ranges_;
+  }
+  void fold(const std::vector<RowRange>& other) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t j = 0; j < ranges_.size(); ++j) {
+      ranges_[j].low = std::min(ranges_[j].low, other[j].low);
+      ranges_[j].high = std::max(ranges_[j].high, other[j].high);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<RowRange> ranges_;
+};
+
+/// Where the threads of a pass put their blocks of P.
+struct Target {
+  const MatrixFile& matrix;
+  SharedRanges& ranges;
+  std::vector<Piece>& pieces;  // [own digest blocks x k]
+};
+
 /// Writes one digest block of P and adds its share of P P'.
 class ComponentsWork {
  public:
-  ComponentsWork(const PassPlan& plan, const std::vector<double>& combinations, PieceTarget& target)
-      : plan_(plan),
+  ComponentsWork(const Pass& pass, const std::vector<double>& combinations, const Target& target)
+      : pass_(pass),
         combinations_(combinations),
-        writer_(plan, target),
-        rows_(plan.source->rows()),
-        tile_stride_(plan.tile_width + kColumnSlack),
-        stride_(plan.write_width + kColumnSlack),
-        gram_rows_(padded(plan.components, plan.kernels->row_unit)),
+        target_(target),
+        rows_(pass.rows->rows()),
+        tile_stride_(pass.tile_width + kColumnSlack),
+        stride_(pass.write_width + kColumnSlack),
+        gram_rows_(padded(pass.components, pass.kernels->row_unit)),
         tile_(static_cast<std::size_t>(rows_ * tile_stride_)),
-        result_(static_cast<std::size_t>(padded(plan.components, kComponentUnit) * stride_)),
+        result_(static_cast<std::size_t>(padded(pass.components, kComponentUnit) * stride_)),
         panel_(static_cast<std::size_t>(gram_rows_ * kPanelStride)),
         scratch_(static_cast<std::size_t>(rows_ * kColumnSlack)) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    writer_.begin();
-    const auto [first, end] = plan_.block(block, kDigestColumns);
-    for (std::int64_t begin = first; begin < end; begin += plan_.write_width) {
-      const std::int64_t width = std::min(plan_.write_width, end - begin);
-      for (std::int64_t c = 0; c < width; c += plan_.tile_width) {
-        combine_tile(begin + c, c, std::min(plan_.tile_width, width - c), partial);
+    guess_ = target_.ranges.now();
+    ranges_ = guess_;
+    std::vector<DigestStream> streams(guess_.size());
+    const auto [first, end] = pass_.block(block, kDigestColumns);
+    for (std::int64_t begin = first; begin < end; begin += pass_.write_width) {
+      const std::int64_t width = std::min(pass_.write_width, end - begin);
+      for (std::int64_t c = 0; c < width; c += pass_.tile_width) {
+        combine_tile(begin + c, c, std::min(pass_.tile_width, width - c), partial);
       }
-      writer_.write(begin, width, result_.data(), stride_);
+      write(begin, width, streams);
     }
-    writer_.finish(block);
+    target_.ranges.fold(ranges_);
+    Piece* pieces = target_.pieces.data() + block * pass_.components;
+    for (std::size_t j = 0; j < guess_.size(); ++j) {
+      pieces[j] = {guess_[j].negative(), streams[j].hex()};
+    }
   }
 
  private:
@@ -47,9 +82,9 @@ class ComponentsWork {
                     std::int64_t at,
                     std::int64_t width,
                     std::span<double> partial) {
-    plan_.source->read_tile(begin, width, tile_.data(), tile_stride_);
-    plan_.kernels->combine(combinations_.data(),
-                           padded(plan_.components, kComponentUnit),
+    pass_.rows->read_tile(begin, width, tile_.data(), tile_stride_);
+    pass_.kernels->combine(combinations_.data(),
+                           padded(pass_.components, kComponentUnit),
                            tile_.data(),
                            tile_stride_,
                            rows_,
@@ -59,14 +94,28 @@ class ComponentsWork {
                            scratch_.data());
     for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
       const std::int64_t part = std::min(kPanelColumns, at + width - c);
-      plan_.kernels->widen(result_.data() + c, stride_, plan_.components, part, panel_.data());
-      plan_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
+      pass_.kernels->widen(result_.data() + c, stride_, pass_.components, part, panel_.data());
+      pass_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
   }
 
-  const PassPlan& plan_;
+  /// The result's columns, of W from `begin` on, each row with the sign that is likely its own.
+  void write(std::int64_t begin, std::int64_t width, std::vector<DigestStream>& streams) {
+    for (std::size_t j = 0; j < guess_.size(); ++j) {
+      const auto index = static_cast<std::int64_t>(j);
+      const std::span row(result_.data() + index * stride_, static_cast<std::size_t>(width));
+      pass_.kernels->extremes(row.data(), width, &ranges_[j].low, &ranges_[j].high);
+      if (guess_[j].negative()) {
+        for (float& value : row) value = -value;
+      }
+      streams[j].update(std::as_bytes(row));
+      target_.matrix.write(index, begin, row);
+    }
+  }
+
+  const Pass& pass_;
   const std::vector<double>& combinations_;
-  PieceWriter writer_;
+  const Target& target_;
   std::int64_t rows_;
   std::int64_t tile_stride_;
   std::int64_t stride_;
@@ -75,26 +124,107 @@ class ComponentsWork {
   Lines<float> result_;
   Lines<double> panel_;
   Lines<double> scratch_;
+  std::vector<RowRange> guess_;   // when the block was begun
+  std::vector<RowRange> ranges_;  // with the block
 };
+
+/// The digest of each own block; row_digest(block, row, first column, buffer [columns]) gives those
+/// of its rows.
+template <class RowDigest>
+std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_digest) {
+  std::vector<std::string> digests(static_cast<std::size_t>(pass.blocks(kDigestColumns)));
+  for_each_index(std::ssize(digests), pass.threads, [&](std::int64_t block) {
+    const layout::ColumnRange range = pass.block(block, kDigestColumns);
+    std::vector<float> buffer(static_cast<std::size_t>(range.size()));
+    std::vector<std::string> rows;
+    for (std::int64_t j = 0; j < pass.components; ++j) {
+      rows.push_back(row_digest(block, j, range.begin, std::span(buffer)));
+    }
+    digests[static_cast<std::size_t>(block)] = block_digest(rows);
+  });
+  return digests;
+}
+
+std::int64_t offset_of(const MatrixFile& matrix, std::int64_t row, std::int64_t column) {
+  return matrix.header_bytes + (row * matrix.columns + column) * 4;
+}
 
 }  // namespace
 
-Components write_components(const PassPlan& plan,
+void MatrixFile::read(std::int64_t row, std::int64_t column, std::span<float> values) const {
+  read_exactly(file.descriptor(),
+               offset_of(*this, row, column),
+               std::as_writable_bytes(values),
+               file.temporary_path());
+}
+
+void MatrixFile::write(std::int64_t row, std::int64_t column, std::span<const float> values) const {
+  file.write_at(offset_of(*this, row, column), std::as_bytes(values));
+}
+
+std::string block_digest(std::span<const std::string> rows) {
+  DigestStream stream;
+  for (const std::string& row : rows) stream.update(std::as_bytes(std::span(row)));
+  return stream.hex();
+}
+
+Components write_components(const Pass& pass,
                             const std::vector<double>& combinations,
-                            std::int64_t header_bytes,
-                            checkpoints::AtomicFile& file) {
-  if (plan.device) return components_on_device(plan, combinations, header_bytes, file);
-  const std::int64_t blocks = plan.blocks(kDigestColumns);
-  const std::int64_t rows = padded(plan.components, plan.kernels->row_unit);
-  SharedRanges ranges(plan.components);
-  std::vector<Piece> pieces(static_cast<std::size_t>(blocks * plan.components));
-  PieceTarget target{file, header_bytes, ranges, pieces};
+                            const MatrixFile& matrix) {
+  const std::int64_t blocks = pass.blocks(kDigestColumns);
+  const std::int64_t rows = padded(pass.components, pass.kernels->row_unit);
+  SharedRanges ranges(pass.components);
+  std::vector<Piece> pieces(static_cast<std::size_t>(blocks * pass.components));
+  const Target target{matrix, ranges, pieces};
   std::vector<double> gram =
-      ordered_sum(blocks, plan.threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
-        const auto work = std::make_shared<ComponentsWork>(plan, combinations, target);
-        return [work](std::int64_t block, std::span<double> sum) { (*work)(block, sum); };
+      ordered_sum(blocks, pass.threads, static_cast<std::size_t>(rows * rows), [&] {
+        return BlockWork(ComponentsWork(pass, combinations, target));
       });
   return {std::move(gram), ranges.now(), std::move(pieces)};
+}
+
+std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks) {
+  if (ranks.size > 1) {
+    // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
+    std::vector<double> all(2 * ranges.size() * static_cast<std::size_t>(ranks.size));
+    auto own = all.begin() + std::ssize(ranges) * 2 * ranks.rank;
+    for (const RowRange& range : ranges) {
+      *own++ = range.low;
+      *own++ = range.high;
+    }
+    ranks.sum(all);
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      RowRange& range = ranges[i / 2 % ranges.size()];
+      range.low = std::min(range.low, static_cast<float>(all[i]));
+      range.high = std::max(range.high, static_cast<float>(all[i + 1]));
+    }
+  }
+  std::vector<bool> flip(ranges.size());
+  for (std::size_t j = 0; j < ranges.size(); ++j) flip[j] = ranges[j].negative();
+  return flip;
+}
+
+std::vector<std::string> fix_signs(const Pass& pass,
+                                   const std::vector<bool>& flip,
+                                   const std::vector<Piece>& pieces,
+                                   const MatrixFile& matrix) {
+  return block_digests(
+      pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {
+        const Piece& piece = pieces[static_cast<std::size_t>(block * pass.components + row)];
+        if (piece.negated == flip[static_cast<std::size_t>(row)]) return piece.digest;
+        matrix.read(row, begin, values);
+        for (float& value : values) value = -value;
+        matrix.write(row, begin, values);
+        return digest(std::as_bytes(values));
+      });
+}
+
+std::vector<std::string> digests_of_file(const Pass& pass, const MatrixFile& matrix) {
+  return block_digests(
+      pass, [&](std::int64_t, std::int64_t row, std::int64_t begin, std::span<float> values) {
+        matrix.read(row, begin, values);
+        return digest(std::as_bytes(values));
+      });
 }
 
 }  // namespace dimred::pca

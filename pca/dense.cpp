@@ -48,14 +48,10 @@ Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64
                                          order,
                                          support.data());
   require_environment(info == 0 && found == order,
-                      "pca::fit",
-                      "LAPACKE_dsyevr failed with info = ",
+                      "[pca::fit] LAPACKE_dsyevr failed with info = {}, found {} of {} eigenvalues",
                       info,
-                      ", found ",
                       found,
-                      " of ",
-                      n,
-                      " eigenvalues");
+                      n);
   Eigenpairs pairs;
   pairs.values.assign(values.rbegin(), values.rend());
   pairs.vectors.reserve(vectors.size());
@@ -76,7 +72,7 @@ void orthonormalize(std::span<const double> gram,
   // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x
   // rows].
   lapack_int info = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, factor.data(), order);
-  require_environment(info == 0, "pca::fit", "LAPACKE_dpotrf failed with info = ", info);
+  require_environment(info == 0, "[pca::fit] LAPACKE_dpotrf failed with info = {}", info);
   const auto rows = static_cast<lapack_int>(std::ssize(c) / c_stride);
   info = LAPACKE_dtrtrs(LAPACK_COL_MAJOR,
                         'U',
@@ -88,7 +84,7 @@ void orthonormalize(std::span<const double> gram,
                         order,
                         c.data(),
                         static_cast<lapack_int>(c_stride));
-  require_environment(info == 0, "pca::fit", "LAPACKE_dtrtrs failed with info = ", info);
+  require_environment(info == 0, "[pca::fit] LAPACKE_dtrtrs failed with info = {}", info);
 }
 
 double identity_error(std::span<const double> gram, std::int64_t k, std::int64_t stride) {
@@ -103,3 +99,17 @@ double identity_error(std::span<const double> gram, std::int64_t k, std::int64_t
 }
 
 }  // namespace dimred::pca
+
+// OpenBLAS starts a thread per core when its library is loaded, which then spin for work. Ours is
+// private and used for matrices of n x n only: the linker sends its call to blas_thread_init here
+// (-Wl,--wrap), so that the pool never exists and every call runs in the calling thread.
+extern "C" {
+
+extern int blas_cpu_number;  // of OpenBLAS; what it reads before it splits work
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name is the linker's
+int __wrap_blas_thread_init() {
+  blas_cpu_number = 1;
+  return 0;
+}
+}

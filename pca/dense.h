@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-// The small dense problems of a PCA, by LAPACKE (which sees one thread: see blas_threads.cpp).
+// The small dense problems of a PCA, by LAPACKE (which sees one thread: see dense.cpp).
 namespace dimred::pca {
 
 struct Eigenpairs {

@@ -52,12 +52,10 @@ void require_same(const Ranks& ranks, std::string_view place, const std::string&
   const std::vector<std::string> problems = ranks.gather(problem);
   for (std::size_t rank = 1; rank < problems.size(); ++rank) {
     require(problems[rank] == problems[0],
+            "[{}] needs the same on every rank, received {} on rank 0, {} on rank {}",
             place,
-            "needs the same on every rank, received ",
             problems[0],
-            " on rank 0, ",
             problems[rank],
-            " on rank ",
             rank);
   }
 }

@@ -2,21 +2,167 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
 #include "pca/block_fit.h"
 #include "pca/exchange.h"
-#include "pca/gram_file.h"
+#include "pca/gaussian_source.h"
+#include "pca/gram.h"
 #include "pca/output.h"
-#include "pca/problem.h"
 #include "pca/shuffle.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
+
+/// What a fit works on, settled before anything is read.
+struct Problem {
+  std::unique_ptr<SnapshotSource> some;       // only where a range leaves some snapshots out
+  std::unique_ptr<SnapshotSource> gaussian;   // only of kind random
+  const SnapshotSource* snapshots = nullptr;  // those in range
+  Pass pass;                                  // over the rows that are combined, all columns
+  Pass centred;                               // over the snapshots
+  std::vector<layout::ColumnRange> layers;    // columns of the layout's entries; empty: no layout
+  std::vector<layout::ColumnRange> blocks;    // of P
+};
+
+/// k, where the options leave it to the kind.
+std::int64_t components_of(const FitOptions& options, std::int64_t n) {
+  return options.kind == Kind::span && options.components == 0 ? n : options.components;
+}
+
+void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
+  const std::int64_t k = components_of(options, n);
+  require(k >= 1, "[pca::fit] needs k >= 1, received k = {}", k);
+  switch (options.kind) {
+    case Kind::pca:
+    case Kind::shuffled:
+      return require(n - 1 >= k, "[pca::fit] needs n - 1 >= k, received n = {}, k = {}", n, k);
+    case Kind::span:
+      return require(n >= k, "[pca::fit] needs n >= k, received n = {}, k = {}", n, k);
+    case Kind::random:
+      return require(columns >= k, "[pca::fit] needs M >= k, received M = {}, k = {}", columns, k);
+  }
+}
+
+void check_options(const FitOptions& options, const std::vector<layout::ColumnRange>& layers) {
+  require(options.threads >= 0, "[pca::fit] needs threads >= 0, received {}", options.threads);
+  require(options.tile_bytes >= 1 << 20,
+          "[pca::fit] needs tile_bytes >= 1048576, received {}",
+          options.tile_bytes);
+  require(!layers.empty() || (options.blocks == Blocks::whole && options.kind != Kind::shuffled),
+          "[pca::fit] {} needs snapshots that know their layers (.h5 or safetensors), received "
+          "none with a layout",
+          options.blocks == Blocks::whole ? "kind shuffled" : "blocks = layers");
+}
+
+/// Columns of the parameters that the rows carry a table of, in file order; empty without one.
+std::vector<layout::ColumnRange> layers_of(const SnapshotSource& source) {
+  std::vector<layout::ColumnRange> layers;
+  if (source.layout_json().empty()) return layers;
+  const layout::Layout layout = layout_from_json(source.layout_json());
+  for (const layout::Entry& entry : layout.entries) {
+    if (entry.size == 0) continue;
+    layers.push_back({entry.file_offset, entry.file_offset + entry.size});
+  }
+  require_environment(layout.file_size == source.columns(),
+                      "[pca::fit] snapshots of {} values carry a table of {}",
+                      source.columns(),
+                      layout.file_size);
+  return layers;
+}
+
+Pass pass_of(const SnapshotSource& rows,
+             std::int64_t components,
+             const FitOptions& options,
+             const Ranks& ranks) {
+  return pass_over(rows,
+                   select_kernels(options.kernels),
+                   components,
+                   options.threads > 0 ? options.threads : available_threads(),
+                   options.tile_bytes,
+                   own_range(ranks, rows.columns()));
+}
+
+/// The same on every rank, or their sums are of different problems.
+std::string text_of(const Problem& problem, const FitOptions& options) {
+  return formatted(
+      "{} x {} snapshots, k = {}, kind {}, blocks {}, seed {}, from {} to {} skip {}{}",
+      problem.snapshots->rows(),
+      problem.snapshots->columns(),
+      problem.pass.components,
+      name_of(options.kind),
+      problem.blocks.size(),
+      options.seed,
+      options.snapshots.from,
+      options.snapshots.to,
+      options.snapshots.skip,
+      options.gram.empty() ? "" : ", with Gram matrix");
+}
+
+/// Throws what fit() refuses, on every rank alike.
+Problem plan_fit(const SnapshotSource& source,
+                 const FitOptions& options,
+                 const std::filesystem::path& output,
+                 const Ranks& ranks) {
+  Problem problem;
+  agree(ranks, [&] {
+    problem.snapshots = &source;
+    if (options.snapshots != SnapshotRange{}) {
+      problem.some = selected(source, options.snapshots);
+      problem.snapshots = problem.some.get();
+    }
+    problem.layers = layers_of(source);
+    check_options(options, problem.layers);
+    check_components(options, problem.snapshots->rows(), source.columns());
+    if (ranks.rank == 0) check_output(output, options.gram, source);
+    const std::int64_t k = components_of(options, problem.snapshots->rows());
+    if (options.kind == Kind::random) {
+      problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
+    }
+    problem.centred = pass_of(*problem.snapshots, k, options, ranks);
+    problem.pass =
+        problem.gaussian ? pass_of(*problem.gaussian, k, options, ranks) : problem.centred;
+    problem.pass.centred = options.kind == Kind::pca || options.kind == Kind::shuffled;
+    problem.blocks = options.blocks == Blocks::layers
+                         ? problem.layers
+                         : std::vector<layout::ColumnRange>{{0, source.columns()}};
+  });
+  require_same(ranks, "pca::fit", text_of(problem, options));
+  return problem;
+}
+
+Sidecar sidecar_of(const Problem& problem,
+                   const FitOptions& options,
+                   const FitReport& report,
+                   std::vector<std::string> digests) {
+  const bool snapshots = !problem.gaussian;
+  const bool layers = options.blocks == Blocks::layers;
+  return {.kind = name_of(options.kind),
+          .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
+          .block_components = layers ? report.block_components : std::vector<std::int64_t>{},
+          .seed = needs_seed(options.kind) ? std::optional(options.seed) : std::nullopt,
+          .snapshots = snapshots ? report.rows : 0,
+          .parameters = report.columns,
+          .components = report.components,
+          .singular_values = report.singular_values,
+          .explained_variance_ratio = report.explained_variance_ratio,
+          .random_walk_ratio = report.random_walk_ratio,
+          .orthonormality_error = report.orthonormality_error,
+          .reorthonormalized = report.reorthonormalized,
+          .snapshot_names = snapshots ? problem.snapshots->names() : std::vector<std::string>{},
+          .layout_hash = problem.snapshots->layout_hash(),
+          .layout_json = problem.snapshots->layout_json(),
+          .digest_columns = kDigestColumns,
+          .digests = std::move(digests),
+          .threads = problem.pass.threads,
+          .tile_bytes = options.tile_bytes,
+          .kernels = report.kernels};
+}
 
 /// All blocks of one fit, each with its spectrum.
 class Fit {
@@ -25,33 +171,30 @@ class Fit {
       : problem_(problem),
         options_(options),
         ranks_(ranks),
-        variances_(static_cast<std::size_t>(problem.plan.components)),
+        variances_(static_cast<std::size_t>(problem.pass.components)),
         gram_(problem.snapshots->rows()) {}
 
-  /// P in `file`; returns its digests, all ranks'.
-  std::vector<std::string> write(std::int64_t header_bytes,
-                                 checkpoints::AtomicFile& file,
-                                 FitReport& report) {
+  /// P in `matrix`; returns its digests, all ranks'.
+  std::vector<std::string> write(const MatrixFile& matrix, FitReport& report) {
     const bool whole = options_.blocks == Blocks::whole;
-    const BlockPlan shared{problem_.plan, options_.kind, whole, header_bytes, ranks_, file};
+    const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix};
     std::vector<std::string> digests;
     for (const layout::ColumnRange& block : problem_.blocks) {
       BlockFit part = fit_block(shared, block);
       take(part, report);
       digests = std::move(part.digests);
     }
-    require(std::ranges::any_of(report.block_components, [](auto rows) { return rows > 0; }),
-            "pca::fit",
-            "needs snapshots that differ, received ",
-            report.rows,
-            " that span no direction in any layer");
+    require(
+        std::ranges::any_of(report.block_components, [](auto rows) { return rows > 0; }),
+        "[pca::fit] needs snapshots that differ, received {} that span no direction in any layer",
+        report.rows);
     const Stopwatch watch;
     const bool shuffled = options_.kind == Kind::shuffled;
     if (shuffled) {
-      shuffle_columns(problem_.plan, problem_.layers, options_.seed, header_bytes, ranks_, file);
+      shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, ranks_);
     }
     if (shuffled || problem_.blocks.size() > 1) {
-      agree(ranks_, [&] { digests = digests_of_file(problem_.plan, header_bytes, file); });
+      agree(ranks_, [&] { digests = digests_of_file(problem_.pass, matrix); });
     }
     digests = join_lines(ranks_, digests);
     report.seconds_components += watch.seconds();
@@ -63,7 +206,7 @@ class Fit {
       report.singular_values.push_back(std::sqrt(value));
       report.explained_variance_ratio.push_back(total_ > 0 ? value / total_ : 0);
     }
-    report.random_walk_ratio = problem_.plan.centred
+    report.random_walk_ratio = problem_.pass.centred
                                    ? random_walk_ratio(report.rows, report.components)
                                    : std::vector<double>(variances_.size());
   }
@@ -71,7 +214,7 @@ class Fit {
   /// The Gram matrix of the centred snapshots; by one more pass where the blocks' is another.
   void write_gram(FitReport& report) {
     if (options_.gram.empty()) return;
-    if (!problem_.plan.centred) {
+    if (!problem_.pass.centred) {
       std::vector<double> lower;
       agree(ranks_, [&] { lower = gram_matrix(problem_.centred); });
       const std::int64_t stride = padded(report.rows, problem_.centred.kernels->row_unit);
@@ -87,8 +230,8 @@ class Fit {
   void take(const BlockFit& part, FitReport& report) {
     for (std::size_t j = 0; j < variances_.size(); ++j) variances_[j] += part.variances[j];
     total_ += part.total;
-    if (!options_.gram.empty() && problem_.plan.centred) {
-      gram_.add(part.gram, padded(report.rows, problem_.plan.kernels->row_unit));
+    if (!options_.gram.empty() && problem_.pass.centred) {
+      gram_.add(part.gram, padded(report.rows, problem_.pass.kernels->row_unit));
     }
     report.block_components.push_back(part.rows);
     report.orthonormality_error = std::max(report.orthonormality_error, part.orthonormality_error);
@@ -119,20 +262,21 @@ FitReport fit(const SnapshotSource& source,
   report.seed = options.seed;
   report.rows = problem.snapshots->rows();
   report.columns = source.columns();
-  report.components = problem.plan.components;
-  report.kernels = problem.plan.device ? "cuda" : problem.plan.kernels->name;
+  report.components = problem.pass.components;
+  report.kernels = problem.pass.kernels->name;
   report.bytes_read = source.bytes_verified();
 
   const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
   Fit work(problem, options, ranks);
-  std::vector<std::string> digests = work.write(std::ssize(header), *file, report);
+  std::vector<std::string> digests =
+      work.write({*file, std::ssize(header), report.columns}, report);
   work.record_spectrum(report);
   work.write_gram(report);
   report.seconds_fsync =
       commit_output(*file, output, sidecar_of(problem, options, report, std::move(digests)), ranks);
   report.seconds_total = total.seconds();
-  settle_report(report, ranks);
+  share_report(report, ranks);
   return report;
 }
 

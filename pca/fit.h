@@ -2,20 +2,16 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "pca/device_choice.h"
 #include "pca/kernels.h"
 #include "pca/kinds.h"
 #include "pca/ranks.h"
+#include "pca/report.h"
 #include "pca/source.h"
 
 namespace dimred::pca {
-
-/// Enough tile_bytes for a device to keep a dozen or more threads reading.
-inline constexpr std::int64_t kDeviceTileBytes = 128 << 20;
 
 struct FitOptions {
   std::int64_t components = 32;   // k >= 1; pca, shuffled: n - 1 >= k; span: n >= k, and 0 is n;
@@ -27,29 +23,8 @@ struct FitOptions {
   std::filesystem::path gram;     // also write their Gram matrix here (.npy); empty: do not
   std::int64_t threads = 0;       // 0: all cores this process may use
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
-                                       // of n x 512 values is used; on a device page-locked, and
-                                       // at least two of (n + k) x 16384
-  std::optional<DeviceChoice> device;  // that multiplies; none: this processor
+                                       // of n x 512 values is used
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
-};
-
-/// The same on every rank.
-struct FitReport {
-  Kind kind = Kind::pca;
-  std::uint64_t seed = 0;
-  std::int64_t rows = 0, columns = 0, components = 0;  // n, M, k
-  std::vector<std::int64_t> block_components;    // of each block: rows that are not zero, at most k
-  std::vector<double> singular_values;           // [k] of the centred W; span: of W; random: zeros.
-                                                 // Layers: row j's variances of all blocks summed
-  std::vector<double> explained_variance_ratio;  // [k], of the total variance (span: of |W|^2)
-  std::vector<double> random_walk_ratio;         // [k], the null at the same n; span, random: zeros
-  double orthonormality_error = 0;  // max |P P' - I|, measured in float64, over all blocks
-  bool reorthonormalized = false;   // a second pass was needed (steep spectrum), by some block
-  std::int64_t bytes_read = 0;      // of W, by all ranks, digests included
-  double seconds_gram = 0, seconds_components = 0;  // first pass; second pass, signs and digests
-  double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
-  std::string kernels;      // "avx512", "avx2", "baseline" or "cuda"; rank 0's
-  std::string peak_memory;  // filled by the caller that wants it
 };
 
 /// PCA by the method of snapshots: G = Wc Wc' in float64 over fixed blocks of 4096 columns added in
@@ -75,12 +50,6 @@ struct FitReport {
 /// `options.gram` receives the Gram matrix of the centred snapshots used, [n, n] float64, whatever
 /// the kind (span and random: by one more pass over W); it is complete before the matrix is.
 ///
-/// On a device (`options.device`; pca/device.h) both passes multiply there, while all threads read
-/// and write its tiles. The same bits on devices of one kind, for any threads and tile size; G is
-/// off by at most (1024 + B) u |x_i| |x_j| from the exact one, with u, x as below and B <= ceil(M /
-/// 1024) + 1 blocks, so everything that follows from it differs from the processor's as it does
-/// between two R.
-///
 /// An existing output is replaced only when the new one is complete and durable; its old sidecar
 /// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
@@ -100,8 +69,7 @@ struct FitReport {
 /// its eigenvalue is above n 2.2e-16 of the largest; with Blocks::layers only when they span none
 /// at all), when layers or shuffled are asked of rows without a layout, hold a value that is not
 /// finite (names the row), or are what the output would replace; std::runtime_error on I/O or
-/// LAPACK failure, and for a device that is not there or has too little memory. Nothing is left
-/// behind.
+/// LAPACK failure. Nothing is left behind.
 /// Sources: Sirovich, "Turbulence and the dynamics of coherent structures", 1987; span: Li
 /// et al., "Trainable weight averaging", ICLR 2023.
 FitReport fit(const SnapshotSource& source,
@@ -114,14 +82,4 @@ FitReport fit_snapshots(const std::filesystem::path& path,
                         const FitOptions& options,
                         const std::filesystem::path& output,
                         const Ranks& ranks = {});
-
-/// Explained variance ratio [count] of an n-step random walk in many dimensions:
-/// lambda_i ~ 1 / (2 (1 - cos(pi i / n))), i = 1..n-1.
-/// Source: Antognini & Sohl-Dickstein, 1806.08805.
-std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count);
-
-/// The report as lines for a person (no newline at the end): n x M -> k x M, explained variance
-/// beside the null, time without fsync, bytes.
-std::string describe(const FitReport& report);
-
 }  // namespace dimred::pca

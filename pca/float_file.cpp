@@ -8,7 +8,7 @@ namespace dimred::pca {
 namespace {
 
 template <class T>
-void read_converted(const checkpoints::InputFile& file,
+void read_converted(const InputFile& file,
                     std::int64_t offset,
                     std::span<float> out,
                     float (*convert)(T)) {
@@ -18,7 +18,7 @@ void read_converted(const checkpoints::InputFile& file,
 }
 
 /// `out` from element `first` of the run on.
-void read_run(const checkpoints::InputFile& file,
+void read_run(const InputFile& file,
               const FloatRun& run,
               std::int64_t first,
               std::span<float> out) {
@@ -46,7 +46,7 @@ std::optional<FloatType> float_type(std::string_view dtype) {
   return std::nullopt;
 }
 
-void read_runs(const checkpoints::InputFile& file,
+void read_runs(const InputFile& file,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
                std::span<float> out) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
+#include "support/atomic_file.h"
 
 namespace dimred::pca {
 
@@ -25,7 +25,7 @@ struct FloatRun {
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).
-void read_runs(const checkpoints::InputFile& file,
+void read_runs(const InputFile& file,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
                std::span<float> out);

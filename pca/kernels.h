@@ -3,7 +3,7 @@
 #include <cstdint>
 
 // The four loops over all columns that cost the time of a PCA, in float64. One source
-// (kernels_body.inc) is compiled once an instruction set. Own loops, because a tile of snapshots is
+// (kernel_set.cpp) is compiled once an instruction set. Own loops, because a tile of snapshots is
 // a few dozen rows high, and OpenBLAS packs and splits it as if it were large: at n = 60 on an
 // AVX-512 core, dsyrk 20 and dgemm 28 GFLOP/s against 55 and 55 here. All float64 and float32
 // buffers must start on a cache line (pca/lines.h): a load across two costs twice (gram: 40).
@@ -56,6 +56,11 @@ struct Kernels {
 };
 
 enum class KernelSet { automatic, avx512, avx2, baseline };
+
+// One of each set, compiled for its instructions; x86-64 builds have all three.
+const Kernels& avx512_kernels();    // AVX-512F: registers of 8 doubles, 32 of them
+const Kernels& avx2_kernels();      // AVX2 and FMA: 4 doubles, 16 registers
+const Kernels& baseline_kernels();  // what every processor of the target has
 
 /// automatic: the widest that this processor runs. Throws std::invalid_argument for a set that it
 /// does not run or that was not built.

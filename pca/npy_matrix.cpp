@@ -4,15 +4,15 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::pca {
 namespace {
 
 /// Values read at a time where they are converted on the way.
-constexpr std::int64_t kChunk = 16384;
+constexpr std::int64_t kElementsAtATime = 16384;
 
 template <class T>
 class NpyMatrix final : public SnapshotSource {
@@ -32,7 +32,7 @@ class NpyMatrix final : public SnapshotSource {
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < rows_; ++i) {
-      names.push_back(concat(file_.path().string(), '[', i, ']'));
+      names.push_back(formatted("{}[{}]", file_.path().string(), i));
     }
     return names;
   }
@@ -70,7 +70,7 @@ class NpyMatrix final : public SnapshotSource {
     if constexpr (sizeof(T) == sizeof(float)) {
       read_values(index, out);
     } else {
-      std::vector<T> part(std::min<std::size_t>(out.size(), kChunk));
+      std::vector<T> part(std::min<std::size_t>(out.size(), kElementsAtATime));
       for (std::size_t done = 0; done < out.size(); done += part.size()) {
         const auto now = std::span(part).first(std::min(part.size(), out.size() - done));
         read_values(index + static_cast<std::int64_t>(done), now);
@@ -84,7 +84,7 @@ class NpyMatrix final : public SnapshotSource {
   /// visit(column - begin, values [rows]) of a Fortran-ordered file, where columns lie contiguous.
   template <class Visit>
   void read_columns(std::int64_t begin, std::int64_t width, Visit visit) const {
-    const std::int64_t step = std::max<std::int64_t>(1, kChunk / rows_);
+    const std::int64_t step = std::max<std::int64_t>(1, kElementsAtATime / rows_);
     std::vector<T> part(static_cast<std::size_t>(std::min(step, width) * rows_));
     for (std::int64_t done = 0; done < width; done += step) {
       const std::int64_t count = std::min(step, width - done);
@@ -94,7 +94,7 @@ class NpyMatrix final : public SnapshotSource {
     }
   }
 
-  checkpoints::InputFile file_;
+  InputFile file_;
   std::int64_t data_offset_;
   std::int64_t rows_;
   std::int64_t columns_;
@@ -107,12 +107,10 @@ std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
                                            std::string_view place) {
   const checkpoints::NpyHeader header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
+          "[{}] needs a matrix, received {} dimensions or an empty one in '{}'",
           place,
-          "needs a matrix, received ",
           header.shape.size(),
-          " dimensions or an empty one in '",
-          path.string(),
-          "'");
+          path.string());
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(path, header);
   return std::make_unique<NpyMatrix<float>>(path, header);
 }

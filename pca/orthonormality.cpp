@@ -9,7 +9,7 @@
 #include "pca/kernels.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
-#include "pca/passes.h"
+#include "pca/pass.h"
 
 namespace dimred::pca {
 namespace {

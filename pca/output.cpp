@@ -16,17 +16,15 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }
 
 /// What rank 0 does in commit_output.
-double commit(checkpoints::AtomicFile& matrix,
-              const std::filesystem::path& output,
-              const Sidecar& sidecar) {
+double commit(AtomicFile& matrix, const std::filesystem::path& output, const Sidecar& sidecar) {
   const std::filesystem::path path = sidecar_path(output);
   const std::string text = to_json(sidecar);
-  checkpoints::AtomicFile description(path);
+  AtomicFile description(path);
   description.append(std::as_bytes(std::span(text)));
   double seconds = 0;
   if (std::filesystem::remove(path)) {
     const ScopedSeconds waiting(seconds);
-    checkpoints::sync_folder(folder_of(path));
+    sync_folder(folder_of(path));
   }
   seconds += matrix.commit();
   try {
@@ -40,24 +38,20 @@ double commit(checkpoints::AtomicFile& matrix,
 }
 
 void check_matrix(const std::filesystem::path& output, const SnapshotSource& source) {
-  const std::string shown = concat("'", output.string(), "'");
+  const std::string shown = formatted("'{}'", output.string());
   require(output.extension() == ".npy",
-          "pca::fit",
-          "needs an output that ends in .npy, received ",
+          "[pca::fit] needs an output that ends in .npy, received {}",
           shown);
   require(std::filesystem::is_directory(folder_of(output)),
-          "pca::fit",
-          "needs the folder of its output to exist, received ",
+          "[pca::fit] needs the folder of its output to exist, received {}",
           shown);
   require(!std::filesystem::is_directory(output),
-          "pca::fit",
-          "needs a file as output, received the folder ",
+          "[pca::fit] needs a file as output, received the folder {}",
           shown);
   if (std::filesystem::exists(output)) {
     for (const std::filesystem::path& file : source.files()) {
       require(!std::filesystem::equivalent(output, file),
-              "pca::fit",
-              "needs an output that is none of its snapshots, received ",
+              "[pca::fit] needs an output that is none of its snapshots, received {}",
               shown);
     }
   }
@@ -73,58 +67,28 @@ void check_output(const std::filesystem::path& output,
   if (gram.empty()) return;
   check_matrix(gram, source);
   require(std::filesystem::weakly_canonical(gram) != std::filesystem::weakly_canonical(output),
-          "pca::fit",
-          "needs two names for the matrix and the Gram matrix, received '",
-          gram.string(),
-          "' for both");
+          "[pca::fit] needs two names for the matrix and the Gram matrix, received '{}' for both",
+          gram.string());
 }
 
-std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path& output,
-                                                     const std::string& header,
-                                                     std::int64_t bytes,
-                                                     const Ranks& ranks) {
-  std::unique_ptr<checkpoints::AtomicFile> file;
+std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
+                                        const std::string& header,
+                                        std::int64_t bytes,
+                                        const Ranks& ranks) {
+  std::unique_ptr<AtomicFile> file;
   on_first_rank(ranks, [&] {
-    file = std::make_unique<checkpoints::AtomicFile>(output);
+    file = std::make_unique<AtomicFile>(output);
     file->reserve(std::ssize(header) + bytes);
     file->append(std::as_bytes(std::span(header)));
   });
   agree(ranks, [&] {
     if (file) return;
-    file = std::make_unique<checkpoints::AtomicFile>(output, checkpoints::AtomicFile::Join{});
+    file = std::make_unique<AtomicFile>(output, AtomicFile::Join{});
   });
   return file;
 }
 
-Sidecar sidecar_of(const Problem& problem,
-                   const FitOptions& options,
-                   const FitReport& report,
-                   std::vector<std::string> digests) {
-  const bool snapshots = !problem.gaussian;
-  const bool layers = options.blocks == Blocks::layers;
-  return {.kind = name_of(options.kind),
-          .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
-          .block_components = layers ? report.block_components : std::vector<std::int64_t>{},
-          .seed = needs_seed(options.kind) ? std::optional(options.seed) : std::nullopt,
-          .snapshots = snapshots ? report.rows : 0,
-          .parameters = report.columns,
-          .components = report.components,
-          .singular_values = report.singular_values,
-          .explained_variance_ratio = report.explained_variance_ratio,
-          .random_walk_ratio = report.random_walk_ratio,
-          .orthonormality_error = report.orthonormality_error,
-          .reorthonormalized = report.reorthonormalized,
-          .snapshot_names = snapshots ? problem.snapshots->names() : std::vector<std::string>{},
-          .layout_hash = problem.snapshots->layout_hash(),
-          .layout_json = problem.snapshots->layout_json(),
-          .digest_columns = kDigestColumns,
-          .digests = std::move(digests),
-          .threads = problem.plan.threads,
-          .tile_bytes = options.tile_bytes,
-          .kernels = report.kernels};
-}
-
-double commit_output(checkpoints::AtomicFile& matrix,
+double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,
                      const Ranks& ranks) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
-#include "pca/fit.h"
-#include "pca/problem.h"
+#include "pca/ranks.h"
 #include "pca/sidecar.h"
+#include "pca/source.h"
+#include "support/atomic_file.h"
 
 namespace dimred::pca {
 
@@ -22,26 +22,17 @@ void check_output(const std::filesystem::path& output,
 
 /// The temporary file that all ranks write P to, of `bytes` behind `header`: created, locked and
 /// reserved by rank 0, then joined by the others.
-std::unique_ptr<checkpoints::AtomicFile> open_output(const std::filesystem::path& output,
-                                                     const std::string& header,
-                                                     std::int64_t bytes,
-                                                     const Ranks& ranks);
-
-/// Makes the report the same on every rank: bytes_read the sum of theirs, times and kernels rank
-/// 0's.
-void settle_report(FitReport& report, const Ranks& ranks);
-
-Sidecar sidecar_of(const Problem& problem,
-                   const FitOptions& options,
-                   const FitReport& report,
-                   std::vector<std::string> digests);
+std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
+                                        const std::string& header,
+                                        std::int64_t bytes,
+                                        const Ranks& ranks);
 
 /// Makes the matrix and its sidecar durable under their final names, by rank 0 once the others'
 /// parts are durable; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so
 /// that a sidecar never stands beside another matrix. When the sidecar cannot be written, the
 /// matrix is taken away again. Returns seconds spent in fsync, on rank 0 with the wait for the
 /// others'.
-double commit_output(checkpoints::AtomicFile& matrix,
+double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,
                      const Ranks& ranks);

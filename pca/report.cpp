@@ -1,11 +1,11 @@
+#include "pca/report.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
 #include "pca/exchange.h"
-#include "pca/fit.h"
-#include "pca/output.h"
 #include "support/errors.h"
 #include "support/human.h"
 
@@ -19,61 +19,51 @@ double sum_of(const std::vector<double>& values) {
 std::string percent(double ratio) { return decimal_text(100 * ratio, 2) + " %"; }
 
 std::string shape_text(std::int64_t rows, std::int64_t columns) {
-  return concat(count_text(rows), " x ", count_text(columns));
+  return formatted("{} x {}", count_text(rows), count_text(columns));
 }
 
 /// W, P, and what P is unless it is the PCA of all columns.
 std::string shapes_text(const FitReport& report) {
   std::string text;
   if (report.kind != Kind::random) {
-    text = concat("W ", shape_text(report.rows, report.columns), " -> ");
+    text = formatted("W {} -> ", shape_text(report.rows, report.columns));
   }
-  text += concat("P ",
-                 shape_text(report.components, report.columns),
-                 " (",
-                 bytes_text(report.components * report.columns * 4),
-                 ")\n");
-  if (report.kind != Kind::pca) text += concat("kind ", name_of(report.kind));
-  if (needs_seed(report.kind)) text += concat(", seed ", report.seed);
+  text += formatted("P {} ({})\n",
+                    shape_text(report.components, report.columns),
+                    bytes_text(report.components * report.columns * 4));
+  if (report.kind != Kind::pca) text += formatted("kind {}", name_of(report.kind));
+  if (needs_seed(report.kind)) text += formatted(", seed {}", report.seed);
   if (report.kind != Kind::pca) text += '\n';
   const std::vector<std::int64_t>& rows = report.block_components;
   if (rows.size() < 2) return text;
   const auto fewer = std::ranges::count_if(
       rows, [&report](std::int64_t count) { return count < report.components; });
-  return text + concat(rows.size(),
-                       " blocks, ",
-                       std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
-                       " directions in all; ",
-                       fewer,
-                       " blocks have fewer than ",
-                       report.components,
-                       '\n');
+  return text + formatted("{} blocks, {} directions in all; {} blocks have fewer than {}\n",
+                          rows.size(),
+                          std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
+                          fewer,
+                          report.components);
 }
 
 std::string variance_text(const FitReport& report) {
   if (report.kind == Kind::random) return {};
   const bool centred = report.kind != Kind::span;
-  std::string text = concat(centred ? "explained variance " : "share of the squared norm ",
-                            percent(sum_of(report.explained_variance_ratio)),
-                            " in ",
-                            report.components,
-                            " components, ",
-                            percent(report.explained_variance_ratio.front()),
-                            " in the first");
+  std::string text = formatted("{}{} in {} components, {} in the first",
+                               centred ? "explained variance " : "share of the squared norm ",
+                               percent(sum_of(report.explained_variance_ratio)),
+                               report.components,
+                               percent(report.explained_variance_ratio.front()));
   if (!centred) return text + '\n';
   if (report.kind == Kind::shuffled) text += " before the shuffle";
-  return text + concat(" (a random walk of ",
-                       report.rows,
-                       " snapshots: ",
-                       percent(sum_of(report.random_walk_ratio)),
-                       ", ",
-                       percent(report.random_walk_ratio.front()),
-                       ")\n");
+  return text + formatted(" (a random walk of {} snapshots: {}, {})\n",
+                          report.rows,
+                          percent(sum_of(report.random_walk_ratio)),
+                          percent(report.random_walk_ratio.front()));
 }
 
 }  // namespace
 
-void settle_report(FitReport& report, const Ranks& ranks) {
+void share_report(FitReport& report, const Ranks& ranks) {
   if (ranks.size == 1) return;
   std::vector<double> bytes{static_cast<double>(report.bytes_read)};  // exact below 2^53
   ranks.sum(bytes);
@@ -90,10 +80,8 @@ void settle_report(FitReport& report, const Ranks& ranks) {
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
   require(snapshots >= 2 && count >= 1 && count <= snapshots - 1,
-          "pca::random_walk_ratio",
-          "needs 1 <= count <= n - 1, received n = ",
+          "[pca::random_walk_ratio] needs 1 <= count <= n - 1, received n = {}, count = {}",
           snapshots,
-          ", count = ",
           count);
   std::vector<double> ratio;
   for (std::int64_t i = 1; i < snapshots; ++i) {
@@ -109,26 +97,20 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
 std::string describe(const FitReport& report) {
   const double seconds = report.seconds_total - report.seconds_fsync;
   std::string text = shapes_text(report) + variance_text(report);
+  text += formatted(
+      "|P P' - I| <= {}{}\n",
+      report.orthonormality_error,
+      report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "");
   text +=
-      concat("|P P' - I| <= ",
-             report.orthonormality_error,
-             report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "",
-             '\n');
-  text += concat(duration_text(seconds),
-                 " (Gram ",
-                 duration_text(report.seconds_gram),
-                 ", components ",
-                 duration_text(report.seconds_components),
-                 "; fsync apart: ",
-                 decimal_text(report.seconds_fsync, 3),
-                 " s), read ",
-                 bytes_text(report.bytes_read),
-                 " at ",
-                 decimal_text(static_cast<double>(report.bytes_read) * 1e-9 / seconds, 2),
-                 " GB/s, ",
-                 report.kernels,
-                 " kernels");
-  if (!report.peak_memory.empty()) text += concat("\npeak memory ", report.peak_memory);
+      formatted("{} (Gram {}, components {}; fsync apart: {} s), read {} at {} GB/s, {} kernels",
+                duration_text(seconds),
+                duration_text(report.seconds_gram),
+                duration_text(report.seconds_components),
+                decimal_text(report.seconds_fsync, 3),
+                bytes_text(report.bytes_read),
+                decimal_text(static_cast<double>(report.bytes_read) * 1e-9 / seconds, 2),
+                report.kernels);
+  if (!report.peak_memory.empty()) text += formatted("\npeak memory {}", report.peak_memory);
   return text;
 }
 

@@ -46,7 +46,7 @@ Row safetensors_row(const std::filesystem::path& path) {
     row.runs.push_back({*type, row.columns, tensor.elements, tensor.offset});
     row.columns += tensor.elements;
   }
-  require(row.columns > 0, "pca::open_source", "'", path.string(), "' holds no float tensors");
+  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", path.string());
   const layout::Layout layout = layout::make_layout(parameters);
   row.layout_hash = layout.hash;
   row.layout_json = layout::to_json(layout);

@@ -11,19 +11,18 @@
 namespace dimred::pca {
 namespace {
 
-constexpr std::int64_t kChunk = 1 << 16;  // columns that one thread takes at a time
+constexpr std::int64_t kColumnsAtATime = 1 << 16;  // columns that one thread takes at a time
 
 /// One rank's part of the work.
 class Shuffle {
  public:
-  Shuffle(const PassPlan& plan,
+  Shuffle(const Pass& pass,
           const std::vector<layout::ColumnRange>& layers,
-          std::int64_t header_bytes,
-          checkpoints::AtomicFile& file)
-      : plan_(plan), layers_(layers), header_bytes_(header_bytes), file_(file) {}
+          const MatrixFile& matrix)
+      : pass_(pass), layers_(layers), matrix_(matrix) {}
 
   void draw(std::uint64_t seed) {
-    sources_.resize(static_cast<std::size_t>(plan_.own.size()));
+    sources_.resize(static_cast<std::size_t>(pass_.own.size()));
     row_.resize(sources_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const layout::ColumnRange layer = layers_[i];
@@ -43,46 +42,38 @@ class Shuffle {
     for (const layout::ColumnRange& layer : layers_) {
       if (part_of(layer).size() == 0) continue;
       layer_.resize(static_cast<std::size_t>(layer.size()));
-      checkpoints::read_exactly(file_.descriptor(),
-                                offset(row, layer.begin),
-                                std::as_writable_bytes(std::span(layer_)),
-                                file_.temporary_path());
+      matrix_.read(row, layer.begin, layer_);
       for_own_chunks(layer,
                      [&](std::int64_t, std::size_t own) { row_[own] = layer_[sources_[own]]; });
     }
   }
 
-  void write(std::int64_t row) {
-    file_.write_at(offset(row, plan_.own.begin), std::as_bytes(std::span(row_)));
-  }
+  void write(std::int64_t row) { matrix_.write(row, pass_.own.begin, row_); }
 
  private:
-  std::int64_t offset(std::int64_t row, std::int64_t column) const {
-    return header_bytes_ + (row * plan_.source->columns() + column) * 4;
-  }
-
   layout::ColumnRange part_of(const layout::ColumnRange& layer) const {
-    const std::int64_t begin = std::max(layer.begin, plan_.own.begin);
-    return {begin, std::max(begin, std::min(layer.end, plan_.own.end))};
+    const std::int64_t begin = std::max(layer.begin, pass_.own.begin);
+    return {begin, std::max(begin, std::min(layer.end, pass_.own.end))};
   }
 
   /// visit(column, its index among the own ones) for the own columns of a layer, by all threads.
   template <class Visit>
   void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
     const layout::ColumnRange part = part_of(layer);
-    for_each_index((part.size() + kChunk - 1) / kChunk, plan_.threads, [&](std::int64_t chunk) {
-      const std::int64_t begin = part.begin + chunk * kChunk;
-      const std::int64_t end = std::min(begin + kChunk, part.end);
-      for (std::int64_t column = begin; column < end; ++column) {
-        visit(column, static_cast<std::size_t>(column - plan_.own.begin));
-      }
-    });
+    for_each_index((part.size() + kColumnsAtATime - 1) / kColumnsAtATime,
+                   pass_.threads,
+                   [&](std::int64_t chunk) {
+                     const std::int64_t begin = part.begin + chunk * kColumnsAtATime;
+                     const std::int64_t end = std::min(begin + kColumnsAtATime, part.end);
+                     for (std::int64_t column = begin; column < end; ++column) {
+                       visit(column, static_cast<std::size_t>(column - pass_.own.begin));
+                     }
+                   });
   }
 
-  const PassPlan& plan_;
+  const Pass& pass_;
   const std::vector<layout::ColumnRange>& layers_;
-  std::int64_t header_bytes_;
-  checkpoints::AtomicFile& file_;
+  const MatrixFile& matrix_;
   std::vector<std::uint32_t> sources_;  // of each own column: which of its layer comes there
   std::vector<float> row_;              // own columns of one row
   std::vector<float> layer_;            // one row of a layer
@@ -90,19 +81,18 @@ class Shuffle {
 
 }  // namespace
 
-void shuffle_columns(const PassPlan& plan,
+void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
-                     std::int64_t header_bytes,
-                     const Ranks& ranks,
-                     checkpoints::AtomicFile& file) {
-  Shuffle shuffle(plan, layers, header_bytes, file);
+                     const MatrixFile& matrix,
+                     const Ranks& ranks) {
+  Shuffle shuffle(pass, layers, matrix);
   agree(ranks, [&] { shuffle.draw(seed); });
-  for (std::int64_t row = 0; row <= plan.components; ++row) {
+  for (std::int64_t row = 0; row <= pass.components; ++row) {
     // No row is written before all ranks have read it.
     agree(ranks, [&] {
       if (row > 0) shuffle.write(row - 1);
-      if (row < plan.components) shuffle.gather(row);
+      if (row < pass.components) shuffle.gather(row);
     });
   }
 }

@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
 #include "layout/shard.h"
-#include "pca/passes.h"
-#include "pca/ranks.h"
+#include "pca/components.h"
 
 namespace dimred::pca {
 
@@ -14,11 +12,10 @@ namespace dimred::pca {
 /// alike: column i of layer l becomes its column permuted(i, size, seed, shuffle, l). Row by row:
 /// each rank reads the layers that its own columns lie in, waits for the others, writes its own
 /// columns. Memory: 8 bytes for each own column, 4 for each of the largest layer.
-void shuffle_columns(const PassPlan& plan,
+void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
-                     std::int64_t header_bytes,
-                     const Ranks& ranks,
-                     checkpoints::AtomicFile& file);
+                     const MatrixFile& matrix,
+                     const Ranks& ranks);
 
 }  // namespace dimred::pca

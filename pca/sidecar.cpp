@@ -1,23 +1,28 @@
 #include "pca/sidecar.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::pca {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "dimred-pca 1";
 constexpr std::string_view kStart = "{\n \"format\": \"dimred-pca 1\",";  // of every sidecar's text
 
-std::string text_of(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+OrderedJson layout_table(const std::string& text) {
+  return parse_ordered_json(text, "[pca] the text of a layout is damaged");
+}
+
+std::string text_of(const OrderedJson& json) {
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 constexpr std::string_view kChecksumKey = "\"checksum\"";
@@ -28,21 +33,21 @@ std::string checksum_of(std::string_view text) {
 }
 
 /// What files from before there were kinds and blocks lack.
-void read_kind(const Json& json, Sidecar& sidecar) {
+void read_kind(const OrderedJson& json, Sidecar& sidecar) {
   if (json.contains("kind")) json.at("kind").get_to(sidecar.kind);
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
   if (!json.contains("blocks")) return;
-  for (const Json& block : json.at("blocks")) {
+  for (const OrderedJson& block : json.at("blocks")) {
     sidecar.blocks.push_back({block.at(0).get<std::int64_t>(), block.at(1).get<std::int64_t>()});
   }
   json.at("block_components").get_to(sidecar.block_components);
 }
 
-void write_kind(const Sidecar& sidecar, Json& json) {
+void write_kind(const Sidecar& sidecar, OrderedJson& json) {
   json["kind"] = sidecar.kind;
   if (sidecar.seed) json["seed"] = *sidecar.seed;
   if (sidecar.blocks.empty()) return;
-  Json blocks = Json::array();
+  OrderedJson blocks = OrderedJson::array();
   for (const layout::ColumnRange& block : sidecar.blocks) {
     blocks.push_back({block.begin, block.end});
   }
@@ -50,7 +55,7 @@ void write_kind(const Sidecar& sidecar, Json& json) {
   json["block_components"] = sidecar.block_components;
 }
 
-Sidecar from_json(const Json& json) {
+Sidecar from_json(const OrderedJson& json) {
   Sidecar sidecar;
   read_kind(json, sidecar);
   json.at("snapshots").get_to(sidecar.snapshots);
@@ -73,35 +78,27 @@ Sidecar from_json(const Json& json) {
 }
 
 std::string text_of_file(const std::filesystem::path& path) {
-  require(
-      std::filesystem::is_regular_file(path), "pca", "'", path.string(), "' needs to be a file");
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return InputFile(path).text(JsonLimits{}.bytes);
 }
 
 /// Throws std::invalid_argument unless the text starts as our sidecars do.
 void require_ours(std::string_view text, const std::filesystem::path& path) {
   require(text.starts_with(kStart),
-          "pca",
-          "'",
+          "[pca] '{}' needs to be the sidecar of the matrix beside it (format '{}'), received "
+          "another file; move it away",
           path.string(),
-          "' needs to be the sidecar of the matrix beside it (format '",
-          kFormat,
-          "'), received another file; move it away");
+          kFormat);
 }
 
-Json read_verified(const std::filesystem::path& path) {
+OrderedJson read_verified(const std::filesystem::path& path) {
   const std::string text = text_of_file(path);
   require_ours(text, path);
-  Json json = Json::parse(text, nullptr, false);
-  require_environment(!json.is_discarded(), "pca", "'", path.string(), "' is damaged: no JSON");
+  OrderedJson json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path.string()));
   require_environment(
-      text.ends_with("\n}\n"), "pca", "'", path.string(), "' is damaged: its end is missing");
+      text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path.string());
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
-                      "pca",
-                      "'",
-                      path.string(),
-                      "' is damaged or edited: its checksum differs");
+                      "[pca] '{}' is damaged or edited: its checksum differs",
+                      path.string());
   return json;
 }
 
@@ -112,7 +109,7 @@ std::filesystem::path sidecar_path(const std::filesystem::path& npy) {
 }
 
 std::string to_json(const Sidecar& sidecar) {
-  Json json{
+  OrderedJson json{
       {"format", kFormat},
       {"snapshots", sidecar.snapshots},
       {"parameters", sidecar.parameters},
@@ -124,7 +121,7 @@ std::string to_json(const Sidecar& sidecar) {
       {"reorthonormalized", sidecar.reorthonormalized},
       {"snapshot_files", sidecar.snapshot_names},
       {"layout_hash", sidecar.layout_hash},
-      {"layout", sidecar.layout_json.empty() ? Json() : Json::parse(sidecar.layout_json)},
+      {"layout", sidecar.layout_json.empty() ? OrderedJson() : layout_table(sidecar.layout_json)},
       {"digests",
        {{"algorithm", "XXH3-128 of the hex XXH3-128 of each row"},
         {"columns", sidecar.digest_columns},
@@ -150,27 +147,27 @@ void require_replaceable(const std::filesystem::path& npy) {
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {
   const std::filesystem::path path = sidecar_path(npy);
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const Json json = read_verified(path);
+  const OrderedJson json = read_verified(path);
   try {
     return from_json(json);
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(concat("[pca] '", path.string(), "' is damaged: ", error.what()));
+  } catch (const OrderedJson::exception& error) {
+    throw std::runtime_error(formatted("[pca] '{}' is damaged: {}", path.string(), error.what()));
   }
 }
 
 layout::Layout layout_from_json(const std::string& text) {
   try {
-    const Json json = Json::parse(text);  // named: a range-for would not keep it alive
+    const OrderedJson json = layout_table(text);  // named: a range-for would not keep it alive
     std::vector<layout::Parameter> parameters;
-    for (const Json& row : json.at("parameters")) {
+    for (const OrderedJson& row : json.at("parameters")) {
       layout::Parameter parameter;
       row.at("name").get_to(parameter.name);
       row.at("shape").get_to(parameter.shape);
       parameters.push_back(std::move(parameter));
     }
     return layout::make_layout(parameters);
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(concat("[pca] the text of a layout is damaged: ", error.what()));
+  } catch (const OrderedJson::exception& error) {
+    throw std::runtime_error(formatted("[pca] the text of a layout is damaged: {}", error.what()));
   }
 }
 

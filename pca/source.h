@@ -53,10 +53,10 @@ struct SnapshotRange {
   bool operator==(const SnapshotRange&) const = default;
 };
 
-/// Rows given in memory, [n x M] row-major; for tests and small problems.
-std::unique_ptr<SnapshotSource> memory_source(std::vector<float> values,
-                                              std::int64_t rows,
-                                              std::int64_t columns);
+/// The rows of `source`, which must outlive it, that lie in `range`, in order. Throws
+/// std::invalid_argument for a range that makes no sense or holds no row (says which epochs there
+/// are).
+std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range);
 
 /// A folder of snapshots (.h5) or of safetensors files (natural number order; float tensors in
 /// file order, which Python sorts by type and name, without BatchNorm's running statistics; the

@@ -10,7 +10,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 std::string percent(double part, double whole) {
-  return concat(decimal_text(100 * part / whole, 0), " %");
+  return formatted("{} %", decimal_text(100 * part / whole, 0));
 }
 
 bool fits(const Machine& machine, const MemoryCost& memory) {
@@ -31,18 +31,15 @@ void add_memory(const Problem& problem,
                 Lines& lines) {
   if (fits(machine, memory)) return;
   const auto ranks = ranks_that_fit(problem, machine);
-  lines.push_back(concat("memory: stage 2 takes ",
-                         bytes_text(memory.total()),
-                         " a rank (",
-                         memory.whole_vectors,
-                         " M = ",
-                         bytes_text(memory.whole),
-                         ", P ",
-                         bytes_text(memory.basis),
-                         "), the device has ",
-                         bytes_text(static_cast<std::int64_t>(*machine.memory)),
-                         ranks ? concat("; ", *ranks, " ranks would fit")
-                               : "; no number of ranks fits, a sharded forward pass is needed"));
+  lines.push_back(
+      formatted("memory: stage 2 takes {} a rank ({} M = {}, P {}), the device has {}{}",
+                bytes_text(memory.total()),
+                memory.whole_vectors,
+                bytes_text(memory.whole),
+                bytes_text(memory.basis),
+                bytes_text(static_cast<std::int64_t>(*machine.memory)),
+                ranks ? formatted("; {} ranks would fit", *ranks)
+                      : "; no number of ranks fits, a sharded forward pass is needed"));
 }
 
 void add_wire(const Problem& problem,
@@ -51,30 +48,26 @@ void add_wire(const Problem& problem,
               Lines& lines) {
   const auto& step = prediction.robust;
   if (problem.compute_seconds && step.wire_seconds > step.compute_seconds) {
-    lines.push_back(concat("wire: stage 2 sends for ",
-                           duration_text(step.wire_seconds),
-                           " a step and computes for ",
-                           duration_text(step.compute_seconds)));
+    lines.push_back(formatted("wire: stage 2 sends for {} a step and computes for {}",
+                              duration_text(step.wire_seconds),
+                              duration_text(step.compute_seconds)));
   }
   if (step.sums_seconds > step.wire_seconds && machine.ranks > 1) {
-    lines.push_back(concat("latency: ",
-                           3 + problem.trials,
-                           " sums of a few numbers take ",
-                           duration_text(step.sums_seconds),
-                           " in a ring of ",
-                           machine.ranks,
-                           ", the vectors of M ",
-                           duration_text(step.wire_seconds)));
+    lines.push_back(
+        formatted("latency: {} sums of a few numbers take {} in a ring of {}, the vectors of M {}",
+                  3 + problem.trials,
+                  duration_text(step.sums_seconds),
+                  machine.ranks,
+                  duration_text(step.wire_seconds)));
   }
   const double ring = prediction.stage1.wire_seconds;
   if (step.wire_seconds > 1.1 * ring) {
-    lines.push_back(concat("nodes: the direct exchange takes ",
-                           decimal_text(step.wire_seconds / ring, 1),
-                           " times as long as rings would (",
-                           duration_text(step.wire_seconds),
-                           " against ",
-                           duration_text(ring),
-                           "): the ranks of a node receive the same columns from outside"));
+    lines.push_back(
+        formatted("nodes: the direct exchange takes {} times as long as rings would ({} against "
+                  "{}): the ranks of a node receive the same columns from outside",
+                  decimal_text(step.wire_seconds / ring, 1),
+                  duration_text(step.wire_seconds),
+                  duration_text(ring)));
   }
 }
 
@@ -82,20 +75,18 @@ void add_algebra(const Problem& problem, const Prediction& prediction, Lines& li
   const auto& step = prediction.robust;
   const double algebra = step.basis_seconds + step.passes_seconds;
   if (!problem.compute_seconds || algebra <= 0.1 * step.compute_seconds) return;
-  lines.push_back(concat("algebra: reading P twice and the vectors takes ",
-                         duration_text(algebra),
-                         ", ",
-                         percent(algebra, step.compute_seconds),
-                         " of the passes through the network"));
+  lines.push_back(formatted(
+      "algebra: reading P twice and the vectors takes {}, {} of the passes through the network",
+      duration_text(algebra),
+      percent(algebra, step.compute_seconds)));
 }
 
 void add_disk(const Machine& machine, const PcaCost& pca, Lines& lines) {
   const auto needed = pca.snapshots_bytes + pca.matrix_bytes;
   if (!machine.disk || static_cast<double>(needed) <= *machine.disk) return;
-  lines.push_back(concat("disk: snapshots and matrix take ",
-                         bytes_text(needed),
-                         ", there are ",
-                         bytes_text(static_cast<std::int64_t>(*machine.disk))));
+  lines.push_back(formatted("disk: snapshots and matrix take {}, there are {}",
+                            bytes_text(needed),
+                            bytes_text(static_cast<std::int64_t>(*machine.disk))));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace dimred::scaling {
 namespace {
 
-constexpr std::int64_t digest_columns = 1 << 14;  // of a block of the matrix (pca/passes.h)
+constexpr std::int64_t digest_columns = 1 << 14;  // of a block of the matrix (pca/pass.h)
 constexpr std::int64_t digest_text = 33;          // 32 digits and a line's end
 
 double number(std::int64_t value) { return static_cast<double>(value); }
@@ -21,19 +21,16 @@ std::int64_t ceiling(std::int64_t value, std::int64_t parts) { return (value + p
 template <class Number>
 void require_range(const char* name, Number value, double low, double high) {
   require(static_cast<double>(value) >= low && static_cast<double>(value) <= high,
-          "scaling",
+          "[scaling] {} needs a number in [{}, {}], received {}",
           name,
-          " needs a number in [",
           low,
-          ", ",
           high,
-          "], received ",
           value);
 }
 
 void require_bytes(const char* name, double value) {
   const bool inside = value > 0 && value < 1e18;
-  require(inside, "scaling", name, " needs a number in (0, 1e18), received ", value);
+  require(inside, "[scaling] {} needs a number in (0, 1e18), received {}", name, value);
 }
 
 void validate(const Problem& problem, const Machine& machine) {
@@ -41,16 +38,14 @@ void validate(const Problem& problem, const Machine& machine) {
   require_range("k", problem.components, 1, 1e4);
   require_range("n", problem.snapshots, 1, 1e4);
   require(problem.snapshots - 1 >= problem.components,
-          "scaling",
-          "needs n - 1 >= k, received n = ",
+          "[scaling] needs n - 1 >= k, received n = {}, k = {}",
           problem.snapshots,
-          ", k = ",
           problem.components);
   require_range("trials", problem.trials, 0, 1000);
   require_range("optimizer_vectors", problem.optimizer_vectors, 0, 16);
   require_range("number_bytes", problem.number_bytes, 1, 4);
   const double seconds = problem.compute_seconds.value_or(1);
-  require(seconds > 0, "scaling", "seconds needs > 0, received ", seconds);
+  require(seconds > 0, "[scaling] seconds needs > 0, received {}", seconds);
   require_range("R", machine.ranks, 1, 1e5);
   require_range("ranks_per_node", machine.ranks_per_node, 1, 1e5);
   require_bytes("bandwidth", machine.bandwidth);
@@ -59,7 +54,7 @@ void validate(const Problem& problem, const Machine& machine) {
   require_bytes("read_bandwidth", machine.read_bandwidth);
   require_bytes("memory", machine.memory.value_or(1));
   require_bytes("disk", machine.disk.value_or(1));
-  require(machine.latency >= 0, "scaling", "latency needs >= 0, received ", machine.latency);
+  require(machine.latency >= 0, "[scaling] latency needs >= 0, received {}", machine.latency);
 }
 
 /// The functions below share these.

@@ -16,10 +16,13 @@ struct Times {
   double steps_per_epoch = 1;
 };
 
-template <class... Rule>
-void needs(bool holds, double received, const Rule&... rule) {
-  require(
-      holds && std::isfinite(received), "schedules", "needs ", rule..., ", received ", received);
+template <class... Values>
+void needs(bool holds,
+           double received,
+           std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+           const Values&... values) {
+  if (holds && std::isfinite(received)) return;
+  require(false, "[schedules] needs {}, received {}", formatted(rule, values...), received);
 }
 
 /// How many milestones are behind.

@@ -14,11 +14,9 @@ DecayTimes decay_times(DecayScheme scheme, double total) {
   const DecayTimes times{start, std::floor((total - start) / count)};
   needs(times.interval >= 1,
         total,
-        "a schedule long enough for ",
+        "a schedule long enough for {} decays after step {} by decay_scheme",
         count,
-        " decays after step ",
-        start,
-        " by decay_scheme");
+        start);
   return times;
 }
 

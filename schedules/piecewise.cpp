@@ -12,23 +12,20 @@ double number_in(std::string_view text, const Range& range, std::string_view pie
   try {
     return parse_number(text, range);
   } catch (const std::invalid_argument& rule) {
-    throw std::invalid_argument(concat(
-        "[schedules] piece ", printable(piece), ": ", rule.what(), ", received ", printable(text)));
+    throw std::invalid_argument(formatted(
+        "[schedules] piece {}: {}, received {}", printable(piece), rule.what(), printable(text)));
   }
 }
 
 Piece parse_piece(std::string_view text, double after) {
   const auto colon = text.find(':');
   require(colon != std::string_view::npos,
-          "schedules",
-          "needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received ",
+          "[schedules] needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received {}",
           printable(text));
   Piece piece{.end_epoch = number_in(text.substr(0, colon), positive(), text)};
   require(piece.end_epoch > after,
-          "schedules",
-          "piece ",
+          "[schedules] piece {}: needs an end epoch > {}",
           printable(text),
-          ": needs an end epoch > ",
           after);
   const auto rates = text.substr(colon + 1);
   auto arrow = rates.find("->");

@@ -79,9 +79,8 @@ Times times_of(const ScheduleOptions& options, double step, double steps_per_epo
       .steps_per_epoch = steps_per_epoch};
   needs(times.warmup < times.total || times.warmup == 0,
         times.warmup,
-        "a warm-up shorter than the schedule of ",
-        times.total,
-        " steps");
+        "a warm-up shorter than the schedule of {} steps",
+        times.total);
   return times;
 }
 
@@ -114,15 +113,6 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
 bool has_length(ScheduleKind kind) {
   return kind != ScheduleKind::constant && kind != ScheduleKind::step &&
          kind != ScheduleKind::plsc && kind != ScheduleKind::piecewise;
-}
-
-ScheduleKind schedule_kind(std::string_view name) {
-  std::string names;
-  for (const auto& [known, kind] : schedule_kinds()) {
-    if (known == name) return kind;
-    names += (names.empty() ? "" : ", ") + known;
-  }
-  throw std::invalid_argument(concat("[schedules] needs one of ", names, ", received ", name));
 }
 
 ScheduleOptions with_total(ScheduleOptions options, double epochs) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,9 +77,6 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds();
 
 /// True when the rate depends on the schedule's length: all but constant, step, plsc, piecewise.
 bool has_length(ScheduleKind kind);
-
-/// The kind of that name. Throws std::invalid_argument, naming all, for an unknown one.
-ScheduleKind schedule_kind(std::string_view name);
 
 /// The options with `epochs`, those trained, where they leave a length open (total_epochs = 0
 /// without steps.total; anneal_to_epoch < 0 with an anneal_from_epoch), validated. Throws as

@@ -14,7 +14,7 @@ void validate_milestones(const std::vector<double>& milestones) {
   double last = -1;
   for (const auto milestone : milestones) {
     needs(milestone >= 0, milestone, "milestones >= 0");
-    needs(milestone > last, milestone, "ascending milestones: one above ", last);
+    needs(milestone > last, milestone, "ascending milestones: one above {}", last);
     last = milestone;
   }
 }
@@ -33,16 +33,15 @@ void validate_lengths(const ScheduleOptions& options) {
   const bool fits = options.warmup_epochs < options.total_epochs || steps.total > 0;
   needs(options.warmup_epochs >= 0 && fits,
         options.warmup_epochs,
-        "0 <= warmup_epochs < total_epochs (",
-        options.total_epochs,
-        ")");
+        "0 <= warmup_epochs < total_epochs ({})",
+        options.total_epochs);
 }
 
 void validate_anneal(const ScheduleOptions& options) {
   const double from = options.anneal_from_epoch, to = options.anneal_to_epoch;
   needs(true, from, "a finite anneal_from_epoch");
   if (from >= 0) {
-    needs(to > from, to, "anneal_to_epoch > anneal_from_epoch (", from, ")");
+    needs(to > from, to, "anneal_to_epoch > anneal_from_epoch ({})", from);
   } else {
     needs(to < 0, to, "no anneal_to_epoch without an anneal_from_epoch >= 0");
   }
@@ -60,13 +59,12 @@ void validate_kind(const ScheduleOptions& options) {
         "pieces with the piecewise schedule, and with no other; their length");
   if (kind == piecewise) parse_pieces(options.pieces);
   const bool decays = options.decay_scheme != DecayScheme::none;
-  require(decays || !is_one_of(kind, {exponential, fastnn_polynomial}),
-          "schedules",
-          "needs decay_scheme luong5, luong10 or luong234 with exponential and fastnn-polynomial, "
-          "received none (FastNN without one never decays: the constant schedule)");
+  require(
+      decays || !is_one_of(kind, {exponential, fastnn_polynomial}),
+      "[schedules] needs decay_scheme luong5, luong10 or luong234 with exponential and "
+      "fastnn-polynomial, received none (FastNN without one never decays: the constant schedule)");
   require(!decays || is_one_of(kind, {exponential, fastnn_polynomial, polynomial}),
-          "schedules",
-          "decay_scheme needs exponential, polynomial or fastnn-polynomial");
+          "[schedules] decay_scheme needs exponential, polynomial or fastnn-polynomial");
   if (kind == plsc)
     needs(options.global_batch_size > 0, options.global_batch_size, "global_batch_size > 0");
 }
@@ -80,8 +78,8 @@ void validate_warmup(const ScheduleOptions& options) {
   const double start = options.start_learning_rate;
   if (t2t) {
     require(!is_one_of(options.kind, {mindspore_cosine, plsc}),
-            "schedules",
-            "warmup_scheme t2t does not go with mindspore-cosine and plsc, which have their own");
+            "[schedules] warmup_scheme t2t does not go with mindspore-cosine and plsc, which have "
+            "their own");
     needs(start == 0, start, "no start_learning_rate with t2t, which starts at a hundredth");
   }
   if (options.kind == plsc)

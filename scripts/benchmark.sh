@@ -10,7 +10,7 @@
 #   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh --benchmarks
 out=runs/benchmark
 mkdir -p "$out/scratch"
 python=.venv/bin/python

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every parser of data/ and of weight files with clang's libFuzzer under the address and undefined-behaviour
+# Fuzzes every parser of data/, weight files, JSON, options, listings and snapshots with clang's libFuzzer under the address and undefined-behaviour
 # sanitizers: RUNS executions each, none with more memory at once than tests/fuzz/fuzz.h allows, no process above
 # 600 MB (the sanitizers' own share included). Needs apt's clang (14 or newer, with its compiler-rt).
 # New inputs are kept in runs/fuzz/NAME/corpus, crashes in runs/fuzz/NAME; a table at the end.
@@ -11,9 +11,9 @@ shift || true
 command -v clang++ >/dev/null || { echo "fuzz: needs clang++ with libFuzzer: apt-get install clang" >&2; exit 1; }
 build=build-fuzz
 cmake -S . -B $build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Debug \
-  -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON >/dev/null
+  -DBUILD_TESTING=ON -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON -DCMAKE_UNITY_BUILD=OFF >/dev/null
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(idx cifar tfrecord tf_example base64_part record_index packed jpeg png label_list pickle weights_file shards_index)
+[ ${#targets[@]} -gt 0 ] || targets=(idx cifar tfrecord tf_example base64_part record_index packed jpeg png label_list weights_file shards_index json config listing)
 ninja -C $build -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}" >/dev/null
 root=$PWD failed=0
 # Longest inputs: several times the seeds, which are what a format needs at least (packed: three pages).

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Everything on a fresh Debian or Ubuntu machine: apt packages, Python packages into .venv, build.
+# Everything on a fresh Debian 12 machine, or Ubuntu 24.04 or later: apt packages, Python packages into .venv, the programs.
 # Idempotent: what is there already is left alone. Without root it says what to ask for.
-#   scripts/setup.sh [--no-build]
+#   scripts/setup.sh [--no-build | --tests | --benchmarks]
+#   --tests, --benchmarks      builds these, too
 #   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
 #   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
 set -euo pipefail
@@ -10,8 +11,10 @@ cd "$(dirname "$0")/.."
 # The one place where system packages are named.
 packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
   libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
-  libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libzip-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
+  libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
   dataset-fashion-mnist)
+# The least versions: CMakeLists.txt asks for one, stores/ uses CURLOPT_PROTOCOLS_STR of the other.
+least_cmake=3.25 least_libcurl=7.85
 # Shows the report to two tests, which are skipped without it; not every distribution has it.
 optional_packages=(chromium)
 
@@ -19,6 +22,28 @@ say() { printf '\n== %s\n' "$*"; }
 
 is_offered() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+is_at_least() { printf '%s\n' "$2" "$1" | sort -CV; }
+
+# Before the gigabytes that follow.
+require_versions() {
+  local cmake libcurl
+  cmake=$(cmake --version | sed -n 's/^cmake version //p')
+  libcurl=$(pkg-config --modversion libcurl)
+  if ! is_at_least "$cmake" "$least_cmake" || ! is_at_least "$libcurl" "$least_libcurl"; then
+    echo "setup: needs CMake >= $least_cmake and libcurl >= $least_libcurl (Debian 12 has them, Ubuntu from 24.04 on), found CMake $cmake and libcurl $libcurl" >&2
+    exit 1
+  fi
+}
+
+require_offered() {
+  local package
+  for package in "$@"; do
+    is_offered "$package" && continue
+    echo "setup: needs the package $package, which this distribution does not offer; Debian 12 does, and Ubuntu from 24.04 on" >&2
+    exit 1
+  done
+}
 
 install_packages() {
   local missing=() optional=()
@@ -43,6 +68,7 @@ install_packages() {
   local install=("${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
   say "system packages: installing ${missing[*]} ${optional[*]}"
   "${run[@]}" apt-get update -q
+  require_offered "${missing[@]}"
   [ ${#missing[@]} -eq 0 ] || "${install[@]}" "${missing[@]}"
   for package in "${optional[@]}"; do
     "${install[@]}" "$package" || say "no $package here: the test that needs it will be skipped"
@@ -92,12 +118,19 @@ build() {
   say "build (CUDA toolkit: $root)"
   export CUDA_PATH=$root PATH="$root/bin:$PATH"
   cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" \
+    -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" "${@:2}" \
     >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
   mv build-configure.log build/configure.log
-  ninja -C build -j "${DIMRED_JOBS:-$(nproc)}"
+  ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" "$1"
 }
 
 install_packages
+require_versions
 install_python
-[ "${1:-}" = --no-build ] || build
+case "${1:-}" in
+  --no-build) ;;
+  --tests) build all -DBUILD_TESTING=ON ;;
+  --benchmarks) build all -DDIMRED_BENCHMARKS=ON ;;
+  '') build programs ;;
+  *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks)" >&2; exit 2 ;;
+esac

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# README command 2: setup, build, every test; about 24 minutes on 2 cores after the downloads,
-# 14 of them the build.
+# README command 2: setup, build, every test; about 32 minutes on 2 slow cores after the downloads,
+# 12 of them the build.
 #   scripts/test.sh [ctest options, e.g. -R pca]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh --tests
 log=build/test.log
 status=0
 ctest --test-dir build --output-on-failure -j "${DIMRED_JOBS:-$(nproc)}" "$@" | tee "$log" || status=$?

@@ -7,8 +7,6 @@
 namespace dimred::serving {
 namespace {
 
-constexpr auto place = "serving::embeddings";
-
 torch::Tensor find(models::Objective& objective, const std::string& name) {
   for (const auto& list : {objective.parameters(), objective.frozen()}) {
     for (const auto& entry : list)
@@ -19,8 +17,8 @@ torch::Tensor find(models::Objective& objective, const std::string& name) {
 
 void append(std::vector<double>& numbers, const torch::Tensor& output) {
   const auto values = output.to(torch::kFloat64).cpu().contiguous();
-  require_environment(
-      values.isfinite().all().item<bool>(), place, "the network gives numbers that are not finite");
+  require_environment(values.isfinite().all().item<bool>(),
+                      "[serving::embeddings] the network gives numbers that are not finite");
   const auto* first = values.const_data_ptr<double>();
   numbers.insert(numbers.end(), first, first + values.numel());
 }
@@ -32,10 +30,8 @@ LastLayerOff::LastLayerOff(training::Setup& setup) {
   if (name.empty() || setup.objective->head() != nullptr) return;
   const auto weight = find(*setup.objective, name + ".weight");
   require(weight.defined() && weight.dim() == 2,
-          place,
-          "needs a network whose last layer is linear; ",
-          name,
-          " is not");
+          "[serving::embeddings] needs a network whose last layer is linear; {} is not",
+          name);
   swap(weight, torch::eye(weight.size(1), weight.options().requires_grad(false)));
   const auto bias = find(*setup.objective, name + ".bias");
   if (bias.defined())
@@ -61,7 +57,7 @@ Embeddings embeddings_of(training::Setup& setup,
     const auto bad = std::ranges::find_if(errors, [](const auto& text) { return !text.empty(); });
     if (bad != errors.end()) {
       const auto& image = images[first + static_cast<std::size_t>(bad - errors.begin())];
-      require_environment(false, place, image.file.string(), ": ", *bad);
+      require_environment(false, "[serving::embeddings] {}: {}", image.file.string(), *bad);
     }
     const auto output = setup.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);

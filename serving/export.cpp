@@ -6,11 +6,11 @@
 #include <fstream>
 #include <span>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/folder_commit.h"
 #include "checkpoints/safetensors.h"
 #include "data/loader.h"
 #include "models/script.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/threads.h"
 #include "training/determinism.h"
@@ -38,7 +38,7 @@ void write_reference(training::Setup& setup, const Signature& signature, const f
       *setup.test, order, data::without_augmentation(setup.preprocessing), options, /*epoch=*/0);
   auto batch = loader.next();
   while (batch && batch->count() == 0) batch = loader.next();
-  require_environment(batch.has_value(), "serving::export", "the test set has no readable image");
+  require_environment(batch.has_value(), "[serving::export] the test set has no readable image");
   const auto images = training::to_minibatch(setup, *batch).images;
   const auto output = setup.objective->logits(images, models::Mode::evaluate);
   checkpoints::write_safetensors(
@@ -48,7 +48,7 @@ void write_reference(training::Setup& setup, const Signature& signature, const f
 std::string bytes_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  require_environment(in.good(), "serving::export", "cannot read ", file.string());
+  require_environment(in.good(), "[serving::export] cannot read {}", file.string());
   return bytes;
 }
 
@@ -69,7 +69,7 @@ struct Version {
 };
 
 Version reserve(const fs::path& parent) {
-  checkpoints::create_folders(parent);
+  create_folders(parent);
   for (auto number = largest_number(parent) + 1;; ++number) {
     Version version{parent / (std::to_string(number) + ".tmp"), parent / std::to_string(number)};
     if (!fs::create_directory(version.temporary)) continue;
@@ -101,11 +101,10 @@ fs::path export_network(training::Setup& setup,
   try {
     training::write_named_weights(setup, version.temporary / weights_file);
     write_reference(setup, signature, version.temporary / reference_file);
-    if (!module.empty())
-      checkpoints::write_file_atomically(version.temporary / module_file, bytes_of(module));
+    if (!module.empty()) write_file_atomically(version.temporary / module_file, bytes_of(module));
     const auto text =
         to_json(signature).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-    checkpoints::write_file_atomically(version.temporary / signature_file, text + "\n");
+    write_file_atomically(version.temporary / signature_file, text + "\n");
     checkpoints::commit_folder(version.temporary, version.final_path);
   } catch (...) {
     std::error_code ignored;

@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto place = "serving::images";
-
 std::vector<fs::path> below(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& item : fs::recursive_directory_iterator(folder)) {
@@ -30,7 +28,8 @@ std::vector<fs::path> matches(const std::string& pattern) {
   const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
   std::vector<fs::path> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
-  require_environment(code == 0 || code == GLOB_NOMATCH, place, "cannot expand ", pattern);
+  require_environment(
+      code == 0 || code == GLOB_NOMATCH, "[serving::images] cannot expand {}", pattern);
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   return files;
 }
@@ -49,8 +48,8 @@ std::vector<fs::path> find_images(const std::vector<std::string>& arguments) {
       found = matches(argument);
     }
     require(!found.empty(),
-            place,
-            "needs an image, a folder with images or a pattern that files match, received ",
+            "[serving::images] needs an image, a folder with images or a pattern that files match, "
+            "received {}",
             printable(argument));
     images.insert(images.end(), found.begin(), found.end());
   }

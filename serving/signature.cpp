@@ -1,9 +1,10 @@
 #include "serving/signature.h"
 
-#include <fstream>
 #include <utility>
 
+#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/version.h"
 
 namespace dimred::serving {
@@ -32,10 +33,8 @@ data::CropOptions crop_of(const Json& json) {
 
 Signature parsed(const Json& json) {
   require_environment(json.at("format").get<int>() == format_version,
-                      "serving::signature",
-                      "needs format ",
+                      "[serving::signature] needs format {}, received {}",
                       format_version,
-                      ", received ",
                       json.at("format").dump());
   Signature signature;
   signature.network = json.at("network").get<std::string>();
@@ -52,13 +51,12 @@ Signature parsed(const Json& json) {
   signature.preprocessing.standardise = preparing.at("standardise").get<bool>();
   signature.source = json.at("source");
   const auto& classes = signature.classes;
-  require_environment(signature.outputs >= 2 &&
-                          (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
-                      "serving::signature",
-                      "needs at least 2 classes, and as many logits, received ",
-                      classes.size(),
-                      " and ",
-                      signature.outputs);
+  require_environment(
+      signature.outputs >= 2 &&
+          (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
+      "[serving::signature] needs at least 2 classes, and as many logits, received {} and {}",
+      classes.size(),
+      signature.outputs);
   data::validate(signature.preprocessing, signature.input);
   return signature;
 }
@@ -73,7 +71,7 @@ Json to_json(const Signature& signature) {
   const auto& [channels, height, width] = signature.input;
   const auto& preparing = signature.preprocessing;
   Json json{{"format", format_version}};
-  json["written_by"] = concat("dimred ", version(), " (", revision(), ")");
+  json["written_by"] = formatted("dimred {} ({})", version(), revision());
   json["network"] = signature.network;
   json["input"] = {{"name", "images"},
                    {"shape", {nullptr, channels, height, width}},
@@ -95,16 +93,13 @@ Json to_json(const Signature& signature) {
 
 Signature read_signature(const std::filesystem::path& folder) {
   const auto file = folder / signature_file;
-  require(std::filesystem::is_regular_file(file),
-          "serving::signature",
-          "no such file: ",
-          file.string());
-  std::ifstream in(file, std::ios::binary);
+  const auto text = InputFile(file).text(JsonLimits{}.bytes);
+  const auto damaged = formatted("[serving::signature] {} is damaged", file.string());
+  const auto json = parse_ordered_json(text, damaged);
   try {
-    return parsed(Json::parse(in));
+    return parsed(json);
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        concat("[serving::signature] ", file.string(), " is damaged: ", error.what()));
+    throw std::runtime_error(formatted("{}: {}", damaged, error.what()));
   }
 }
 

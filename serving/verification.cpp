@@ -9,8 +9,6 @@
 namespace dimred::serving {
 namespace {
 
-constexpr auto place = "serving::verify";
-
 /// Threshold i of a grid from 0 on.
 struct Grid {
   double step = 0;
@@ -123,20 +121,19 @@ std::vector<double> unit_row(std::span<const double> embeddings,
 
 void require_folds(std::span<const Pair> pairs) {
   constexpr auto folds = static_cast<std::size_t>(verification_folds);
-  require(pairs.size() >= folds, place, "needs at least 10 pairs, received ", pairs.size());
+  require(pairs.size() >= folds,
+          "[serving::verify] needs at least 10 pairs, received {}",
+          pairs.size());
   std::size_t begin = 0;
   for (std::size_t number = 0; number < folds; ++number) {
     const auto size = fold_size(pairs.size(), number);
     const auto same = std::ranges::count(pairs.subspan(begin, size), true, &Pair::same);
     require(same > 0 && same < static_cast<std::ptrdiff_t>(size),
-            place,
-            "needs pairs of both kinds in each tenth of the list, received ",
+            "[serving::verify] needs pairs of both kinds in each tenth of the list, received {} "
+            "among pairs {} to {}; mix the list",
             same == 0 ? "none that are the same" : "none that differ",
-            " among pairs ",
             begin + 1,
-            " to ",
-            begin + size,
-            "; mix the list");
+            begin + size);
     begin += size;
   }
 }
@@ -146,7 +143,9 @@ Verification verify(std::span<const double> distances, std::span<const Pair> pai
   constexpr auto folds = static_cast<std::size_t>(verification_folds);
   require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
-    require(std::isfinite(distances[i]), place, "needs finite embeddings, not so in pair ", i + 1);
+    require(std::isfinite(distances[i]),
+            "[serving::verify] needs finite embeddings, not so in pair {}",
+            i + 1);
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
   std::size_t begin = 0;

@@ -8,27 +8,23 @@
 namespace dimred::stage1 {
 
 void validate(const ControlOptions& options) {
-  constexpr auto place = "stage1";
-  require(
-      options.stop_at_step >= 0, place, "stop_at_step needs >= 0, received ", options.stop_at_step);
+  require(options.stop_at_step >= 0,
+          "[stage1] stop_at_step needs >= 0, received {}",
+          options.stop_at_step);
   require(options.log_loss_every_n_iters >= 0,
-          place,
-          "log_loss_every_n_iters needs >= 0, received ",
+          "[stage1] log_loss_every_n_iters needs >= 0, received {}",
           options.log_loss_every_n_iters);
   require(options.early_stopping_patience >= 0,
-          place,
-          "early_stopping_patience needs >= 0, received ",
+          "[stage1] early_stopping_patience needs >= 0, received {}",
           options.early_stopping_patience);
   require(options.early_stopping_min_delta >= 0,
-          place,
-          "early_stopping_min_delta needs >= 0, received ",
+          "[stage1] early_stopping_min_delta needs >= 0, received {}",
           options.early_stopping_min_delta);
 }
 
 void validate(const EmaOptions& options) {
   require(options.decay >= 0 && options.decay < 1,
-          "stage1",
-          "ema_decay needs a number in [0, 1), received ",
+          "[stage1] ema_decay needs a number in [0, 1), received {}",
           options.decay);
 }
 

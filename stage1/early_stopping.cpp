@@ -46,11 +46,10 @@ class EarlyStopping final : public Hook {
  private:
   void tell_of_end(const training::RunView& run) const {
     if (!wants_end(run)) return;
-    run.console.line(concat("early stopping: no better validation accuracy in ",
-                            best_.epochs_without(),
-                            " epochs; the best was ",
-                            100 * best_.accuracy(),
-                            " %"));
+    run.console.line(
+        formatted("early stopping: no better validation accuracy in {} epochs; the best was {} %",
+                  best_.epochs_without(),
+                  100 * best_.accuracy()));
   }
 
   ControlOptions options_;

@@ -83,7 +83,7 @@ class Ema final : public Hook {
     make_room(setup);
     models::from_file(setup.flat.layout, state.vectors.at(weights_key), weights_.values);
     models::assign(buffers_.values, std::span<const float>(state.vectors.at(buffers_key)));
-    weights_.count = buffers_.count = state.scalars.at(updates_key);
+    weights_.count = buffers_.count = checkpoints::count_of(state.scalars, updates_key);
   }
 
  private:

@@ -45,26 +45,24 @@ double rate_of(const FinderOptions& options, std::int64_t step) {
 }  // namespace
 
 void validate(const FinderOptions& options) {
-  constexpr auto place = "find_learning_rate";
-  require(options.start_rate > 0, place, "start_rate needs > 0, received ", options.start_rate);
+  require(options.start_rate > 0,
+          "[find_learning_rate] start_rate needs > 0, received {}",
+          options.start_rate);
   require(options.end_rate > options.start_rate,
-          place,
-          "end_rate needs more than start_rate = ",
+          "[find_learning_rate] end_rate needs more than start_rate = {}, received {}",
           options.start_rate,
-          ", received ",
           options.end_rate);
-  require(options.steps >= 20, place, "steps needs >= 20, received ", options.steps);
+  require(
+      options.steps >= 20, "[find_learning_rate] steps needs >= 20, received {}", options.steps);
 }
 
 Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {
   const auto first = steps / 10, last = std::ssize(points) - left_out;
   require_environment(last - first >= 2,
-                      "find_learning_rate",
-                      "the loss grew too large after ",
+                      "[find_learning_rate] the loss grew too large after {} of {} steps to "
+                      "suggest a rate; a lower start_rate or more steps may help",
                       points.size(),
-                      " of ",
-                      steps,
-                      " steps to suggest a rate; a lower start_rate or more steps may help");
+                      steps);
   const auto at = [&](std::int64_t i) { return points[static_cast<std::size_t>(i)]; };
   Suggestion found;
   double least = std::numeric_limits<double>::infinity(), slope = least;

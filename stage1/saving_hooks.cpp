@@ -1,3 +1,5 @@
+#include "checkpoints/snapshot_list.h"
+#include "checkpoints/step_names.h"
 #include "stage1/hooks.h"
 #include "support/errors.h"
 #include "training/state.h"
@@ -8,16 +10,46 @@ namespace {
 class Snapshots final : public Hook {
  public:
   Snapshots(const SaveOptions& options, const training::RunFolder& folder)
-      : options_(options), store_(folder.snapshots(), options.keep_snapshots) {}
+      : options_(options), store_(folder.snapshots(), options.keep_snapshots) {
+    list_.keep = options.keep_snapshots;
+  }
+
+  void begin(const training::RunView& run) override {
+    if (run.setup.communicator->rank() != 0) return;
+    const auto different = checkpoints::difference(list_, store_.folder());
+    if (!different.empty()) run.console.warn(different + "; training goes on without them");
+  }
 
   void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
     if (!due(run)) return;
     auto snapshot = training::start_snapshot(run.setup, run.position);
     if (!snapshot) return;
-    run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
+    run.writer.submit([this, snapshot = std::move(snapshot)] {
+      const auto file = store_.save(snapshot());
+      list_.add(file.filename().string(), checkpoints::snapshot_digest(file));
+    });
+  }
+
+  void save(const training::RunView& run, checkpoints::State& state) override {
+    if (run.setup.communicator->rank() != 0) return;
+    run.writer.wait();  // the list is complete then
+    state.scalars[state_key] = checkpoints::to_json(list_);
+  }
+
+  void restore(const training::Setup& setup, const checkpoints::State& state, bool own) override {
+    if (!own || setup.communicator->rank() != 0) return;
+    if (state.scalars.contains(state_key)) {
+      list_ = checkpoints::snapshot_list_from_json(state.scalars.at(state_key));
+    } else {  // of an earlier version: what is there counts
+      const auto newest = checkpoints::kSnapshotNames.name_of(state.scalars.at("step"));
+      list_ = checkpoints::list_present(store_.folder(), newest);
+    }
+    list_.keep = options_.keep_snapshots;
   }
 
  private:
+  static constexpr auto state_key = "snapshots";
+
   bool due(const training::RunView& run) const {
     const auto& position = run.position;
     const auto a_epoch = options_.snapshots_per_epoch;
@@ -29,6 +61,7 @@ class Snapshots final : public Hook {
 
   SaveOptions options_;
   checkpoints::SnapshotStore store_;
+  checkpoints::SnapshotList list_;  // the writer adds to it
 };
 
 class StopAtStep final : public Hook {

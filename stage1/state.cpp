@@ -27,12 +27,11 @@ void from_checkpoint(const checkpoints::State& saved, training::Setup& setup, Tr
   state.position = training::restore_network(saved, "stage1", setup);
   // States from before there were others are SGD's.
   const auto optimizer = saved.scalars.value("optimizer", std::string("momentum"));
-  require(optimizer == state.optimizer || (is_sgd(optimizer) && is_sgd(state.optimizer)),
-          "stage1",
-          "the state is of optimizer = ",
-          optimizer,
-          ", whose vectors are its own; received optimizer = ",
-          state.optimizer);
+  require(
+      optimizer == state.optimizer || (is_sgd(optimizer) && is_sgd(state.optimizer)),
+      "[stage1] the state is of optimizer = {}, whose vectors are its own; received optimizer = {}",
+      optimizer,
+      state.optimizer);
   state.curve = training::prefix_from_json(saved.scalars.at("curve"));
   for (auto& [name, vector] : state.vectors)
     models::from_file(setup.flat.layout, saved.vectors.at(name), vector);

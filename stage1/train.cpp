@@ -2,13 +2,14 @@
 
 #include <cmath>
 
-#include "checkpoints/atomic_file.h"
 #include "stage1/hooks.h"
 #include "stage1/state.h"
 #include "stage1/step.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/evaluate.h"
+#include "training/signals.h"
 #include "training/state.h"
 
 namespace dimred::stage1 {
@@ -59,18 +60,15 @@ void add_hooks(Run& run) {
 void require_finite(const Run& run, const training::BatchResult& result) {
   const auto& position = run.state.position;
   const auto before =
-      run.last_loss == 0 ? std::string() : concat(", the loss before ", run.last_loss);
-  require_environment(std::isfinite(result.loss_sum),
-                      "training",
-                      "the loss is not finite at epoch ",
-                      position.epoch + 1,
-                      ", step ",
-                      position.step_in_epoch + 1,
-                      " (learning rate ",
-                      learning_rate(run),
-                      before,
-                      "); earlier files are kept; a lower learning_rate, a longer warm-up or "
-                      "max_gradient_norm may help");
+      run.last_loss == 0 ? std::string() : formatted(", the loss before {}", run.last_loss);
+  require_environment(
+      std::isfinite(result.loss_sum),
+      "[training] the loss is not finite at epoch {}, step {} (learning rate {}{}); earlier files "
+      "are kept; a lower learning_rate, a longer warm-up or max_gradient_norm may help",
+      position.epoch + 1,
+      position.step_in_epoch + 1,
+      learning_rate(run),
+      before);
 }
 
 training::BatchResult train_step(Run& run, const training::Step& step) {
@@ -91,7 +89,7 @@ void save_state(Run& run) {
   run.hooks.save(view(run), saved);
   if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, curve = run.folder.curve(), saved = std::move(saved)] {
-    checkpoints::sync_file(curve);
+    sync_file(curve);
     store.save(saved);
   });
 }
@@ -125,6 +123,7 @@ training::CurveRow evaluate(Run& run,
     run.console.line(training::describe(row, trained.accuracy()));
   }
   run.state.curve = curve.prefix();
+  run.state.position.row_due = false;
   return rows.front();
 }
 
@@ -145,19 +144,15 @@ void start_or_resume(Run& run) {
   if (!own) {
     run.state.curve = {};
     require(run.state.position.epoch < run.options.epochs,
-            "stage1",
-            "epochs needs more than the ",
+            "[stage1] epochs needs more than the {} of --resume_from, received {}",
             run.state.position.epoch,
-            " of --resume_from, received ",
             run.options.epochs);
   }
   training::require_epochs_left(run.state.position, run.options.epochs);
-  run.console.line(concat("continuing at epoch ",
-                          run.state.position.epoch,
-                          ", step ",
-                          run.state.position.step,
-                          " of ",
-                          own ? run.folder.path().string() : run.options.resume_from.string()));
+  run.console.line(formatted("continuing at epoch {}, step {} of {}",
+                             run.state.position.epoch,
+                             run.state.position.step,
+                             own ? run.folder.path().string() : run.options.resume_from.string()));
 }
 
 /// An epoch that ends in its middle: rows at its part, and a state.
@@ -191,15 +186,21 @@ void finish_epoch(Run& run, training::CurveWriter& curve) {
 
 EpochEnd train_epoch(Run& run, training::CurveWriter& curve) {
   auto& position = run.state.position;
-  const auto end = training::run_epoch(
+  auto end = training::run_epoch(
       view(run),
       position,
-      concat("epoch ", position.epoch + 1, "/", run.options.epochs),
+      formatted("epoch {}/{}", position.epoch + 1, run.options.epochs),
       [&](const training::Step& step) { return train_step(run, step); },
       run.hooks);
+  const auto trained = position;
+  try {
+    if (end == EpochEnd::enough) finish_part(run, curve);
+    if (end == EpochEnd::finished) finish_epoch(run, curve);
+  } catch (const training::Stopped&) {
+    position = trained;  // a resume begins with the evaluation
+    end = EpochEnd::stopped;
+  }
   if (end == EpochEnd::stopped) save_state(run);
-  if (end == EpochEnd::enough) finish_part(run, curve);
-  if (end == EpochEnd::finished) finish_epoch(run, curve);
   return end;
 }
 
@@ -211,10 +212,8 @@ EpochEnd train(training::Setup& setup,
                Console& console) {
   validate(options);
   require(options.saves.snapshots_per_epoch <= setup.steps_per_epoch(),
-          "stage1",
-          "snapshots_per_epoch needs at most the ",
+          "[stage1] snapshots_per_epoch needs at most the {} steps of an epoch, received {}",
           setup.steps_per_epoch(),
-          " steps of an epoch, received ",
           options.saves.snapshots_per_epoch);
   Run run{.setup = setup,
           .folder = folder,
@@ -231,9 +230,11 @@ EpochEnd train(training::Setup& setup,
   training::CurveWriter curve(folder.curve(), run.state.curve);
   run.hooks.begin(view(run));
   auto end = EpochEnd::finished;
-  while (run.state.position.epoch < options.epochs && end == EpochEnd::finished &&
-         !run.hooks.want_end(view(run)))
-    end = train_epoch(run, curve);
+  const auto& position = run.state.position;
+  const auto goes_on = [&] {
+    return position.row_due || (position.epoch < options.epochs && !run.hooks.want_end(view(run)));
+  };
+  while (end == EpochEnd::finished && goes_on()) end = train_epoch(run, curve);
   training::wait_for(run.writer, run.setup);
   run.hooks.end(view(run));
   return end == EpochEnd::stopped ? end : EpochEnd::finished;

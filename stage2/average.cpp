@@ -2,6 +2,9 @@
 
 namespace dimred::stage2 {
 
+using method::AverageKind;
+using method::AverageOptions;
+
 Average make_average(const AverageOptions& options, const torch::Tensor& own_weights) {
   if (options.kind == AverageKind::none) return {};
   return {.values = torch::zeros_like(own_weights)};

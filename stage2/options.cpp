@@ -3,6 +3,9 @@
 #include "support/errors.h"
 
 namespace dimred::stage2 {
+
+using namespace method;
+
 namespace {
 
 /// A choice that is the preset's unless it is made.
@@ -25,6 +28,12 @@ const std::vector<std::pair<std::string, Decay>>& decays() {
   return list;
 }
 
+std::vector<std::pair<std::string, std::string>> rule_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, rule] : update_rules()) names.emplace_back(name, name);
+  return names;
+}
+
 void add_start_options(OptionTable& table, Options& options) {
   table.add("checkpoint",
             &options.checkpoint,
@@ -32,10 +41,11 @@ void add_start_options(OptionTable& table, Options& options) {
   table.add("pca_mat",
             &options.pca_mat,
             "projection matrix to reuse, k x M .npy; without one it is made from the snapshots");
-  table.add("snapshots",
-            &options.snapshots,
-            "snapshots for the matrix and for start = mean, soup or first (default: those of the "
-            "checkpoint's run)");
+  table.add(
+      "snapshots",
+      &options.snapshots,
+      "folder of snapshots, or a list of them (.txt, one a line), for the matrix and for start "
+      "= mean, soup or first (default: those of the checkpoint's run)");
   table.add(
       "preset",
       &options.preset,
@@ -75,6 +85,11 @@ void add_start_options(OptionTable& table, Options& options) {
       &options.basis_dtype,
       "P in memory; bfloat16 is half the memory and half the bytes read a step",
       {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}});
+  table.add_choice("device_algebra",
+                   &options.device_algebra,
+                   "products with P on a CUDA device: ATen's, or our own kernels, which no device "
+                   "has shown to be faster",
+                   {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}});
   table.add_choice("start",
                    &options.start,
                    "weights to start from (preset: the preset's)",
@@ -102,34 +117,16 @@ void add_start_options(OptionTable& table, Options& options) {
       {{"train", training::TrainOn::train}, {"validation", training::TrainOn::validation}});
 }
 
-void add_search_options(OptionTable& table, Options& options) {
-  table.add(
-      "rho", &options.rho, "contraction of the step size after a failed trial", between_open(0, 1));
-  table.add("sigma",
-            &options.sigma,
-            "sufficient decrease: loss <= loss + sigma t slope",
-            between_open(0, 1));
-  table.add("trials", &options.trials, "step sizes tried: 1, rho, rho^2, ...", between(1, 100));
-  table.add("gamma",
-            &options.gamma,
-            "residual momentum: m <- gamma m + r",
-            {.low = 0, .high = 1, .high_open = true});
-  table.add("alpha", &options.alpha, "weight of the residual momentum in the step", at_least(0));
-  table.add("curvature_floor",
-            &options.curvature_floor,
-            "an update of H needs s'y above this",
-            at_least(0));
-  table.add("relative_curvature_floor",
-            &options.relative_curvature_floor,
-            "and s'y / (|s| |y|) above this",
-            {.low = 0, .high = 1, .high_open = true});
-  add_preset_choice<Curvature>(
-      table,
-      "curvature",
-      &options.curvature,
-      "y from two batches, or from the same one before and after the step, Powell-damped (one more "
-      "gradient)",
-      {{"between", Curvature::between}, {"same", Curvature::same}});
+/// The rows of a method's numbers, each the preset's unless it is given.
+void add_numbers(OptionTable& table, Options& options) {
+  auto any = presets().front();
+  for_each_number(any, [&](const char* name, auto& value, const Range& range, const char* help) {
+    if constexpr (std::is_same_v<decltype(value), double&>) {
+      table.add(name, &options.numbers[name], help, range);
+    } else {
+      table.add(name, &options.whole_numbers[name], help, range);
+    }
+  });
 }
 
 void add_method_options(OptionTable& table, Options& options) {
@@ -139,43 +136,32 @@ void add_method_options(OptionTable& table, Options& options) {
       &options.method,
       "quasi-newton with a line search, psgd (SGD in the subspace), sgd (in all weights)",
       method_names());
-  add_search_options(table, options);
+  add_numbers(table, options);
+  add_preset_choice(table, "update_rule", &options.update_rule, "how H learns", rule_names());
+  add_preset_choice<Curvature>(
+      table,
+      "curvature",
+      &options.curvature,
+      "y from two batches, or from the same one before and after the step, Powell-damped (one more "
+      "gradient)",
+      {{"between", Curvature::between}, {"same", Curvature::same}});
   add_preset_choice(table,
                     "alpha_schedule",
                     &options.alpha_schedule,
                     "how alpha falls over the budget or epochs",
                     decays());
-  table.add("learning_rate", &options.learning_rate, "of psgd and sgd", positive());
-  table.add(
-      "momentum", &options.momentum, "of psgd and sgd", {.low = 0, .high = 1, .high_open = true});
   add_preset_choice(
       table,
       "schedule",
       &options.schedule,
       "how learning_rate falls over the budget or epochs; step: a tenth at 1/2 and 3/4",
       decays());
-  table.add("weight_decay",
-            &options.weight_decay,
-            "added to loss and gradient of every method, not on biases and BatchNorm",
-            at_least(0));
-  table.add("sam_radius",
-            &options.sam_radius,
-            "the loss at w + radius g / |g| instead (SAM); one more gradient",
-            at_least(0));
   add_preset_choice<AverageKind>(
       table,
       "average",
       &options.average,
       "mean of the iterates as the result: over steps, or exponential",
       {{"none", AverageKind::none}, {"uniform", AverageKind::uniform}, {"ema", AverageKind::ema}});
-  table.add("average_from",
-            &options.average_from,
-            "part of the run before the first iterate that counts",
-            {.low = 0, .high = 1, .high_open = true});
-  table.add("ema_decay",
-            &options.ema_decay,
-            "of average = ema, a step",
-            {.low = 0, .high = 1, .high_open = true});
 }
 
 }  // namespace
@@ -208,7 +194,42 @@ void refuse_options_of_a_new_matrix(const Options& options, BasisKind preset_bas
       {"snapshot_to", options.range.to != 0},
       {"snapshot_skip", options.range.skip != 0}};
   for (const auto& [name, is_set] : set)
-    require(!is_set, "stage2", name, " is of a matrix made here, but --pca_mat gives one");
+    require(!is_set, "[stage2] {} is of a matrix made here, but --pca_mat gives one", name);
+}
+
+}  // namespace
+
+namespace {
+
+/// Replaces a preset's constant where the user gave a value, and writes what holds back.
+template <class Wish, class Value>
+void apply_override(std::optional<Wish>& wish, Value& constant) {
+  if (wish) constant = *wish;
+  wish = constant;
+}
+
+/// The preset with all that the user gave in its place.
+Preset with_overrides(Preset chosen, Options& options) {
+  for_each_number(chosen, [&](const char* name, auto& value, const Range&, const char*) {
+    if constexpr (std::is_same_v<decltype(value), double&>) {
+      apply_override(options.numbers[name], value);
+    } else {
+      apply_override(options.whole_numbers[name], value);
+    }
+  });
+  auto& method = chosen.method;
+  apply_override(options.method, method.kind);
+  apply_override(options.update_rule, method.update_rule);
+  apply_override(options.curvature, method.curvature);
+  apply_override(options.schedule, method.schedule);
+  apply_override(options.alpha_schedule, method.alpha_schedule);
+  apply_override(options.average, chosen.average.kind);
+  apply_override(options.basis, chosen.basis);
+  return chosen;
+}
+
+std::string name_of(MethodKind kind) {
+  return method_names().at(static_cast<std::size_t>(kind)).first;
 }
 
 }  // namespace
@@ -217,68 +238,33 @@ Resolved resolve(Options& options) {
   const auto& chosen = preset(options.preset);
   const bool given = !options.pca_mat.empty();
   if (given) refuse_options_of_a_new_matrix(options, chosen.basis);
-  const auto settle = [](auto& wish, auto& constant) {
-    if (wish) constant = *wish;
-    wish = constant;
-  };
-  const bool own_method = !options.method || *options.method == chosen.method;
-  Resolved resolved{.train = {.label = own_method ? options.preset : name_of(*options.method),
-                              .budget = options.budget,
-                              .method = {.kind = chosen.method,
-                                         .step = chosen.step,
-                                         .rates = chosen.rates,
-                                         .schedule = chosen.schedule},
-                              .penalty = chosen.penalty,
-                              .average = chosen.average,
-                              .trial_batchnorm_moving = options.trial_batchnorm_moving,
-                              .recalibrate_batchnorm = options.recalibrate_batchnorm,
-                              .keep_checkpoints = options.keep_checkpoints},
-                    .basis = chosen.basis,
-                    .components = chosen.components};
-  auto& [kind, step, rates, schedule, alpha_schedule] = resolved.train.method;
-  settle(options.method, kind);
-  settle(options.rho, step.search.rho);
-  settle(options.sigma, step.search.sigma);
-  settle(options.trials, step.search.trials);
-  settle(options.gamma, step.residual.gamma);
-  settle(options.alpha, step.residual.alpha);
-  settle(options.curvature_floor, step.bfgs.curvature_floor);
-  settle(options.relative_curvature_floor, step.bfgs.relative_curvature_floor);
-  settle(options.curvature, step.curvature);
-  settle(options.learning_rate, rates.learning_rate);
-  settle(options.momentum, rates.momentum);
-  settle(options.schedule, schedule);
-  settle(options.alpha_schedule, alpha_schedule);
-  settle(options.weight_decay, resolved.train.penalty.weight_decay);
-  settle(options.sam_radius, resolved.train.penalty.sam_radius);
-  settle(options.average, resolved.train.average.kind);
-  settle(options.average_from, resolved.train.average.from);
-  settle(options.ema_decay, resolved.train.average.decay);
-  settle(options.basis, resolved.basis);
+  const bool own_method = !options.method || *options.method == chosen.method.kind;
+  const auto resolved = with_overrides(chosen, options);
   const bool all = resolved.basis == BasisKind::span && !options.n_component;
-  resolved.components = options.n_component.value_or(all ? 0 : chosen.components);
-  if (!all) options.n_component = resolved.components;
+  const auto components = options.n_component.value_or(all ? 0 : chosen.components);
+  if (!all) options.n_component = components;
   if (options.start == Start::preset) options.start = chosen.start;
-  resolved.start = options.start;
   require((options.start == Start::file) == !options.start_file.empty(),
-          "stage2",
-          "start = file and --start_file need each other");
+          "[stage2] start = file and --start_file need each other");
   require(options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,
-          "stage2",
-          "start_latest needs start = mean or soup");
+          "[stage2] start_latest needs start = mean or soup");
   require(resolved.basis != BasisKind::none || !given,
-          "stage2",
-          "preset ",
-          options.preset,
-          " has no subspace and takes no --pca_mat");
-  require(resolved.basis != BasisKind::none || kind != MethodKind::psgd,
-          "stage2",
-          "method = psgd needs a basis");
-  validate(step);
-  validate(rates);
-  validate(resolved.train.penalty);
-  validate(resolved.train.average);
-  return resolved;
+          "[stage2] preset {} has no subspace and takes no --pca_mat",
+          options.preset);
+  require(resolved.basis != BasisKind::none || resolved.method.kind != MethodKind::psgd,
+          "[stage2] method = psgd needs a basis");
+  validate(resolved);
+  return {.train = {.label = own_method ? options.preset : name_of(resolved.method.kind),
+                    .budget = options.budget,
+                    .method = resolved.method,
+                    .penalty = resolved.penalty,
+                    .average = resolved.average,
+                    .trial_batchnorm_moving = options.trial_batchnorm_moving,
+                    .recalibrate_batchnorm = options.recalibrate_batchnorm,
+                    .keep_checkpoints = options.keep_checkpoints},
+          .basis = resolved.basis,
+          .components = components,
+          .start = options.start};
 }
 
 }  // namespace dimred::stage2

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -19,26 +20,27 @@ struct Options {
   std::filesystem::path pca_mat;     // reuse this matrix; empty: run the PCA first
   std::filesystem::path snapshots;   // empty: <run folder of checkpoint>/snapshots
   pca::BasisDtype basis_dtype = pca::BasisDtype::float32;  // of P in memory
+  DeviceAlgebra device_algebra = DeviceAlgebra::aten;
   std::string preset = "robust";
   std::optional<std::int64_t> n_component;
-  std::optional<BasisKind> basis;
+  std::optional<method::BasisKind> basis;
   pca::Blocks basis_blocks = pca::Blocks::whole;
-  std::optional<std::int64_t> basis_seed;  // of random and shuffled; unset: the run's seed
-  pca::SnapshotRange range;                // of the snapshots that the matrix is made of
-  Start start = Start::preset;             // of the preset
-  std::int64_t start_latest = 0;           // of mean and soup: the latest snapshots; 0: all
-  std::filesystem::path start_file;        // with start = file
+  std::optional<std::int64_t> basis_seed;       // of random and shuffled; unset: the run's seed
+  pca::SnapshotRange range;                     // of the snapshots that the matrix is made of
+  method::Start start = method::Start::preset;  // of the preset
+  std::int64_t start_latest = 0;                // of mean and soup: the latest snapshots; 0: all
+  std::filesystem::path start_file;             // with start = file
   training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;
 
   // Of the method; unset: the preset's.
-  std::optional<MethodKind> method;
-  std::optional<Decay> schedule, alpha_schedule;
-  std::optional<Curvature> curvature;
-  std::optional<AverageKind> average;
-  std::optional<double> rho, sigma, gamma, alpha, curvature_floor, relative_curvature_floor;
-  std::optional<double> learning_rate, momentum, weight_decay, sam_radius, average_from, ema_decay;
-  std::optional<std::int64_t> trials;
+  std::optional<method::MethodKind> method;
+  std::optional<std::string> update_rule;
+  std::optional<method::Decay> schedule, alpha_schedule;
+  std::optional<method::Curvature> curvature;
+  std::optional<method::AverageKind> average;
+  std::map<std::string, std::optional<double>> numbers;              // of method::for_each_number
+  std::map<std::string, std::optional<std::int64_t>> whole_numbers;  // the integers among them
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
@@ -50,9 +52,9 @@ void add_options(OptionTable& table, Options& options);
 /// `options`, so that config.toml shows them. Throws std::invalid_argument for a bad combination.
 struct Resolved {
   TrainOptions train;  // but for epochs
-  BasisKind basis = BasisKind::pca;
+  method::BasisKind basis = method::BasisKind::pca;
   std::int64_t components = 32;  // 0: as many as the snapshots span
-  Start start = Start::last;
+  method::Start start = method::Start::last;
 };
 Resolved resolve(Options& options);
 

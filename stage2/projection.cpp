@@ -1,5 +1,6 @@
 #include "stage2/projection.h"
 
+#include "stage2/fused.h"
 #include "stage2/projection_cpu.h"
 #include "stage2/projection_device.h"
 #include "support/errors.h"
@@ -10,20 +11,17 @@ namespace {
 /// Of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
   require(rows.size(-1) == columns,
-          "stage2::project",
-          "needs the vector's ",
+          "[stage2::project] needs the vector's {} columns, received {}",
           columns,
-          " columns, received ",
           rows.sizes());
 }
 
 /// The loops on the host read values one after another.
 void require_contiguous(const torch::Tensor& rows, const char* place) {
   require(rows.is_contiguous(),
+          "[{}] needs values in one piece, received {} with strides {}",
           place,
-          "needs values in one piece, received ",
           rows.sizes(),
-          " with strides ",
           rows.strides());
 }
 
@@ -50,7 +48,7 @@ std::vector<double> project_on_host(const std::vector<Product>& products) {
     });
     sums.insert(sums.end(), part.begin(), part.end());
   };
-  for (const auto& [basis, vector, others] : products) {
+  for (const auto& [basis, vector, others, algebra] : products) {
     if (basis.defined()) append(basis, vector);
     for (const auto& other : others) append(other, vector);
   }
@@ -60,12 +58,16 @@ std::vector<double> project_on_host(const std::vector<Product>& products) {
 }  // namespace
 
 training::HostCopy start_project(const std::vector<Product>& products) {
-  for (const auto& [basis, vector, others] : products) {
+  std::vector<torch::Tensor> sums;
+  for (const auto& product : products) {
+    const auto& [basis, vector, others, algebra] = product;
     if (basis.defined()) require_columns(basis, vector.numel());
     for (const auto& other : others) require_columns(other, vector.numel());
+    if (!vector.is_cuda()) continue;
+    sums.push_back(algebra == DeviceAlgebra::fused ? fused::project(product)
+                                                   : device::project(product));
   }
-  if (!products.empty() && products.front().vector.is_cuda())
-    return device::start_project(products);
+  if (!sums.empty()) return training::read_back(torch::cat(sums));
   return {torch::tensor(project_on_host(products), torch::kFloat64), {}};
 }
 
@@ -89,12 +91,9 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
   const auto k = basis.size(0);
   require(
       static_cast<std::int64_t>(first.size()) == k && static_cast<std::int64_t>(second.size()) == k,
-      "stage2::back_project",
-      "needs ",
+      "[stage2::back_project] needs {} coefficients, received {} and {}",
       k,
-      " coefficients, received ",
       first.size(),
-      " and ",
       second.size());
   if (basis.is_cuda()) return device::back_project(basis, first, second);
   require_contiguous(basis, "stage2::back_project");

@@ -10,12 +10,17 @@
 
 namespace dimred::stage2 {
 
+/// Whose products stage 2 uses on a CUDA device: ATen's (projection_device.h), or our own kernels
+/// (fused.h), which no device has shown to be faster. A processor has its own loops.
+enum class DeviceAlgebra { aten, fused };
+
 /// g_k = P g. basis [k x columns] float32 or bfloat16, rows contiguous, vector [columns] float32,
 /// both this rank's columns on one device; returns [k] float64 partial sums (the caller adds them
 /// over ranks). Deterministic: sums over fixed blocks of columns, added in order, for any number of
 /// threads. bfloat16 is widened as it is read: the result is that of the same values in float32, to
 /// rounding. Throws std::invalid_argument for another number of columns, or on the host for values
-/// with gaps. Cost: one read of P (4 or 2 k columns bytes) and of the vector.
+/// with gaps. Cost: one read of P (4 or 2 k columns bytes) and of the vector. A device's bounds:
+/// projection_device.h.
 std::vector<double> project(const torch::Tensor& basis, const torch::Tensor& vector);
 
 /// (P' first, P' second) [columns] float32 each, from coefficients [k]; ONE read of P.
@@ -31,11 +36,11 @@ struct Product {
   torch::Tensor basis;                // P [k x columns]; undefined: none
   torch::Tensor vector;               // v
   std::vector<torch::Tensor> others;  // o [columns] float32, at most two
+  DeviceAlgebra algebra = DeviceAlgebra::aten;
 };
 
 /// P v and every o'v of each product, one product after the other, by project() and
-/// inner_product(). On a device v is read once for all of its own, and the host waits once for all
-/// products.
+/// inner_product(). On a device the host waits once for all products.
 std::vector<double> project(const std::vector<Product>& products);
 /// The same [numbers] float64, under way on a device.
 training::HostCopy start_project(const std::vector<Product>& products);

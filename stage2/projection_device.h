@@ -4,34 +4,26 @@
 
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "stage2/projection.h"
-#include "stage2/subspace.h"
 
-// projection.h and a step for tensors on a CUDA device: by projection_cuda.h, on PyTorch's current
-// stream, with workspaces of its allocator.
+// projection.h by ATen's own products, for tensors on any device; float32 without TF32, whatever
+// the run allows elsewhere. A P in bfloat16 is widened piece by piece, because ATen multiplies
+// tensors of one type alone.
 namespace dimred::stage2::device {
 
-/// Rows [k x columns] copied to `device`, each on a 128-byte boundary, so that the kernels read
-/// them in wide pieces. Not contiguous where columns leave a rest.
+/// Rows [k x columns] copied to `device`, each on a 128-byte boundary. Not contiguous where columns
+/// leave a rest.
 torch::Tensor aligned_rows(const torch::Tensor& rows, torch::Device device);
 
-/// As stage2::start_project, of one product at least.
-training::HostCopy start_project(const std::vector<Product>& products);
+/// The product's sums [k + others] float64, on the device of its vector. Products of 4096 columns
+/// at a time are summed in float32, in the library's order, and these sums in float64: |error| <=
+/// 4096 2^-24 sum_j |p_j v_j|, and in practice some 1e-6 of that sum. Waits for nothing.
+torch::Tensor project(const Product& product);
 
-/// As stage2::back_project. Waits for nothing.
+/// As stage2::back_project, in float32: |error| <= k 2^-24 sum_i |c_i p_ij|. Waits for nothing.
 std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
                                                      std::span<const double> first,
                                                      std::span<const double> second);
-
-/// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
-/// vectors; with `weights` [own columns] given, start = w and w <- w + u in the same pass.
-/// Waits for nothing.
-torch::Tensor advance(const Subspace& subspace,
-                      const InsideStep& inside,
-                      const OutsideStep& outside,
-                      const torch::Tensor& weights = {},
-                      const torch::Tensor& start = {});
 
 }  // namespace dimred::stage2::device

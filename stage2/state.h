@@ -1,8 +1,9 @@
 #pragma once
 
 #include "checkpoints/state.h"
+#include "method/method.h"
 #include "stage2/average.h"
-#include "stage2/method.h"
+#include "stage2/tensor_space.h"
 #include "training/epoch.h"
 #include "training/setup.h"
 
@@ -17,9 +18,10 @@ struct TrainState {
   int not_finite = 0;                 // steps in a row up to now
 };
 
-/// Which run a state is of: it goes on only in the same one.
-struct RunIdentity {
-  const Subspace& subspace;
+/// The descent that a state is of: it goes on only in the same one.
+struct Descent {
+  method::Method& method;
+  TensorSpace& space;
   double length = 0;        // budget or epochs
   bool has_length = false;  // the steps depend on it
 };
@@ -28,8 +30,7 @@ struct RunIdentity {
 /// independent of their number. Cost: one read of P, for P w, by which a resume knows it.
 checkpoints::State to_checkpoint(const training::Setup& setup,
                                  const TrainState& state,
-                                 Method& method,
-                                 const RunIdentity& run);
+                                 const Descent& descent);
 
 /// Each rank keeps its own columns, whatever the number of ranks that saved. Throws
 /// std::invalid_argument when it is another stage's, another model's, of another method or k, or
@@ -37,7 +38,6 @@ checkpoints::State to_checkpoint(const training::Setup& setup,
 void from_checkpoint(const checkpoints::State& saved,
                      training::Setup& setup,
                      TrainState& state,
-                     Method& method,
-                     const RunIdentity& run);
+                     const Descent& descent);
 
 }  // namespace dimred::stage2

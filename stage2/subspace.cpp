@@ -1,6 +1,5 @@
 #include "stage2/subspace.h"
 
-#include "stage2/projection.h"
 #include "stage2/projection_device.h"
 
 namespace dimred::stage2 {
@@ -46,13 +45,16 @@ std::vector<double> project(const Subspace& subspace,
                             const std::vector<torch::Tensor>& others) {
   std::vector<Product> products;
   for (const auto& [columns, basis] : subspace.blocks) {
-    products.push_back(
-        {.basis = basis, .vector = vector.narrow(0, columns.begin, columns.size()), .others = {}});
+    products.push_back({.basis = basis,
+                        .vector = vector.narrow(0, columns.begin, columns.size()),
+                        .others = {},
+                        .algebra = subspace.algebra});
   }
   if (is_whole(subspace)) {
     products.front().others = others;
   } else if (!others.empty()) {
-    products.push_back({.basis = {}, .vector = vector, .others = others});
+    products.push_back(
+        {.basis = {}, .vector = vector, .others = others, .algebra = subspace.algebra});
   }
   return project(products);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layout/shard.h"
+#include "stage2/projection.h"
 
 namespace dimred::stage2 {
 
@@ -21,6 +22,7 @@ struct Block {
 struct Subspace {
   std::vector<Block> blocks;
   std::int64_t own_columns = 0;
+  DeviceAlgebra algebra = DeviceAlgebra::aten;
 
   Subspace() = default;
   /// One block over all own columns of `basis` [k x own columns].
@@ -31,13 +33,13 @@ struct Subspace {
 };
 
 /// What a step takes from the subspace, [components] each.
-struct InsideStep {
+struct SubspaceStep {
   std::span<const double> direction;  // d
   std::span<const double> gradient;   // g_k
 };
 
 /// What it takes from outside, own columns: m <- gamma m + (g - P' g_k).
-struct OutsideStep {
+struct ResidualStep {
   torch::Tensor gradient;  // g
   torch::Tensor momentum;  // m, changed
   double gamma = 0;
@@ -51,8 +53,8 @@ Subspace by_blocks(const torch::Tensor& basis,
                    torch::Device device = torch::kCPU);
 
 /// g_k = P g [components] float64, blocks one after the other, and behind them o'g for each of
-/// `others` [own columns], at most two; this rank's partial sums. See projection.h: on a device g
-/// is read once for all of them where P is one block, and the host waits once.
+/// `others` [own columns], at most two; this rank's partial sums. See projection.h; on a device the
+/// host waits once.
 std::vector<double> project(const Subspace& subspace,
                             const torch::Tensor& vector,
                             const std::vector<torch::Tensor>& others = {});

@@ -1,4 +1,4 @@
-#include "stage2/projection_cuda.h"
+#include "stage2/fused_cuda.h"
 #include "stage2/projection_device.h"
 #include "stage2/train.h"
 #include "support/errors.h"
@@ -18,7 +18,7 @@ Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::
 
 }  // namespace
 
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
+Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra) {
   const auto own = distributed::own_columns(setup.flat.gradient, setup.columns);
   if (basis.components == 0) {
     Subspace none;
@@ -30,13 +30,13 @@ Subspace subspace_of(pca::Basis& basis, const training::Setup& setup) {
   auto matrix = torch::from_blob(
       values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
   if (setup.device.is_cpu()) return in_blocks(matrix, basis, setup.device);
-  require(basis.components <= cuda::max_components,
-          "stage2",
-          "needs at most ",
-          cuda::max_components,
-          " components on a CUDA device, received ",
+  require(algebra == DeviceAlgebra::aten || basis.components <= fused::max_components,
+          "[stage2] --device_algebra fused takes at most {} components, received {}; give "
+          "--device_algebra aten",
+          fused::max_components,
           basis.components);
   auto subspace = in_blocks(matrix, basis, setup.device);
+  subspace.algebra = algebra;
   basis = {};
   return subspace;
 }

@@ -17,7 +17,7 @@ constexpr auto header =
 StepLog::StepLog(const training::LineFile& file, const training::FilePrefix& prefix)
     : path_(file.path), out_(training::open_csv(path_, header, prefix)), events_(file) {}
 
-void StepLog::append(const training::Position& position, const StepReport& report) {
+void StepLog::append(const training::Position& position, const method::StepReport& report) {
   if (path_.empty()) return;
   std::ostringstream line;
   line << std::setprecision(9) << position.epoch + 1 << ',' << position.step + 1 << ','
@@ -34,32 +34,27 @@ void StepLog::append(const training::Position& position, const StepReport& repor
 training::FilePrefix StepLog::prefix() {
   if (path_.empty()) return {};
   out_.flush();
-  require_environment(
-      out_.good(), "stage2::steps", "cannot write ", path_.string(), ": disk full?");
+  require_environment(out_.good(), "[stage2::steps] cannot write {}: disk full?", path_.string());
   return training::prefix_of(path_);
 }
 
-void StepCounts::add(const StepReport& report) {
+void StepCounts::add(const method::StepReport& report) {
   ++steps;
   trials += report.search.trials;
-  failed += report.search.outcome != SearchOutcome::accepted ? 1 : 0;
-  skipped += report.update == UpdateOutcome::skipped ? 1 : 0;
+  failed += report.search.outcome != method::SearchOutcome::accepted ? 1 : 0;
+  skipped += report.update == method::UpdateOutcome::skipped ? 1 : 0;
   reset += report.reset ? 1 : 0;
 }
 
 std::string StepCounts::describe() const {
-  if (trials == 0 && failed == 0) return concat("          ", steps, " steps");
-  return concat("          ",
-                steps,
-                " steps, ",
-                trials,
-                " trials, ",
-                failed,
-                " without a step, ",
-                skipped,
-                " updates of H skipped, ",
-                reset,
-                " resets");
+  if (trials == 0 && failed == 0) return formatted("          {} steps", steps);
+  return formatted(
+      "          {} steps, {} trials, {} without a step, {} updates of H skipped, {} resets",
+      steps,
+      trials,
+      failed,
+      skipped,
+      reset);
 }
 
 }  // namespace dimred::stage2

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "stage2/step.h"
+#include "method/method.h"
 #include "training/epoch.h"
 #include "training/event_log.h"
 
@@ -15,7 +15,7 @@ class StepLog {
  public:
   /// Takes the file up again behind `prefix`; an empty one starts it. An empty path writes nothing.
   StepLog(const training::LineFile& file, const training::FilePrefix& prefix);
-  void append(const training::Position& position, const StepReport& report);
+  void append(const training::Position& position, const method::StepReport& report);
   training::FilePrefix prefix();
 
  private:
@@ -27,7 +27,7 @@ class StepLog {
 /// Counts over an epoch, for the console.
 struct StepCounts {
   std::int64_t steps = 0, trials = 0, failed = 0, skipped = 0, reset = 0;
-  void add(const StepReport& report);
+  void add(const method::StepReport& report);
   std::string describe() const;
 };
 

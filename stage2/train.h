@@ -1,8 +1,10 @@
 #pragma once
 
+#include "method/method.h"
+#include "method/presets.h"
 #include "pca/basis.h"
 #include "stage2/average.h"
-#include "stage2/method.h"
+#include "stage2/subspace.h"
 #include "support/console.h"
 #include "training/hooks.h"
 #include "training/weights.h"
@@ -14,9 +16,9 @@ struct TrainOptions {
   std::int64_t epochs = 2;        // 0: only the start is evaluated
   double budget = 0;              // > 0: ends when it is spent, instead of epochs
   std::int64_t budget_steps = 0;  // of an epoch of the whole training set, by which it is counted
-  MethodOptions method;
-  PenaltyOptions penalty;
-  AverageOptions average;
+  method::MethodOptions method;
+  method::PenaltyOptions penalty;
+  method::AverageOptions average;
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
@@ -29,19 +31,25 @@ double spent(const training::Totals& totals, std::int64_t steps_per_epoch);
 
 /// P as the methods take it. On the CPU it borrows the memory of `basis`, which must outlive it; on
 /// a device the host copy is given up. No basis: no subspace.
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup);
+Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra);
 
-/// Descends from `start` by the method: resumes from the run folder's newest valid state, else
-/// starts fresh with a curve row for epoch 0, whose costs are `before` (choosing the start). One
+/// The weights of epoch 0, and what making them has cost.
+struct StartWeights {
+  training::Weights weights;
+  training::Totals cost;
+};
+
+/// Descends by the method: resumes from the run folder's newest valid state, where there is one
+/// (then `start` may be empty), else starts fresh with a curve row for epoch 0, whose costs are the
+/// start's. One
 /// curve row an epoch, one row of steps.csv a step; at the end a row `recalibrated` when the
 /// network has BatchNorm, one of the average (`mean`, `ema`) where there is one, and final.h5 with
 /// the weights of the last row. Returns stopped when a signal ended it, with a state of the last
-/// step saved.
+/// step saved, and before the first step without one.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          Subspace subspace,
-                         const training::Weights& start,
-                         const training::Totals& before,
+                         const std::optional<StartWeights>& start,
                          const TrainOptions& options,
                          Console& console);
 

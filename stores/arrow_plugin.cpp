@@ -30,7 +30,7 @@ bool has(const std::string& text, std::initializer_list<const char*> words) {
   auto text = status.message();
   text = text.substr(0, text.find('\n'));
   const auto told = [&](const std::string& what) {
-    return concat("[stores] cannot ", doing, ' ', shown(url), ": ", what);
+    return formatted("[stores] cannot {} {}: {}", doing, shown(url), what);
   };
   // A key may be named step_00015070, or "AccessDenied".
   const auto key = url.path.substr(std::min<std::size_t>(url.path.size(), 1));
@@ -73,10 +73,9 @@ void done(const arrow::Status& status, const Url& url, const char* doing) {
 template <class T>
 T parsed(arrow::Result<T> result, const Url& url) {
   if (!result.ok() && !url.user.empty())
-    throw StoreError(concat("[stores] cannot use ",
-                            shown(url),
-                            ": what is no letter or digit of a name, password or query there is "
-                            "written %2F, %40, ..."),
+    throw StoreError(formatted("[stores] cannot use {}: what is no letter or digit of a name, "
+                               "password or query there is written %2F, %40, ...",
+                               shown(url)),
                      false);
   return value_of(std::move(result), url, "use");
 }
@@ -89,12 +88,11 @@ class NoRetry : public fs::S3RetryStrategy {
 };
 
 std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& options) {
-  const auto bucket = concat(url.scheme,
-                             "://",
-                             url.user.empty() ? "" : url.user + '@',
-                             url.authority,
-                             "/",
-                             url.query.empty() ? "" : '?' + url.query);
+  const auto bucket = formatted("{}://{}{}/{}",
+                                url.scheme,
+                                url.user.empty() ? "" : url.user + '@',
+                                url.authority,
+                                url.query.empty() ? "" : '?' + url.query);
   if (url.scheme == "gs") {
     auto gcs = parsed(fs::GcsOptions::FromUri(bucket, nullptr), url);
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
@@ -143,7 +141,7 @@ class ArrowStore : public Store {
       const auto buffer = value_of(file->ReadAt(at, wanted), url, "read");
       if (buffer->size() == 0)
         throw StoreError(
-            concat("[stores] ", shown(url), " ended at byte ", at, " of ", expected.size), true);
+            formatted("[stores] {} ended at byte {} of {}", shown(url), at, expected.size), true);
       sink({reinterpret_cast<const std::byte*>(buffer->data()),
             static_cast<std::size_t>(buffer->size())});
       at += buffer->size();
@@ -152,16 +150,16 @@ class ArrowStore : public Store {
 
   void put(const std::filesystem::path& local, const Url& url) override {
     std::ifstream in(local, std::ios::binary);
-    require_environment(in.good(), "stores", "cannot read ", local.string());
+    require_environment(in.good(), "[stores] cannot read {}", local.string());
     std::vector<char> part(8 << 20);
     // Not closed after a failure: an object appears with the close, and then as a whole.
     auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
     try {
       while (in.read(part.data(), std::ssize(part)), in.gcount() > 0) {
-        if (is_stopped(options_)) throw Stopped(concat("[stores] ", shown(url), " was stopped"));
+        if (is_stopped(options_)) throw Stopped(formatted("[stores] {} was stopped", shown(url)));
         done(out->Write(part.data(), in.gcount()), url, "write");
       }
-      require_environment(in.eof(), "stores", "cannot read ", local.string());
+      require_environment(in.eof(), "[stores] cannot read {}", local.string());
     } catch (...) {
       std::ignore = out->Abort();
       throw;
@@ -183,7 +181,7 @@ class ArrowStore : public Store {
     using std::chrono::seconds;
     return {name,
             info.size(),
-            concat(std::chrono::floor<seconds>(info.mtime()).time_since_epoch().count())};
+            formatted("{}", std::chrono::floor<seconds>(info.mtime()).time_since_epoch().count())};
   }
 
   std::shared_ptr<fs::FileSystem> system_;

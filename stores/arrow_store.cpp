@@ -22,10 +22,10 @@ std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& opti
   if (library == nullptr) library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw StoreError(
-        concat("[stores] cannot use ",
-               shown(url),
-               ": needs the library made with the Python package pyarrow, but ",
-               std::filesystem::exists(file) ? dlerror() : file.string() + " is not there"),
+        formatted("[stores] cannot use {}: needs the library made with the Python package pyarrow, "
+                  "but {}",
+                  shown(url),
+                  std::filesystem::exists(file) ? dlerror() : file.string() + " is not there"),
         /*passing=*/false);
   }
   const auto make = reinterpret_cast<Make>(dlsym(library, "dimred_arrow_store"));

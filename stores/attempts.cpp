@@ -46,7 +46,7 @@ void with_attempts(const StoreOptions& options,
       if (moved && moved()) made = 1;
       if (made >= options.attempts && total == 1) throw;
       if (made >= options.attempts)
-        throw StoreError(concat(error.what(), " (after ", total, " attempts)"), true);
+        throw StoreError(formatted("{} (after {} attempts)", error.what(), total), true);
     }
     const double jitter = std::uniform_real_distribution(.5, 1.)(generator);
     pause(options, wait_before_next(options, made, jitter));

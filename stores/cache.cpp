@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "stores/attempts.h"
 #include "stores/journal.h"
@@ -15,6 +13,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/file_lock.h"
+#include "support/json.h"
 
 namespace dimred::stores {
 namespace {
@@ -23,12 +22,6 @@ namespace fs = std::filesystem;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string read_text(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
 }
 
 /// One copy of what lies at a URL. While a process uses it, nobody changes it: who finds other data
@@ -40,7 +33,7 @@ struct Copy {
 };
 
 Copy copy_of(const fs::path& entry, int number) {
-  const auto end = number == 1 ? std::string() : concat('.', number);
+  const auto end = number == 1 ? std::string() : formatted(".{}", number);
   return {entry / ("content" + end), entry / ("files" + end + ".jsonl"), entry / ("use" + end)};
 }
 
@@ -137,9 +130,18 @@ Held bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer)
 
 constexpr auto input_fault = "input";
 
+/// Null when there is none, or it is damaged.
+nlohmann::json read_answer(const fs::path& file) {
+  try {
+    return parse_json(InputFile(file).text(JsonLimits{}.bytes), file.string());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 /// What whoever had the lock while we waited has come to: his copy's number, or his error.
 std::optional<int> answer_since(double began, const fs::path& file) {
-  const auto last = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  const auto last = read_answer(file);
   if (!last.is_object() || last.value("time", 0.) <= began) return {};
   const auto text = last.value("text", std::string());
   if (text.empty()) return last.value("copy", 1);

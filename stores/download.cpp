@@ -20,7 +20,7 @@ bool is_single(const std::vector<Found>& found) {
 std::vector<Wanted> placed_at(const Url& url,
                               const std::vector<Found>& found,
                               const fs::path& local) {
-  require(!found.empty(), "stores", "nothing at ", shown(url));
+  require(!found.empty(), "[stores] nothing at {}", shown(url));
   const bool single = is_single(found);
   std::vector<Wanted> wanted;
   wanted.reserve(found.size());
@@ -34,14 +34,12 @@ std::vector<Wanted> as_local(const Url& url,
   auto wanted = placed_at(url, found, local);
   const bool single = is_single(found);
   require(!single || !fs::is_directory(local),
-          "stores",
+          "[stores] {} is a file, but there is a folder {}",
           shown(url),
-          " is a file, but there is a folder ",
           local.string());
   require(single || !fs::is_regular_file(local),
-          "stores",
+          "[stores] {} is a folder, but there is a file {}",
           shown(url),
-          " is a folder, but there is a file ",
           local.string());
   return wanted;
 }
@@ -90,7 +88,7 @@ Transfer download(Store& store,
                   const StoreOptions& options) {
   const auto wanted = as_local(url, found, local);
   if (is_single(found)) return bring_files(store, wanted, options, nullptr);
-  create_folders(local);
+  for (const auto& one : wanted) create_folders_inside(local, one.to.parent_path());
   Journal journal(local / ".part.of", local, without_credentials(whole(url)));
   const auto done = bring_files(store, wanted, options, &journal);
   journal.remove();

@@ -18,11 +18,11 @@ constexpr std::size_t part_bytes = 4 << 20;
 Item item_of(const fs::path& path, std::string name) {
   struct stat state {};
   require_environment(
-      ::stat(path.c_str(), &state) == 0, "stores", "cannot look at ", path.string());
+      ::stat(path.c_str(), &state) == 0, "[stores] cannot look at {}", path.string());
   // A file that was replaced differs in one of these, as rsync assumes, too.
   return {std::move(name),
           static_cast<std::int64_t>(state.st_size),
-          concat(state.st_mtim.tv_sec, '.', state.st_mtim.tv_nsec, '-', state.st_ino)};
+          formatted("{}.{}-{}", state.st_mtim.tv_sec, state.st_mtim.tv_nsec, state.st_ino)};
 }
 
 /// What goes wrong here (a full disk, a missing permission) does so at the next attempt, too.
@@ -33,17 +33,15 @@ auto lasting(const Url& url, const char* doing, Work work) {
   } catch (const StoreError&) {
     throw;
   } catch (const fs::filesystem_error& error) {
-    throw StoreError(concat("[stores] cannot ",
-                            doing,
-                            ' ',
-                            shown(url),
-                            ": ",
-                            error.path1().string(),
-                            ": ",
-                            error.code().message()),
+    throw StoreError(formatted("[stores] cannot {} {}: {}: {}",
+                               doing,
+                               shown(url),
+                               error.path1().string(),
+                               error.code().message()),
                      false);
   } catch (const std::runtime_error& error) {
-    throw StoreError(concat("[stores] cannot ", doing, ' ', shown(url), ": ", error.what()), false);
+    throw StoreError(formatted("[stores] cannot {} {}: {}", doing, shown(url), error.what()),
+                     false);
   }
 }
 
@@ -63,12 +61,12 @@ class FileStore : public Store {
   std::vector<Item> list(const Url& folder) override {
     return lasting(folder, "list", [&] {
       std::vector<Item> items;
-      const fs::path root = decoded_path(folder);
+      const fs::path root = listed_ = decoded_path(folder);
       if (!fs::is_directory(root)) return items;
       auto walked = walk(root);
       for (const auto& name : walked.others)
         require_environment(
-            !fs::is_symlink(root / name), "stores", name, " is a link that leads to no file");
+            !fs::is_symlink(root / name), "[stores] {} is a link that leads to no file", name);
       for (auto& name : walked.files) {
         const auto path = root / name;
         // Whoever writes there may have renamed it by now.
@@ -84,7 +82,7 @@ class FileStore : public Store {
       const InputFile file(path);
       if (file.size() != expected.size ||
           (!expected.etag.empty() && item_of(path, "").etag != expected.etag))
-        throw Changed(concat("[stores] ", shown(url), " has changed since it was looked at"));
+        throw Changed(formatted("[stores] {} has changed since it was looked at", shown(url)));
       std::vector<std::byte> part(part_bytes);
       for (auto at = offset; at < expected.size; at += std::ssize(part)) {
         part.resize(std::min<std::size_t>(part_bytes, expected.size - at));
@@ -97,12 +95,14 @@ class FileStore : public Store {
   void put(const fs::path& local, const Url& url) override {
     lasting(url, "write", [&] {
       const fs::path path = decoded_path(url);
-      create_folders(path.parent_path());
+      const auto folder = path.parent_path();
+      const bool inside = !listed_.empty() && *folder.lexically_relative(listed_).begin() != "..";
+      create_folders_inside(inside ? listed_ : folder, folder);
       const InputFile in(local);
       AtomicFile out(path);
       std::vector<std::byte> part(part_bytes);
       for (std::int64_t at = 0; at < in.size(); at += std::ssize(part)) {
-        if (is_stopped(options_)) throw Stopped(concat("[stores] ", shown(url), " was stopped"));
+        if (is_stopped(options_)) throw Stopped(formatted("[stores] {} was stopped", shown(url)));
         part.resize(std::min<std::size_t>(part_bytes, in.size() - at));
         in.read(at, part);
         out.append(part);
@@ -124,6 +124,7 @@ class FileStore : public Store {
 
  private:
   StoreOptions options_;
+  fs::path listed_;  // below this folder no link is followed
 };
 
 }  // namespace

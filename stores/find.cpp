@@ -24,12 +24,12 @@ void require_whole(const Url& url, const Listing& listing, const std::vector<Ite
   for (const auto& [name, file] : listing) {
     const auto at = sizes.find(file.stored);
     if (at != sizes.end() && at->second == file.size) continue;
-    throw Changed(concat("[stores] ",
-                         shown(url),
-                         " is damaged: ",
-                         name,
-                         at == sizes.end() ? concat(" is missing")
-                                           : concat(" has ", at->second, " bytes of ", file.size)));
+    throw Changed(formatted("[stores] {} is damaged: {}{}",
+                            shown(url),
+                            name,
+                            at == sizes.end()
+                                ? formatted(" is missing")
+                                : formatted(" has {} bytes of {}", at->second, file.size)));
   }
 }
 
@@ -42,14 +42,14 @@ std::vector<Found> look_in_folder(Store& store, const Url& url, const StoreOptio
     return listed(url, listing);
   }
   if (listing_among(items, incomplete_name))
-    throw Unfinished(
-        concat("[stores] the upload to ", shown(url), " has not ended: it has no ", complete_name));
+    throw Unfinished(formatted(
+        "[stores] the upload to {} has not ended: it has no {}", shown(url), complete_name));
   const auto ending = store.temporary_ending();
   std::vector<Found> found;
   for (auto& item : items) {
     if (!ending.empty() && item.name.ends_with(ending)) continue;  // somebody is at it
     if (!is_inside(item.name))
-      throw StoreError(concat("[stores] ", shown(url), " holds a name outside of its folder"),
+      throw StoreError(formatted("[stores] {} holds a name outside of its folder", shown(url)),
                        false);
     auto place = child(url, item.name);
     found.push_back({std::move(item), std::move(place), ""});

@@ -65,7 +65,7 @@ class FolderUpload {
 
   void go_on() const {
     if (is_stopped(options_))
-      throw Stopped(concat("[stores] the upload to ", shown(url_), " was stopped"));
+      throw Stopped(formatted("[stores] the upload to {} was stopped", shown(url_)));
   }
 
   /// (name here, object's name there). A failure costs the files of one request.
@@ -90,12 +90,11 @@ class FolderUpload {
     auto file = (fs::temp_directory_path() / "dimred-XXXXXX").string();
     const int descriptor = mkstemp(file.data());
     require_environment(
-        descriptor >= 0, "stores", "cannot write in ", fs::temp_directory_path().string());
+        descriptor >= 0, "[stores] cannot write in {}", fs::temp_directory_path().string());
     close(descriptor);
     try {
       require_environment(static_cast<bool>(std::ofstream(file) << text << std::flush),
-                          "stores",
-                          "cannot write ",
+                          "[stores] cannot write {}",
                           file);
       if (!store_.replaces() && there_.contains(name))
         with_attempts(options_, [&] { store_.put(file, child(url_, second_name(name))); });
@@ -114,12 +113,10 @@ class FolderUpload {
       const auto object = objects.find(file.stored);
       const bool right = object != objects.end() && object->second == file.size;
       if (!right)
-        throw StoreError(concat("[stores] ",
-                                shown(child(url_, file.stored)),
-                                " has ",
-                                object == objects.end() ? 0 : object->second,
-                                " bytes after the upload of ",
-                                file.size),
+        throw StoreError(formatted("[stores] {} has {} bytes after the upload of {}",
+                                   shown(child(url_, file.stored)),
+                                   object == objects.end() ? 0 : object->second,
+                                   file.size),
                          true);
     }
     put_text(complete_name, listing_text(listing));

@@ -5,9 +5,9 @@
 #include <regex>
 #include <sstream>
 
-#include "stores/program.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/program.h"
 
 namespace dimred::stores {
 namespace {
@@ -44,7 +44,7 @@ std::string without_paths(const std::string& text) {
 HadoopClient::HadoopClient(const StoreOptions& options) : stop_(options.stop) {
   const auto* const home = std::getenv("HADOOP_HOME");
   program_ = !options.hadoop.empty() ? options.hadoop.string()
-             : home != nullptr       ? concat(home, "/bin/hadoop")
+             : home != nullptr       ? formatted("{}/bin/hadoop", home)
                                      : "hadoop";
 }
 
@@ -55,28 +55,21 @@ bool HadoopClient::run(const Url& url,
                        const Sink& sink) const {
   const auto command = words.front().substr(1);
   words.insert(words.begin(), {program_, "fs"});
-  ProgramEnd end;
-  try {
-    end = run_program(words, timeout, sink, stop_);
-  } catch (const StoreError&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    if (std::string_view(error.what()).find("cannot run") == std::string_view::npos) throw;
-    throw StoreError(concat("[stores] cannot ",
-                            doing,
-                            ' ',
-                            shown(url),
-                            ": needs the site's Hadoop client (--store_hadoop, $HADOOP_HOME or "
-                            "$PATH), ",
-                            std::string(error.what()).substr(9)),
+  const auto end = run_program(words, timeout, sink, stop_);
+  if (!end.started) {
+    throw StoreError(formatted("[stores] cannot {} {}: needs the site's Hadoop client "
+                               "(--store_hadoop, $HADOOP_HOME or $PATH), {}",
+                               doing,
+                               shown(url),
+                               end.errors),
                      false);
   }
-  if (end.stopped) throw Stopped(concat("[stores] ", shown(url), " was stopped"));
+  if (end.stopped) throw Stopped(formatted("[stores] {} was stopped", shown(url)));
   if (!end.silent && end.code == 0) return true;
   const auto told = [&](const std::string& what, bool passing) {
-    return StoreError(concat("[stores] cannot ", doing, ' ', shown(url), ": ", what), passing);
+    return StoreError(formatted("[stores] cannot {} {}: {}", doing, shown(url), what), passing);
   };
-  if (end.silent) throw told(concat("no answer for ", timeout, " s"), true);
+  if (end.silent) throw told(formatted("no answer for {} s", timeout), true);
   const auto [text, own] = reason_of(end.errors, command);
   // A shell that misses java says so, too.
   if (own && command != "put" && text.ends_with("No such file or directory")) return false;
@@ -84,7 +77,7 @@ bool HadoopClient::run(const Url& url,
   if (has(reason, {"Permission denied", "AccessControlException", "GSS", "SASL"}))
     throw told("the credentials are refused: " + text, false);
   if (has(reason, {"quota", "Quota"})) throw told("its quota is full: " + text, false);
-  throw told(text.empty() ? concat(program_, " ended with code ", end.code) : text,
+  throw told(text.empty() ? formatted("{} ended with code {}", program_, end.code) : text,
              has(reason,
                  {"Connection",
                   "connection",
@@ -114,8 +107,7 @@ std::optional<std::string> HadoopClient::ask(const Url& url,
 
 std::string hadoop_address(const Url& url) {
   require(url.path.find_first_of("*?[]{}\\") == std::string::npos && url.query.empty(),
-          "stores",
-          "a name in HDFS must not have any of *?[]{}\\, received ",
+          "[stores] a name in HDFS must not have any of *?[]{{}}\\, received {}",
           shown(url));
   return identity(url);
 }
@@ -125,7 +117,8 @@ std::optional<Item> parse_hadoop_line(const std::string& line, const Url& folder
   static const std::regex passed(R"(^(d.*|Found \d+ items?|)$)");
   if (std::regex_match(line, passed)) return {};
   const auto unreadable = [&] {
-    return StoreError(concat("[stores] cannot read the client's line ", printable(line)), false);
+    return StoreError(formatted("[stores] cannot read the client's line {}", printable(line)),
+                      false);
   };
   // A file's name may look like a date as well: the first one counts.
   static const std::regex first_date(R"( \d+ \d{4}-\d\d-\d\d \d\d:\d\d )");
@@ -142,7 +135,8 @@ std::optional<Item> parse_hadoop_line(const std::string& line, const Url& folder
     path = path.substr(std::min(path.find('/', scheme + 3), path.size()));
   const auto root = folder.path.empty() || folder.path == "/" ? "/" : folder.path + '/';
   if (line.front() != '-' || !path.starts_with(root)) throw unreadable();
-  return Item{path.substr(root.size()), parse_integer(size, at_least(0)), concat(day, ' ', time)};
+  return Item{
+      path.substr(root.size()), parse_integer(size, at_least(0)), formatted("{} {}", day, time)};
 }
 
 }  // namespace dimred::stores

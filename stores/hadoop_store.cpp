@@ -43,7 +43,7 @@ class HadoopStore : public Store {
       return Item{"", parse_integer(size, at_least(0)), time};
     } catch (const std::invalid_argument&) {
       throw StoreError(
-          concat("[stores] the client says no size of ", shown(url), " but ", printable(*text)),
+          formatted("[stores] the client says no size of {} but {}", shown(url), printable(*text)),
           false);
     }
   }
@@ -77,7 +77,7 @@ class HadoopStore : public Store {
         });
     if (!there || received != expected.size)
       throw Changed(
-          concat("[stores] ", shown(url), " gave ", received, " bytes of ", expected.size));
+          formatted("[stores] {} gave {} bytes of {}", shown(url), received, expected.size));
   }
 
   /// The client writes NAME._COPYING_, removes NAME and renames it. It says nothing meanwhile;
@@ -140,9 +140,8 @@ class HadoopStore : public Store {
     const bool there = client_.run(urls.front(), "read", words, timeout_, take);
     skip_full();
     if (!there || longer || file < urls.size())
-      throw Changed(concat("[stores] ",
-                           shown(urls[std::min(file, urls.size() - 1)]),
-                           " is not of its length any more"));
+      throw Changed(formatted("[stores] {} is not of its length any more",
+                              shown(urls[std::min(file, urls.size() - 1)])));
   }
 
   void remove(const Url& url) override { remove_all({url}); }

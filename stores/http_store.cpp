@@ -9,6 +9,7 @@
 #include "stores/store.h"
 #include "stores/upload.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::stores {
 namespace {
@@ -19,13 +20,6 @@ struct Header {
   std::string range;  // Content-Range
   std::string length;
 };
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return text;
-}
 
 std::string value_of(std::string_view line, std::size_t colon) {
   auto value = line.substr(colon + 1);
@@ -61,7 +55,7 @@ std::size_t take_header(char* text, std::size_t, std::size_t size, void* pointer
   if (line.starts_with("HTTP/")) header = {};  // after a redirection
   const auto colon = line.find(':');
   if (colon == std::string_view::npos) return size;
-  const auto name = lower(std::string(line.substr(0, colon)));
+  const auto name = lower_case(std::string(line.substr(0, colon)));
   if (name == "etag") header.etag = value_of(line, colon);
   if (name == "last-modified" && header.etag.empty()) header.etag = value_of(line, colon);
   if (name == "content-length") header.length = value_of(line, colon);
@@ -157,7 +151,7 @@ class HttpStore : public Store {
       require_success(url, code, response);
     const auto total = total_of(response.header, status);
     if (total < 0)
-      throw StoreError(concat("[stores] ", shown(url), ": the server does not say its length"),
+      throw StoreError(formatted("[stores] {}: the server does not say its length", shown(url)),
                        false);
     return Item{"", total, response.header.etag};
   }
@@ -165,7 +159,7 @@ class HttpStore : public Store {
   bool lists() const override { return false; }
 
   std::vector<Item> list(const Url& folder) override {
-    throw StoreError(concat("[stores] ", shown(folder), " cannot be listed over HTTP"), false);
+    throw StoreError(formatted("[stores] {} cannot be listed over HTTP", shown(folder)), false);
   }
 
   void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
@@ -174,10 +168,10 @@ class HttpStore : public Store {
     response.sink = &sink;
     response.expected = &expected;
     response.offset = offset;
-    const auto code = perform(url, offset > 0 ? concat(offset, '-') : "", response);
+    const auto code = perform(url, offset > 0 ? formatted("{}-", offset) : "", response);
     if (response.thrown) std::rethrow_exception(response.thrown);
     if (response.changed)
-      throw Changed(concat("[stores] ", shown(url), " has changed since it was looked at"));
+      throw Changed(formatted("[stores] {} has changed since it was looked at", shown(url)));
     require_success(url, code, response);
   }
 
@@ -225,18 +219,15 @@ class HttpStore : public Store {
 
   void require_success(const Url& url, CURLcode code, const Response& response) const {
     if (code == CURLE_ABORTED_BY_CALLBACK)
-      throw Stopped(concat("[stores] ", shown(url), " was stopped"));
+      throw Stopped(formatted("[stores] {} was stopped", shown(url)));
     const auto status = response.status();
     const auto told = [&](const std::string& what, bool again) {
-      throw StoreError(concat("[stores] cannot read ", shown(url), ": ", what), again);
+      throw StoreError(formatted("[stores] cannot read {}: {}", shown(url), what), again);
     };
     if (status == 401 || status == 403)
-      throw Refused(concat("[stores] cannot read ",
-                           shown(url),
-                           ": the credentials are refused (HTTP ",
-                           status,
-                           ')'));
-    if (status >= 300) told(concat("HTTP ", status), passing(status));
+      throw Refused(formatted(
+          "[stores] cannot read {}: the credentials are refused (HTTP {})", shown(url), status));
+    if (status >= 300) told(formatted("HTTP {}", status), passing(status));
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && response.sink == nullptr)) return;
     told(error_[0] != 0 ? error_ : curl_easy_strerror(code), passing(code));
   }

@@ -10,6 +10,8 @@
 #include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/json.h"
+#include "support/open_file.h"
 
 namespace dimred::stores {
 namespace {
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 std::string stamp_of(const fs::path& file) {
   struct stat state {};
   if (::stat(file.c_str(), &state) != 0 || !S_ISREG(state.st_mode)) return {};
-  return concat(state.st_size, ' ', state.st_mtim.tv_sec, '.', state.st_mtim.tv_nsec);
+  return formatted("{} {}.{}", state.st_size, state.st_mtim.tv_sec, state.st_mtim.tv_nsec);
 }
 
 }  // namespace
@@ -38,15 +40,15 @@ Journal::Journal(fs::path file, fs::path root, const std::string& of)
   }
   bool whole = true;
   for (std::string line; std::getline(in, line); whole = !in.eof()) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     try {
+      const auto json = parse_json(line, file_.string());
       seen_[json.at("name")] = {json.at("size"), json.at("etag"), json.at("stamp")};
-    } catch (const nlohmann::json::exception&) {
+    } catch (const std::exception&) {
       continue;
     }
   }
   // Cut by a kill: the next line would be lost behind it.
-  if (!whole) std::ofstream(file_, std::ios::app) << '\n';
+  if (!whole) open_output(file_, std::ios::app) << '\n';
 }
 
 std::string Journal::name_of(const Wanted& wanted) const {
@@ -99,10 +101,9 @@ void Journal::note(const Wanted& wanted) {
   const auto& item = wanted.found.item;
   const Seen seen{item.size, item.etag, stamp_of(wanted.to)};
   seen_[name] = seen;
-  require_environment(static_cast<bool>(std::ofstream(file_, std::ios::app | std::ios::binary)
+  require_environment(static_cast<bool>(open_output(file_, std::ios::app | std::ios::binary)
                                         << line_of(name, seen) << std::flush),
-                      "stores",
-                      "cannot write ",
+                      "[stores] cannot write {}",
                       file_.string());
 }
 

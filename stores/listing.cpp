@@ -8,8 +8,32 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::stores {
+
+namespace {
+
+constexpr std::size_t largest_listing = 256 << 20;
+
+std::string no_listing(const std::string& place) {
+  return formatted("[stores] {} is no listing of ours", place);
+}
+
+/// A file's four values and names take six times their text.
+nlohmann::json json_of(const std::string& text, const std::string& place) {
+  const JsonLimits usual;
+  try {
+    return parse_json(
+        text,
+        no_listing(place),
+        {.bytes = largest_listing, .depth = 3, .memory = usual.memory + 6 * text.size()});
+  } catch (const std::runtime_error& error) {
+    throw Changed(error.what());
+  }
+}
+
+}  // namespace
 
 bool is_inside(const std::string& name) {
   const std::filesystem::path path(name);
@@ -39,11 +63,11 @@ std::string listing_text(const Listing& listing) {
 
 Listing parse_listing(const std::string& text, const std::string& place) {
   const auto broken = [&](const std::string& what) {
-    return Changed(concat("[stores] ", place, " is no listing of ours: ", what));
+    return Changed(formatted("{}: {}", no_listing(place), what));
   };
+  const auto json = json_of(text, place);
   Listing listing;
   try {
-    const auto json = nlohmann::json::parse(text);
     if (json.at("format") != "dimred listing 1") throw broken("another format");
     for (const auto& [name, file] : json.at("files").items()) {
       ListedFile listed{file.at("size").get<std::int64_t>(),
@@ -64,8 +88,7 @@ std::optional<Listing> read_if_listing(Store& store,
                                        const Url& url,
                                        const Item& item,
                                        const StoreOptions& options) {
-  constexpr std::int64_t most = 256 << 20;
-  if (item.size > most) return {};
+  if (std::cmp_greater(item.size, largest_listing)) return {};
   std::string text;
   with_attempts(options, [&] {
     text.clear();
@@ -79,7 +102,7 @@ std::optional<Listing> read_if_listing(Store& store,
 
 Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options) {
   auto listing = read_if_listing(store, url, item, options);
-  if (!listing) throw Changed(concat("[stores] ", shown(url), " is no listing of ours"));
+  if (!listing) throw Changed(no_listing(shown(url)));
   return std::move(*listing);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "stores/attempts.h"
+#include "support/console.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 
@@ -148,8 +149,7 @@ void Mirror::work() {
       const std::lock_guard lock(mutex_);
       ++report_.failures;
       if (failed++ == 0) {
-        std::fputs(concat(error.what(), "; the run goes on and it is tried again\n").c_str(),
-                   stderr);
+        put_text(stderr, formatted("{}; the run goes on and it is tried again\n", error.what()));
       }
       report_.last_error = error.what();
     }

@@ -43,9 +43,9 @@ std::filesystem::path cache_folder(const StoreOptions& options) {
   if (chosen != nullptr && chosen[0] == '/')
     return std::filesystem::path(chosen) / "dimred" / "stores";
   const auto* const home = std::getenv("HOME");
-  require_environment(home != nullptr && home[0] == '/',
-                      "stores",
-                      "neither $XDG_CACHE_HOME nor $HOME is set: needs --store_cache FOLDER");
+  require_environment(
+      home != nullptr && home[0] == '/',
+      "[stores] neither $XDG_CACHE_HOME nor $HOME is set: needs --store_cache FOLDER");
   return std::filesystem::path(home) / ".cache" / "dimred" / "stores";
 }
 

@@ -18,6 +18,7 @@
 #include "support/errors.h"
 #include "support/file_lock.h"
 #include "support/locations.h"
+#include "support/open_file.h"
 #include "support/retry.h"
 
 namespace dimred::stores {
@@ -31,11 +32,10 @@ class PartFile {
   explicit PartFile(const fs::path& to)
       : path_(to.string() + ".part"), note_(path_.string() + ".of") {
     while (true) {
-      descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-      require(descriptor_ >= 0, "open");
+      descriptor_ = open_no_follow(path_, O_RDWR | O_CREAT);
       if (try_lock(descriptor_) == LockAnswer::busy) {
         close(descriptor_);
-        throw std::runtime_error(concat("[stores] another process downloads ", to.string()));
+        throw std::runtime_error(formatted("[stores] another process downloads {}", to.string()));
       }
       if (still_named(descriptor_, path_)) return;
       close(descriptor_);  // the file that another process has just finished
@@ -83,7 +83,7 @@ class PartFile {
 
  private:
   void require(bool done, const char* call) const {
-    require_environment(done, "stores", call, ' ', path_.string(), ": ", std::strerror(errno));
+    require_environment(done, "[stores] {} {}: {}", call, path_.string(), std::strerror(errno));
   }
 
   fs::path path_;
@@ -150,7 +150,7 @@ class Batch {
     const bool right = part.size() == found.item.size &&
                        (found.digest.empty() || digest_of_file(part.path()) == found.digest);
     if (!right)
-      throw StoreError(concat("[stores] ", shown(found.url), " differs from its digest or length"),
+      throw StoreError(formatted("[stores] {} differs from its digest or length", shown(found.url)),
                        true);
   }
 
@@ -167,7 +167,7 @@ void require_unchanged(Store& store, const Found& found, const StoreOptions& opt
   std::optional<Item> now;
   with_attempts(options, [&] { now = store.stat(found.url); });
   if (now && now->size == found.item.size && now->etag == found.item.etag) return;
-  throw Changed(concat("[stores] ", shown(found.url), " has changed while it was read"));
+  throw Changed(formatted("[stores] {} has changed while it was read", shown(found.url)));
 }
 
 }  // namespace
@@ -181,12 +181,10 @@ std::int64_t fetch(Store& store,
   PartFile part(to);
   // Without an etag nobody knows whether the beginning is still that file's.
   const bool continues = store.seeks() && !item.etag.empty();
-  part.take_up(concat(without_credentials(whole(found.url)),
-                      '\n',
-                      item.size,
-                      '\n',
-                      continues ? item.etag : "",
-                      '\n'),
+  part.take_up(formatted("{}\n{}\n{}\n",
+                         without_credentials(whole(found.url)),
+                         item.size,
+                         continues ? item.etag : ""),
                item.size);
   std::int64_t received = 0;
   std::int64_t furthest = part.size();  // of all attempts: what is read once more is no progress
@@ -200,7 +198,7 @@ std::int64_t fetch(Store& store,
         auto at = part.size();
         store.read(found.url, expected, at, [&](std::span<const std::byte> bytes) {
           if (is_stopped(options))
-            throw Stopped(concat("[stores] ", shown(found.url), " was stopped"));
+            throw Stopped(formatted("[stores] {} was stopped", shown(found.url)));
           received += std::ssize(bytes);
           part.append(bytes);
           at += std::ssize(bytes);
@@ -217,10 +215,10 @@ std::int64_t fetch(Store& store,
           further = false;
         }
         throw StoreError(
-            concat("[stores] ",
-                   shown(found.url),
-                   size == item.size ? std::string(" differs from its digest")
-                                     : concat(" gave ", size, " bytes of ", item.size)),
+            formatted("[stores] {}{}",
+                      shown(found.url),
+                      size == item.size ? std::string(" differs from its digest")
+                                        : formatted(" gave {} bytes of {}", size, item.size)),
             true);
       },
       [&] { return continues && std::exchange(further, false); });

@@ -19,7 +19,7 @@ constexpr auto look_again = milliseconds(50);
 
 /// Another version of a file is another file.
 std::string key_of(const Found& found) {
-  const auto text = concat(found.item.name, '\n', found.item.size, '\n', found.item.etag);
+  const auto text = formatted("{}\n{}\n{}", found.item.name, found.item.size, found.item.etag);
   return digest(std::as_bytes(std::span(text))).substr(0, 16);
 }
 
@@ -65,12 +65,9 @@ void ShardCache::want(std::vector<Need> needs) {
 fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped) {
   const auto shard = need.shard;
   require(need.bytes <= room_.room(),
-          "stores",
-          "needs room for ",
+          "[stores] needs room for {} ({} bytes), received {}",
           shown(shards_.at(shard).url),
-          " (",
           need.bytes,
-          " bytes), received ",
           room_.room());
   auto file = room_.file(keys_.at(shard));
   if (is_here(shard)) return file;
@@ -82,7 +79,7 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
     failure = failure_for(*self);
     if (!failure && stopped())
       failure = std::make_exception_ptr(
-          Stopped(concat("[stores] ", shown(shards_[shard].url), " was stopped")));
+          Stopped(formatted("[stores] {} was stopped", shown(shards_[shard].url))));
     if (!failure) changed_.wait_for(lock, look_again);
   }
   waiters_.erase(self);

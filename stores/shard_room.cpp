@@ -108,9 +108,8 @@ bool ShardRoom::Fetch::reserve(std::int64_t bytes,
   if (!leaving) return false;
   for (const auto& key : *leaving) remove_files(place_.folder_ / key);
   const auto claim = place_.folder_ / key_ / claim_name;
-  require_environment(static_cast<bool>(std::ofstream(claim) << bytes << std::flush),
-                      "stores",
-                      "cannot write ",
+  require_environment(static_cast<bool>(open_output(claim, std::ios::trunc) << bytes << std::flush),
+                      "[stores] cannot write {}",
                       claim.string());
   return true;
 }

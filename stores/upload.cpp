@@ -25,12 +25,10 @@ Transfer upload_file(Store& store,
     store.put(local, url);
     const auto item = store.stat(url);
     if (!item || item->size != size)
-      throw StoreError(concat("[stores] ",
-                              shown(url),
-                              " has ",
-                              item ? item->size : 0,
-                              " bytes after the upload of ",
-                              size),
+      throw StoreError(formatted("[stores] {} has {} bytes after the upload of {}",
+                                 shown(url),
+                                 item ? item->size : 0,
+                                 size),
                        true);
   });
   return {.files = 1, .bytes = size};
@@ -39,7 +37,7 @@ Transfer upload_file(Store& store,
 /// The listings' own names, and what their upload leaves when it is killed.
 bool is_listing(const std::string& name) {
   return std::ranges::any_of(std::array{complete_name, incomplete_name}, [&](const char* listing) {
-    return name == listing || name == second_name(listing) || name == concat(listing, ".tmp");
+    return name == listing || name == second_name(listing) || name == formatted("{}.tmp", listing);
   });
 }
 
@@ -58,10 +56,8 @@ void require_outside(const fs::path& local, const Url& url) {
   const auto below =
       fs::weakly_canonical(decoded_path(url)).lexically_relative(fs::canonical(local));
   require(*below.begin() == "..",
-          "stores",
-          "a folder is not sent into itself, received ",
+          "[stores] a folder is not sent into itself, received {} and {}",
           local.string(),
-          " and ",
           shown(url));
 }
 
@@ -85,10 +81,9 @@ Selection files_to_send(const fs::path& folder, Sending sending) {
 
 void require_writable(const Url& url) {
   require(!url.scheme.starts_with("http"),
-          "stores",
-          "http and https are for reading only, received ",
+          "[stores] http and https are for reading only, received {}",
           shown(url));
-  require(!is_pattern(url), "stores", "an output has no pattern, received ", shown(url));
+  require(!is_pattern(url), "[stores] an output has no pattern, received {}", shown(url));
 }
 
 Transfer upload(Store& store,
@@ -97,8 +92,9 @@ Transfer upload(Store& store,
                 const StoreOptions& options,
                 Sending sending,
                 DigestMemory* memory) {
-  require(
-      fs::exists(local), "stores", "no such file or folder: ", without_credentials(local.string()));
+  require(fs::exists(local),
+          "[stores] no such file or folder: {}",
+          without_credentials(local.string()));
   if (!fs::is_directory(local)) return upload_file(store, local, url, options);
   return upload_folder(store, local, url, options, files_to_send(local, sending), memory);
 }
@@ -109,8 +105,9 @@ Transfer upload(const fs::path& local,
                 Sending sending,
                 DigestMemory* memory) {
   require_writable(url);
-  require(
-      fs::exists(local), "stores", "no such file or folder: ", without_credentials(local.string()));
+  require(fs::exists(local),
+          "[stores] no such file or folder: {}",
+          without_credentials(local.string()));
   require_outside(local, url);
   return upload(*open_store(url, options), local, url, options, sending, memory);
 }

@@ -16,16 +16,13 @@ namespace fs = std::filesystem;
 std::string digest_of(const fs::path& file, DigestMemory* memory) {
   if (memory == nullptr) return digest_of_file(file);
   struct stat state {};
-  require_environment(::stat(file.c_str(), &state) == 0, "stores", "cannot read ", file.string());
-  auto& digest = (*memory)[concat(state.st_dev,
-                                  ' ',
-                                  state.st_ino,
-                                  ' ',
-                                  state.st_size,
-                                  ' ',
-                                  state.st_mtim.tv_sec,
-                                  '.',
-                                  state.st_mtim.tv_nsec)];
+  require_environment(::stat(file.c_str(), &state) == 0, "[stores] cannot read {}", file.string());
+  auto& digest = (*memory)[formatted("{} {} {} {}.{}",
+                                     state.st_dev,
+                                     state.st_ino,
+                                     state.st_size,
+                                     state.st_mtim.tv_sec,
+                                     state.st_mtim.tv_nsec)];
   if (digest.empty()) digest = digest_of_file(file);
   return digest;
 }
@@ -36,7 +33,7 @@ const ListedFile* at(const Listing& listing, const std::string& name) {
 }
 
 std::string beside(const std::string& name, const ListedFile& file) {
-  return concat(name, '.', file.digest.substr(0, 12));
+  return formatted("{}.{}", name, file.digest.substr(0, 12));
 }
 
 bool same(const Listing& a, const Listing& b) {
@@ -63,9 +60,8 @@ Before look_once(Store& store, const Url& url, const StoreOptions& options) {
     return item.name == incomplete_name + ending;  // killed while it was put
   });
   require(complete || before.intended || empty,
-          "stores",
-          shown(url),
-          " holds files that are no upload of ours; choose another place");
+          "[stores] {} holds files that are no upload of ours; choose another place",
+          shown(url));
   for (const auto& item : items) before.objects[item.name] = item.size;
   return before;
 }
@@ -80,17 +76,14 @@ void require_names(const Store& store, const Url& url, const std::vector<std::st
   const auto ending = store.temporary_ending();
   for (const auto& name : names) {
     require(is_inside(name) && utf8_text(name) == name,
-            "stores",
-            "a name in a listing is UTF-8 without control characters, received ",
+            "[stores] a name in a listing is UTF-8 without control characters, received {}",
             utf8_text(printable(name)));
     store.require_name(child(url, name));
     const auto temporary = name + ending;
     require(ending.empty() || !std::ranges::binary_search(names, temporary),
-            "stores",
+            "[stores] {} is put as {}, which is the name of another file; rename that",
             shown(child(url, name)),
-            " is put as ",
-            temporary,
-            ", which is the name of another file; rename that");
+            temporary);
   }
 }
 
@@ -106,16 +99,14 @@ void require_free(const Store& store,
   if (before.intended) add(*before.intended);
   const auto ending = store.temporary_ending();
   for (const auto& name : names) {
-    require(!before.objects.contains(name) || ours.contains(name),
-            "stores",
-            shown(child(url, name)),
-            " is there already and of no upload of ours; remove it or choose another place");
+    require(
+        !before.objects.contains(name) || ours.contains(name),
+        "[stores] {} is there already and of no upload of ours; remove it or choose another place",
+        shown(child(url, name)));
     require(ending.empty() || at(before.complete, name + ending) == nullptr,
-            "stores",
+            "[stores] {} is put as {}, which is a file of the earlier upload; choose another place",
             shown(child(url, name)),
-            " is put as ",
-            name + ending,
-            ", which is a file of the earlier upload; choose another place");
+            name + ending);
   }
 }
 

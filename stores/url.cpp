@@ -44,19 +44,19 @@ std::string encoded(std::string_view text) {
 
 std::string known_schemes(const std::string& scheme) {
   const std::vector<std::string> names(schemes.begin(), schemes.end());
-  if (const auto near = nearest(scheme, names)) return concat("did you mean ", *near, "://?");
+  if (const auto near = nearest(scheme, names)) return formatted("did you mean {}://?", *near);
   std::string text = "known:";
-  for (const auto& name : names) text += concat(' ', name, "://");
+  for (const auto& name : names) text += formatted(" {}://", name);
   return text;
 }
 
 std::string text_of(const Url& url, const std::string& user, const std::string& query) {
-  return concat(url.scheme,
-                "://",
-                user.empty() ? "" : user + '@',
-                url.authority,
-                url.path,
-                query.empty() ? "" : '?' + query);
+  return formatted("{}://{}{}{}{}",
+                   url.scheme,
+                   user.empty() ? "" : user + '@',
+                   url.authority,
+                   url.path,
+                   query.empty() ? "" : '?' + query);
 }
 
 bool is_port(std::string_view text) {
@@ -97,17 +97,12 @@ std::string percent_decoded(std::string_view text) {
 }
 
 Url parse_url(std::string_view text) {
-  require(looks_like_url(text),
-          "stores",
-          "needs scheme://..., received ",
-          printable(std::string(text)));
+  require(looks_like_url(text), "[stores] needs scheme://..., received {}", printable(text));
   auto parts = split_url(text);
-  require(
-      !parts.hides_password,
-      "stores",
-      "an '@' behind the host may end a password; a '/', '?' or '@' of a name, password or path "
-      "is written %2F, %3F or %40, received ",
-      printable(without_credentials(text)));
+  require(!parts.hides_password,
+          "[stores] an '@' behind the host may end a password; a '/', '?' or '@' of a name, "
+          "password or path is written %2F, %3F or %40, received {}",
+          printable(text));
   Url url{.scheme = std::move(parts.scheme),
           .user = std::move(parts.user),
           .authority = std::move(parts.authority),
@@ -116,43 +111,34 @@ Url parse_url(std::string_view text) {
   while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
   const auto name = shown(url);  // from here on: without what nobody may see
   require(std::ranges::find(schemes, url.scheme) != schemes.end(),
-          "stores",
-          "unknown scheme in ",
+          "[stores] unknown scheme in {}; {}",
           printable(name),
-          "; ",
           known_schemes(url.scheme));
   require(
       std::ranges::none_of(text, [](unsigned char letter) { return std::iscntrl(letter) != 0; }),
-      "stores",
-      "a URL has no control characters, received ",
+      "[stores] a URL has no control characters, received {}",
       printable(name));
   const bool local = url.scheme == "file";
   require(!local || url.authority.empty() || url.authority == "localhost",
-          "stores",
-          "file:// needs three slashes before an absolute path, received ",
+          "[stores] file:// needs three slashes before an absolute path, received {}",
           printable(name));
   require(local || url.scheme == "hdfs" || !url.authority.empty(),
-          "stores",
+          "[stores] {}:// needs a {}, received {}",
           url.scheme,
-          ":// needs a ",
           url.scheme.starts_with("http") ? "host" : "bucket",
-          ", received ",
           printable(name));
   const bool web = url.scheme.starts_with("http");
   require(!(web || url.scheme == "hdfs") || url.authority.empty() || is_host(url.authority),
-          "stores",
-          "needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is written "
-          "[::1]), received ",
+          "[stores] needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is "
+          "written [::1]), received {}",
           printable(name));
   require(!web || (url.path + url.query).find(' ') == std::string::npos,
-          "stores",
-          "a space of a path is written %20, received ",
+          "[stores] a space of a path is written %20, received {}",
           printable(name));
   require(
-      !local || !url.path.empty(), "stores", "file:// needs a path, received ", printable(name));
+      !local || !url.path.empty(), "[stores] file:// needs a path, received {}", printable(name));
   require(!local || url.query.empty(),
-          "stores",
-          "file:// has no query (a '?' of a name is written %3F), received ",
+          "[stores] file:// has no query (a '?' of a name is written %3F), received {}",
           printable(name));
   if (local) url.authority.clear();
   return url;

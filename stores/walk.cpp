@@ -29,9 +29,8 @@ void walk_into(const fs::path& folder,
   if (has_vanished(failed)) return;
   if (failed) throw fs::filesystem_error("list", folder, failed);
   require_environment(std::ranges::find(above, own) == above.end(),
-                      "stores",
-                      folder.string(),
-                      " is a link to a folder that it lies in");
+                      "[stores] {} is a link to a folder that it lies in",
+                      folder.string());
   fs::directory_iterator entries(folder, failed);
   if (has_vanished(failed)) return;
   if (failed) throw fs::filesystem_error("list", folder, failed);

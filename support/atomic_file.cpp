@@ -6,45 +6,27 @@
 
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <utility>
 
 #include "support/errors.h"
 #include "support/file_lock.h"
+#include "support/open_file.h"
 #include "support/retry.h"
 
 namespace dimred {
 namespace {
 
-/// Throws "[file] call 'path': text of errno (number)".
-[[noreturn]] void fail(std::string_view call, const std::filesystem::path& path, int error) {
-  throw std::runtime_error(concat("[file] ",
-                                  call,
-                                  " '",
-                                  path.string(),
-                                  "' failed: ",
-                                  std::generic_category().message(error),
-                                  " (errno ",
-                                  error,
-                                  ")"));
-}
-
 void fail_if(bool failed, std::string_view call, const std::filesystem::path& path) {
-  if (failed) fail(call, path, errno);
-}
-
-int open_retrying(const std::filesystem::path& path, int flags) {
-  return retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  if (failed) fail_call(call, path, errno);
 }
 
 int open_temporary(const std::filesystem::path& path) {
   while (true) {
-    const int descriptor = open_retrying(path, O_RDWR | O_CREAT);
-    fail_if(descriptor < 0, "open", path);
+    const int descriptor = open_no_follow(path, O_RDWR | O_CREAT);
     if (try_lock(descriptor) == LockAnswer::busy) {
       ::close(descriptor);
       throw std::runtime_error(
-          concat("[file] '", path.string(), "' is being written by another writer"));
+          formatted("[file] '{}' is being written by another writer", path.string()));
     }
     if (still_named(descriptor, path)) return descriptor;
     ::close(descriptor);
@@ -57,10 +39,6 @@ double timed_sync(int descriptor, const std::filesystem::path& path) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path final_path)
@@ -70,17 +48,15 @@ AtomicFile::AtomicFile(std::filesystem::path final_path)
     const int error = errno;
     ::unlink(temporary_path_.c_str());  // a constructor that throws has no destructor to do it
     ::close(descriptor_);
-    fail("ftruncate", temporary_path_, error);
+    fail_call("ftruncate", temporary_path_, error);
   }
 }
 
 AtomicFile::AtomicFile(std::filesystem::path final_path, Join)
     : final_path_(std::move(final_path)),
       temporary_path_(final_path_.string() + ".tmp"),
-      descriptor_(open_retrying(temporary_path_, O_RDWR)),
-      joined_(true) {
-  fail_if(descriptor_ < 0, "open", temporary_path_);
-}
+      descriptor_(open_no_follow(temporary_path_, O_RDWR)),
+      joined_(true) {}
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
@@ -98,7 +74,7 @@ void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes)
     const ssize_t written =
         retrying([&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), offset); });
     fail_if(written < 0, "write", final_path_);
-    if (written == 0) fail("write", final_path_, ENOSPC);
+    if (written == 0) fail_call("write", final_path_, ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += written;
   }
@@ -125,7 +101,7 @@ double AtomicFile::commit() {
   const int closed = ::close(std::exchange(descriptor_, -1));
   fail_if(closed != 0 && errno != EINTR, "close", final_path_);
   const auto start = std::chrono::steady_clock::now();
-  sync_folder(folder_of(final_path_));
+  sync_folder(final_path_.parent_path());
   return seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -135,43 +111,21 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   file.commit();
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open_retrying(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
-  fail_if(descriptor < 0, "open", folder);
-  const int result = retrying([&] { return ::fsync(descriptor); });
-  const int error = errno;
-  ::close(descriptor);
-  // Some network file systems cannot sync a folder (EINVAL); their renames are durable on reply.
-  if (result != 0 && error != EINVAL) fail("fsync", folder, error);
-}
-
 void sync_file(const std::filesystem::path& path) {
   const int descriptor = open_retrying(path, O_RDONLY);
   fail_if(descriptor < 0, "open", path);
   const int result = retrying([&] { return ::fsync(descriptor); });
   const int error = errno;
   ::close(descriptor);
-  if (result != 0) fail("fsync", path, error);
-}
-
-void create_folders(const std::filesystem::path& folder) {
-  if (folder.empty() || std::filesystem::is_directory(folder)) return;
-  create_folders(folder.parent_path());
-  fail_if(::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST, "mkdir", folder);
-  require_environment(std::filesystem::is_directory(folder),
-                      "file",
-                      "'",
-                      folder.string(),
-                      "' needs to be a folder");
-  sync_folder(folder_of(folder));
+  if (result != 0) fail_call("fsync", path, error);
 }
 
 void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(".tmp") || !item.is_regular_file()) continue;
-    const int descriptor = open_retrying(item.path(), O_RDWR);
-    if (descriptor < 0) continue;  // its writer has just renamed it
+    const int descriptor = open_retrying(item.path(), O_RDWR | O_NOFOLLOW);
+    if (descriptor < 0) continue;  // its writer has just renamed it, or it is a link
     if (try_lock(descriptor) == LockAnswer::taken && still_named(descriptor, item.path())) {
       ::unlink(item.path().c_str());
     }
@@ -188,14 +142,10 @@ void read_exactly(int descriptor,
         retrying([&] { return ::pread(descriptor, out.data(), out.size(), offset); });
     fail_if(count < 0, "read", path);
     require_environment(count > 0,
-                        "file",
-                        "'",
+                        "[file] '{}' ends at byte {}, {} bytes too early",
                         path.string(),
-                        "' ends at byte ",
                         offset,
-                        ", ",
-                        out.size(),
-                        " bytes too early");
+                        out.size());
     out = out.subspan(static_cast<std::size_t>(count));
     offset += count;
   }
@@ -204,13 +154,13 @@ void read_exactly(int descriptor,
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = open_retrying(path_, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
   if (descriptor_ < 0) {
-    require(errno != ENOENT && errno != ENOTDIR, "file", "'", path_.string(), "' does not exist");
-    fail("open", path_, errno);
+    require(errno != ENOENT && errno != ENOTDIR, "[file] '{}' does not exist", path_.string());
+    fail_call("open", path_, errno);
   }
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) ::close(descriptor_);
-  require(regular, "file", "'", path_.string(), "' needs to be a regular file");
+  require(regular, "[file] '{}' needs to be a regular file", path_.string());
   size_ = status.st_size;
 }
 
@@ -225,6 +175,17 @@ InputFile::InputFile(InputFile&& other) noexcept
 
 void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
   read_exactly(descriptor_, offset, out, path_);
+}
+
+std::string InputFile::text(std::int64_t most) const {
+  require_environment(size_ <= most,
+                      "[file] '{}' needs at most {} bytes, received {}",
+                      path_.string(),
+                      most,
+                      size_);
+  std::string text(static_cast<std::size_t>(size_), '\0');
+  read(0, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 }  // namespace dimred

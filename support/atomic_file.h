@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "support/open_file.h"
 
 namespace dimred {
 
@@ -53,15 +56,8 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// fsync of a folder, so that a rename inside it survives a power loss; of the working folder where
-/// the path is empty, as the parent of a plain name is.
-void sync_folder(const std::filesystem::path& folder);
-
 /// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.
 void sync_file(const std::filesystem::path& path);
-
-/// Creates the folder and its missing parents, durably. No-op when it exists.
-void create_folders(const std::filesystem::path& folder);
 
 /// Deletes `<prefix>*.tmp` files that no living writer has locked.
 void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix);
@@ -82,6 +78,8 @@ class InputFile {
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   void read(std::int64_t offset, std::span<std::byte> out) const;
+  /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
+  std::string text(std::int64_t most) const;
   std::int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
 

@@ -10,6 +10,7 @@
 
 #include "support/errors.h"
 #include "support/human.h"
+#include "support/option_values.h"
 
 namespace dimred {
 namespace {
@@ -43,17 +44,17 @@ std::string rate_text(double per_second) {
 std::vector<Field> fields_of(const ProgressState& state) {
   std::vector<Field> fields = {{state.label, 9}};
   if (state.total > 0) {
-    fields.push_back({concat(count_text(state.done), '/', count_text(state.total)), 3});
+    fields.push_back({formatted("{}/{}", count_text(state.done), count_text(state.total)), 3});
   }
-  if (state.loss) fields.push_back({concat("loss ", decimal_text(*state.loss, 4)), 8});
+  if (state.loss) fields.push_back({formatted("loss {}", decimal_text(*state.loss, 4)), 8});
   if (state.accuracy) {
-    fields.push_back({concat("accuracy ", decimal_text(100 * *state.accuracy, 2), " %"), 7});
+    fields.push_back({formatted("accuracy {} %", decimal_text(100 * *state.accuracy, 2)), 7});
   }
   if (state.images_per_second) {
     fields.push_back({rate_text(*state.images_per_second) + " images/s", 5});
   }
   if (state.compute_per_second) {
-    fields.push_back({concat("(compute ", rate_text(*state.compute_per_second), ')'), 2});
+    fields.push_back({formatted("(compute {})", rate_text(*state.compute_per_second)), 2});
   }
   if (state.seconds_left) fields.push_back({duration_text(*state.seconds_left) + " left", 6});
   return fields;
@@ -95,6 +96,11 @@ std::string progress_line(const ProgressState& state, std::size_t width) {
   return line.substr(0, width);
 }
 
+void put_text(std::FILE* stream, std::string_view text) {
+  const auto shown = terminal_text(text);
+  std::fwrite(shown.data(), 1, shown.size(), stream);
+}
+
 Console::Console(bool quiet, std::FILE* lines, std::FILE* bar)
     : lines_(lines), bar_(bar), quiet_(quiet), terminal_(is_terminal(bar)) {}
 
@@ -109,14 +115,13 @@ void Console::clear() {
 
 void Console::warn(std::string_view text) {
   clear();
-  std::fputs(concat("warning: ", text, '\n').c_str(), bar_);
+  put_text(bar_, formatted("warning: {}\n", text));
 }
 
 void Console::line(std::string_view text) {
   if (quiet_) return;
   clear();
-  std::fwrite(text.data(), 1, text.size(), lines_);
-  std::fputc('\n', lines_);
+  put_text(lines_, formatted("{}\n", text));
   std::fflush(lines_);
   since_drawn_.reset();
   since_line_.restart();
@@ -131,7 +136,7 @@ void Console::progress(const ProgressState& state) {
   if (since_drawn_ && since_drawn_->seconds() < seconds_between_bars) return;
   // The last column stays empty: writing there makes some terminals start a new line.
   const auto text = progress_line(state, terminal_width(bar_) - 1);
-  std::fputs(concat('\r', text, "\x1B[K").c_str(), bar_);
+  std::fputs(formatted("\r{}\x1B[K", text).c_str(), bar_);
   std::fflush(bar_);
   drawn_ = true;
   since_drawn_.emplace();

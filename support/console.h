@@ -24,6 +24,10 @@ struct ProgressState {
   std::optional<double> seconds_left = {};        // of the whole run
 };
 
+/// Writes `text` as a terminal may get it: names and messages of other people's files hold no
+/// commands to it. All that a command prints goes through here.
+void put_text(std::FILE* stream, std::string_view text);
+
 /// The bar as one line of at most `width` columns; fields that do not fit go, the least important
 /// first. Pure ASCII, so that a byte is a column.
 std::string progress_line(const ProgressState& state, std::size_t width);

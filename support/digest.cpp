@@ -7,8 +7,11 @@
 #include <xxh_x86dispatch.h>
 #endif
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
+#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred {
@@ -57,5 +60,24 @@ void DigestStream::update(std::span<const std::byte> bytes) {
 }
 
 std::string DigestStream::hex() const { return hex_of(XXH3_128bits_digest(state_->xxh)); }
+
+std::string file_digest(const std::filesystem::path& file, std::int64_t offset) {
+  const InputFile input(file);
+  require_environment(offset >= 0 && offset <= input.size(),
+                      "[digest] '{}' needs at least {} bytes, received {}",
+                      file.string(),
+                      offset,
+                      input.size());
+  std::vector<std::byte> part(1 << 20);
+  DigestStream stream;
+  while (offset < input.size()) {
+    const auto size = std::min<std::int64_t>(input.size() - offset, std::ssize(part));
+    const auto bytes = std::span(part).first(static_cast<std::size_t>(size));
+    input.read(offset, bytes);
+    stream.update(bytes);
+    offset += size;
+  }
+  return stream.hex();
+}
 
 }  // namespace dimred

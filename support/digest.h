@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,5 +31,10 @@ class DigestStream {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// XXH3-128 of a file from byte `offset` to its end, read in parts of 1 MiB.
+/// Throws std::invalid_argument if it does not exist, std::runtime_error on a read error or when it
+/// is shorter than `offset`.
+std::string file_digest(const std::filesystem::path& file, std::int64_t offset = 0);
 
 }  // namespace dimred

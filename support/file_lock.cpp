@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
-#include "support/errors.h"
+#include "support/open_file.h"
 #include "support/retry.h"
 
 namespace dimred {
@@ -27,16 +26,12 @@ LockAnswer try_lock(int descriptor, LockKind kind) {
 bool still_named(int descriptor, const std::filesystem::path& path) {
   struct stat open_file {};
   struct stat named {};
-  return ::fstat(descriptor, &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+  return ::fstat(descriptor, &open_file) == 0 && ::lstat(path.c_str(), &named) == 0 &&
          open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
 FileLock::FileLock(const std::filesystem::path& file)
-    : descriptor_(
-          retrying([&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); })) {
-  require_environment(
-      descriptor_ >= 0, "file", "cannot open '", file.string(), "': ", std::strerror(errno));
-}
+    : descriptor_(open_no_follow(file, O_RDWR | O_CREAT)) {}
 
 FileLock::~FileLock() { ::close(descriptor_); }
 

@@ -10,7 +10,9 @@
 namespace dimred {
 namespace {
 
-std::string two_digits(std::int64_t value) { return concat(value < 10 ? "0" : "", value); }
+std::string two_digits(std::int64_t value) {
+  return formatted("{}{}", value < 10 ? "0" : "", value);
+}
 
 }  // namespace
 
@@ -40,18 +42,18 @@ std::string bytes_text(std::int64_t bytes) {
     value /= 1000;
     ++unit;
   }
-  return concat(decimal_text(value, unit == 0 ? 0 : 1), ' ', units[unit]);
+  return formatted("{} {}", decimal_text(value, unit == 0 ? 0 : 1), units[unit]);
 }
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
-  if (seconds < 0.0995) return concat(decimal_text(seconds * 1e3, 1), " ms");
-  if (seconds < 9.995) return concat(decimal_text(seconds, 2), " s");
+  if (seconds < 0.0995) return formatted("{} ms", decimal_text(seconds * 1e3, 1));
+  if (seconds < 9.995) return formatted("{} s", decimal_text(seconds, 2));
   if (seconds >= 1e15) return "?";
   const auto whole = std::llround(seconds);
-  if (whole < 60) return concat(whole, " s");
-  if (whole < 3600) return concat(whole / 60, " min ", two_digits(whole % 60), " s");
-  return concat(count_text(whole / 3600), " h ", two_digits(whole % 3600 / 60), " min");
+  if (whole < 60) return formatted("{} s", whole);
+  if (whole < 3600) return formatted("{} min {} s", whole / 60, two_digits(whole % 60));
+  return formatted("{} h {} min", count_text(whole / 3600), two_digits(whole % 3600 / 60));
 }
 
 }  // namespace dimred

@@ -45,10 +45,8 @@ bool natural_less(const std::string& a, const std::string& b) {
 std::vector<std::filesystem::path> list_files(const std::filesystem::path& folder,
                                               const std::vector<std::string>& extensions) {
   require(std::filesystem::is_directory(folder),
-          "files",
-          "needs an existing folder, received '",
-          folder.string(),
-          "'");
+          "[files] needs an existing folder, received '{}'",
+          folder.string());
   std::vector<std::filesystem::path> files;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();

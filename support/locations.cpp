@@ -40,6 +40,10 @@ bool may_hide_password(const UrlParts& parts) {
   return !number || !address;
 }
 
+bool may_be_in_scheme(unsigned char letter) {
+  return std::isalnum(letter) != 0 || letter == '+' || letter == '-' || letter == '.';
+}
+
 }  // namespace
 
 void set_locate(Locate locate) { locate_now() = std::move(locate); }
@@ -48,9 +52,7 @@ bool looks_like_url(std::string_view text) {
   const auto colon = text.find("://");
   return colon != std::string_view::npos && colon > 1 &&
          std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
-         std::ranges::all_of(text.substr(0, colon), [](unsigned char letter) {
-           return std::isalnum(letter) != 0 || letter == '+' || letter == '-' || letter == '.';
-         });
+         std::ranges::all_of(text.substr(0, colon), may_be_in_scheme);
 }
 
 UrlParts split_url(std::string_view text) {
@@ -77,11 +79,20 @@ UrlParts split_url(std::string_view text) {
 }
 
 std::string without_credentials(std::string_view text) {
-  if (!looks_like_url(text)) return std::string(text);
-  const auto parts = split_url(text);
-  if (parts.hides_password) return parts.scheme + "://...";
+  const auto colon = text.find("://");
+  if (colon == std::string_view::npos) return std::string(text);
+  auto begin = colon;
+  while (begin > 0 && may_be_in_scheme(text[begin - 1])) --begin;
+  const auto before = text.substr(0, begin);
+  const auto parts = split_url(text.substr(begin));
+  if (parts.hides_password) return formatted("{}{}://...", before, parts.scheme);
   const bool open = !parts.query.empty() && !parts.scheme.starts_with("http");
-  return concat(parts.scheme, "://", parts.authority, parts.path, open ? '?' + parts.query : "");
+  return formatted("{}{}://{}{}{}",
+                   before,
+                   parts.scheme,
+                   parts.authority,
+                   parts.path,
+                   open ? '?' + parts.query : "");
 }
 
 std::string location_text(const std::filesystem::path& path) {
@@ -100,8 +111,8 @@ void locate(std::vector<Option>& rows, const OptionTable& table) {
     if (!located().contains(key)) {
       if (!locate_now()) {
         if (row.kind == OptionKind::text) continue;
-        throw std::invalid_argument(concat(
-            "--", row.name, ": cannot be a URL here, received ", without_credentials(row.text)));
+        throw std::invalid_argument(formatted(
+            "--{}: cannot be a URL here, received {}", row.name, without_credentials(row.text)));
       }
       const auto path = locate_now()(row, table);
       if (!path) continue;

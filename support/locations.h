@@ -37,9 +37,9 @@ struct UrlParts {
 /// The parts of a text that looks like a URL.
 UrlParts split_url(std::string_view text);
 
-/// A URL as files and messages may hold it: without user:password@, and over HTTP without the
-/// query, which may be a signature; its scheme alone where nobody knows what is the password. Other
-/// texts stay.
+/// A text with a URL, wherever it begins, as files and messages may hold it: without
+/// user:password@, and over HTTP without the query, which may be a signature; its scheme alone
+/// where nobody knows what is the password. Other texts stay.
 std::string without_credentials(std::string_view text);
 
 /// The text of a path option's field: of a local path that stands for a URL, the URL.

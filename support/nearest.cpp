@@ -29,6 +29,8 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::optional<std::string> nearest(std::string_view name,
                                    const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest = 100;  // of a name that somebody may have meant; bounds the time
+  if (name.size() > longest) return std::nullopt;
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
   for (const auto& candidate : candidates) {

@@ -1,32 +1,22 @@
 #include "support/option_values.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/locations.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
 
 constexpr double unbounded = 1e300;
 
-/// NaN is inside no range, infinity beyond the widest.
-bool inside(double value, const Range& range) {
-  const bool above = range.low_open ? value > range.low : value >= range.low;
-  const bool below = range.high_open ? value < range.high : value <= range.high;
-  return above && below;
-}
-
 std::string rule(std::string_view noun, const Range& range) {
   const auto limits = range_text(range);
-  return concat("needs ", noun, limits.empty() ? "" : " ", limits);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
+  return formatted("needs {}{}{}", noun, limits.empty() ? "" : " ", limits);
 }
 
 template <class Number>
@@ -52,22 +42,68 @@ std::size_t utf8_length(std::string_view text) {
   return bad ? 0 : length;
 }
 
-void append_escaped(std::string& out, unsigned char byte) {
+/// The code point of a well-formed UTF-8 sequence; of four bytes: none that matters here.
+unsigned code_point(std::string_view character) {
+  const auto bits = [&](std::size_t i) { return static_cast<unsigned char>(character[i]) & 0x3FU; };
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first;
+  if (character.size() == 2) return (first & 0x1FU) << 6 | bits(1);
+  if (character.size() == 3) return (first & 0x0FU) << 12 | bits(1) << 6 | bits(2);
+  return 0x10000;
+}
+
+void append_escaped(std::string& out, unsigned code) {
   constexpr std::string_view hex = "0123456789ABCDEF";
-  if (byte == '\n') {
+  if (code == '\n') {
     out += "\\n";
-  } else if (byte == '\t') {
+  } else if (code == '\t') {
     out += "\\t";
   } else {
-    out += "\\u00";
-    out += hex[byte >> 4];
-    out += hex[byte & 15];
+    out += {'\\', 'u', hex[code >> 12], hex[code >> 8 & 15], hex[code >> 4 & 15], hex[code & 15]};
   }
 }
 
-bool is_control(unsigned char byte) { return byte < 0x20 || byte == 0x7F; }
+bool is_control(unsigned code) { return code < 0x20 || code == 0x7F; }
+
+/// Characters that a terminal obeys instead of showing them: control characters, the eight-bit ones
+/// too, line separators, and those that turn the direction of the text around.
+bool is_obeyed(unsigned code) {
+  return is_control(code) || (code >= 0x80 && code <= 0x9F) || (code >= 0x2028 && code <= 0x202E) ||
+         (code >= 0x2066 && code <= 0x2069);
+}
+
+void append_byte(std::string& out, unsigned char byte) {
+  constexpr std::string_view hex = "0123456789ABCDEF";
+  out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+}
+
+/// Characters that a terminal obeys as \uNNNN unless they are `kept`, bytes that are no UTF-8 as
+/// \xNN; "..." stands for what goes beyond `longest` bytes.
+std::string escaped(std::string_view text, std::string_view kept, std::size_t longest) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= longest) return out + "...";
+    const auto length = utf8_length(text);
+    const auto character = text.substr(0, std::max<std::size_t>(length, 1));
+    text.remove_prefix(character.size());
+    if (length == 0) {
+      append_byte(out, static_cast<unsigned char>(character[0]));
+    } else if (is_obeyed(code_point(character)) && kept.find(character) == kept.npos) {
+      append_escaped(out, code_point(character));
+    } else {
+      out += character;
+    }
+  }
+  return out;
+}
 
 }  // namespace
+
+bool contains(const Range& range, double value) {
+  const bool above = range.low_open ? value > range.low : value >= range.low;
+  const bool below = range.high_open ? value < range.high : value <= range.high;
+  return above && below;
+}
 
 Range at_least(double low) { return {low, unbounded, false, false}; }
 Range positive() { return {0, unbounded, true, false}; }
@@ -77,21 +113,20 @@ Range between_open(double low, double high) { return {low, high, true, true}; }
 std::string range_text(const Range& range) {
   const bool low = range.low > -unbounded, high = range.high < unbounded;
   if (low && high) {
-    return concat("in ",
-                  range.low_open ? '(' : '[',
-                  number_text(range.low),
-                  ", ",
-                  number_text(range.high),
-                  range.high_open ? ')' : ']');
+    return formatted("in {}{}, {}{}",
+                     range.low_open ? '(' : '[',
+                     number_text(range.low),
+                     number_text(range.high),
+                     range.high_open ? ')' : ']');
   }
-  if (low) return concat(range.low_open ? "> " : ">= ", number_text(range.low));
-  if (high) return concat(range.high_open ? "< " : "<= ", number_text(range.high));
+  if (low) return formatted("{}{}", range.low_open ? "> " : ">= ", number_text(range.low));
+  if (high) return formatted("{}{}", range.high_open ? "< " : "<= ", number_text(range.high));
   return {};
 }
 
 std::int64_t parse_integer(std::string_view text, const Range& range) {
   std::int64_t value = 0;
-  if (!convert(text, value) || !inside(static_cast<double>(value), range)) {
+  if (!convert(text, value) || !contains(range, static_cast<double>(value))) {
     throw std::invalid_argument(rule("a whole number", range));
   }
   return value;
@@ -99,7 +134,7 @@ std::int64_t parse_integer(std::string_view text, const Range& range) {
 
 double parse_number(std::string_view text, const Range& range) {
   double value = 0;
-  if (!convert(text, value) || !inside(value, range)) {
+  if (!convert(text, value) || !contains(range, value)) {
     throw std::invalid_argument(rule("a number", range));
   }
   return value;
@@ -121,7 +156,7 @@ std::vector<double> parse_numbers(std::string_view text, const Range& range) {
   while (true) {
     const auto comma = text.find(',');
     double value = 0;
-    if (!convert(text.substr(0, comma), value) || !inside(value, range)) {
+    if (!convert(text.substr(0, comma), value) || !contains(range, value)) {
       throw std::invalid_argument(rule("comma-separated numbers", range));
     }
     values.push_back(value);
@@ -145,9 +180,7 @@ std::string utf8_text(std::string_view text) {
   while (!text.empty()) {
     const auto length = utf8_length(text);
     if (length == 0) {
-      constexpr std::string_view hex = "0123456789ABCDEF";
-      const auto byte = static_cast<unsigned char>(text[0]);
-      out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+      append_byte(out, static_cast<unsigned char>(text[0]));
     } else {
       out += text.substr(0, length);
     }
@@ -185,17 +218,11 @@ std::string toml_string(std::string_view text) {
 
 std::string printable(std::string_view text) {
   constexpr std::size_t longest = 100;
-  if (text.empty()) return "\"\"";
-  std::string out;
-  for (const char letter : text) {
-    if (out.size() >= longest) return out + "...";
-    if (is_control(static_cast<unsigned char>(letter))) {
-      append_escaped(out, static_cast<unsigned char>(letter));
-    } else {
-      out += letter;
-    }
-  }
-  return out;
+  return text.empty() ? "\"\"" : escaped(without_credentials(text), "", longest);
+}
+
+std::string terminal_text(std::string_view text, std::string_view kept) {
+  return escaped(text, kept, std::string_view::npos);
 }
 
 }  // namespace dimred

@@ -21,6 +21,9 @@ Range positive();
 Range between(double low, double high);       // [low, high]
 Range between_open(double low, double high);  // (low, high)
 
+/// NaN is in no range, infinity beyond the widest.
+bool contains(const Range& range, double value);
+
 /// ">= 1", "> 0", "in [0, 1)"; empty for any number.
 std::string range_text(const Range& range);
 
@@ -41,7 +44,12 @@ std::string toml_number(double value);
 /// A TOML basic string, quoted and escaped.
 std::string toml_string(std::string_view text);
 
-/// `text` on one line for an error message: control characters escaped, at most 100 bytes.
+/// A foreign text on one line of a message: what a terminal would obey is escaped, a URL's password
+/// is left out, and what goes beyond 100 bytes is cut.
 std::string printable(std::string_view text);
+
+/// `text` with everything escaped, but what is `kept`, that a terminal would obey. put_text()
+/// applies it to all that is printed; without line ends, a name cannot pretend to be another line.
+std::string terminal_text(std::string_view text, std::string_view kept = "\n\t");
 
 }  // namespace dimred

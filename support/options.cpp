@@ -35,6 +35,13 @@ Option named(Option row, std::string name, std::string help, OptionKind kind, st
   return row;
 }
 
+/// What has a blank before its scheme is no URL, and messages would show its password.
+std::string parse_place(const std::string& text) {
+  if (!looks_like_url(text) && text.find("://") != std::string::npos)
+    throw std::invalid_argument("needs a URL to begin with its scheme");
+  return parse_text(text);
+}
+
 std::string print_integer(std::int64_t value) { return std::to_string(value); }
 
 /// A path as a run may record it: a later command may stand in another folder.
@@ -110,7 +117,7 @@ void OptionTable::add(std::string name, bool* field, std::string help) {
 
 void OptionTable::add(std::string name, std::string* field, std::string help) {
   Option row;
-  row.assign = [field](const std::string& text) { *field = parse_text(text); };
+  row.assign = [field](const std::string& text) { *field = parse_place(text); };
   row.show = [field] { return toml_string(*field); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::text, ""));
 }
@@ -119,8 +126,8 @@ void OptionTable::add(std::string name, std::filesystem::path* field, std::strin
   Option row;
   row.assign = [field](const std::string& text) {
     // A URL stands here as it is until locate().
-    *field = looks_like_url(text) ? std::filesystem::path(parse_text(text))
-                                  : absolute_path(parse_text(text));
+    *field = looks_like_url(text) ? std::filesystem::path(parse_place(text))
+                                  : absolute_path(parse_place(text));
   };
   row.show = [field] { return toml_string(location_text(*field)); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::path, ""));
@@ -151,7 +158,7 @@ void OptionTable::add_index(const std::string& name,
     if (found == texts.end()) {
       const auto near = nearest(text, texts);
       throw std::invalid_argument(
-          concat("needs one of ", limits, near ? concat(" (nearest: ", *near, ")") : ""));
+          formatted("needs one of {}{}", limits, near ? formatted(" (nearest: {})", *near) : ""));
     }
     assign(static_cast<std::size_t>(found - texts.begin()));
   };
@@ -172,8 +179,13 @@ void OptionTable::locate_all() {
 void OptionTable::alias(std::string_view name, std::string alias) {
   check(find(alias) == nullptr, "two options are called " + alias);
   auto& row = known(name);
-  row.help += concat("; also ", alias);
+  row.help += formatted("; also {}", alias);
   row.alias = std::move(alias);
+}
+
+const Option* OptionTable::row(std::string_view name) const {
+  const auto found = std::ranges::find(rows_, name, &Option::name);
+  return found == rows_.end() ? nullptr : &*found;
 }
 
 Option* OptionTable::find(std::string_view name) {
@@ -186,7 +198,7 @@ Option* OptionTable::find(std::string_view name) {
 
 Option& OptionTable::known(std::string_view name) {
   auto* row = find(name);
-  check(row != nullptr && row != &config_, concat(command_, " has no option ", name));
+  check(row != nullptr && row != &config_, formatted("{} has no option {}", command_, name));
   return *row;
 }
 
@@ -194,8 +206,9 @@ std::string OptionTable::suggestion(std::string_view name, std::string_view pref
   std::vector<std::string> names;
   for (const auto& row : rows_) names.push_back(row.name);
   if (!prefix.empty()) names.insert(names.end(), {"config", "help"});
-  if (const auto near = nearest(name, names)) return concat("; did you mean ", prefix, *near, "?");
-  return concat("; see ", command_, " --help");
+  if (const auto near = nearest(name, names))
+    return formatted("; did you mean {}{}?", prefix, *near);
+  return formatted("; see {} --help", command_);
 }
 
 void OptionTable::apply(Option& row,
@@ -209,7 +222,7 @@ void OptionTable::apply(Option& row,
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
     throw std::invalid_argument(
-        concat(place, ": ", broken.what(), ", received ", printable(without_credentials(text))));
+        formatted("{}: {}, received {}", place, broken.what(), printable(text)));
   }
   row.text = text;
   row.origin = origin;

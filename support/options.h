@@ -124,6 +124,8 @@ class OptionTable {
   /// set here to something else than the file says: "pad = 2 overrides 0".
   std::vector<std::string> adopt_file(const std::filesystem::path& file,
                                       const std::vector<std::string>& groups);
+  std::vector<std::string> adopt(const std::vector<ConfigEntry>& entries,
+                                 const std::vector<std::string>& groups);
 
   bool was_set(std::string_view name) const;  // by file or flag
   OptionOrigin origin(std::string_view name) const;
@@ -131,6 +133,7 @@ class OptionTable {
   std::string to_toml() const;  // every option with its resolved value, by group
   std::map<std::string, std::string> defaults() const;  // name -> TOML value; empty: unset
   const std::vector<Option>& rows() const { return rows_; }
+  const Option* row(std::string_view name) const;  // nullptr: there is none
 
  private:
   struct Flag {

@@ -62,20 +62,19 @@ std::string_view type_name(ConfigType type) {
 void OptionTable::apply(const ConfigEntry& entry) {
   auto* row = find(entry.name);
   if (row == nullptr || row == &config_) {
-    throw std::invalid_argument(concat(
-        entry.place, ": ", printable(entry.name), ": unknown key", suggestion(entry.name, "")));
+    throw std::invalid_argument(formatted(
+        "{}: {}: unknown key{}", entry.place, printable(entry.name), suggestion(entry.name, "")));
   }
   if (row->origin == OptionOrigin::flag) return;
-  const auto place = concat(entry.place, ": ", entry.name);
+  const auto place = formatted("{}: {}", entry.place, entry.name);
   if (!fits(*row, entry)) {
-    throw std::invalid_argument(concat(place,
-                                       ": needs ",
-                                       noun(*row),
-                                       row->limits.empty() ? "" : " ",
-                                       row->limits,
-                                       ", received ",
-                                       type_name(entry.type),
-                                       printable(entry.text)));
+    throw std::invalid_argument(formatted("{}: needs {}{}{}, received {}{}",
+                                          place,
+                                          noun(*row),
+                                          row->limits.empty() ? "" : " ",
+                                          row->limits,
+                                          type_name(entry.type),
+                                          printable(entry.text)));
   }
   const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
   const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
@@ -88,8 +87,13 @@ void OptionTable::read_file(const std::filesystem::path& file) {
 
 std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& file,
                                                  const std::vector<std::string>& groups) {
+  return adopt(read_config_file(file), groups);
+}
+
+std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entries,
+                                            const std::vector<std::string>& groups) {
   std::vector<std::string> overridden;
-  for (const auto& entry : read_config_file(file)) {
+  for (const auto& entry : entries) {
     auto* row = find(entry.name);
     if (row == nullptr || std::find(groups.begin(), groups.end(), row->group) == groups.end())
       continue;
@@ -99,10 +103,11 @@ std::vector<std::string> OptionTable::adopt_file(const std::filesystem::path& fi
     }
     const auto own = *row;
     const auto here = row->show();
-    apply(*row, entry.text, concat(entry.place, ": ", entry.name), OptionOrigin::file);
+    apply(*row, entry.text, formatted("{}: {}", entry.place, entry.name), OptionOrigin::file);
     const auto there = row->show();
     apply(*row, own.text, own.name, own.origin);
-    if (here != there) overridden.push_back(concat(row->name, " = ", here, " overrides ", there));
+    if (here != there)
+      overridden.push_back(formatted("{} = {} overrides {}", row->name, here, there));
   }
   locate_all();
   return overridden;

@@ -3,30 +3,33 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
 
 std::string place_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
-  return concat(file.string(), ':', line, ':', column);
+  return formatted("{}:{}:{}", file.string(), line, column);
 }
 
 std::string read_text(const std::filesystem::path& file) {
-  std::error_code ignored;
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file, ignored)) {
+  constexpr std::int64_t most = 256 << 10;
+  try {
+    return InputFile(file).text(most);
+  } catch (const std::exception&) {
     throw std::invalid_argument(
-        concat("--config: needs a readable file, received ", without_credentials(file.string())));
+        formatted("--config: needs a readable file, received {} (of at most {} bytes)",
+                  without_credentials(file.string()),
+                  most));
   }
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 ConfigType type_of(const toml::node& node) {
@@ -57,14 +60,64 @@ std::string text_of(const toml::node& node) {
   return "a date or time";
 }
 
+std::vector<ConfigEntry> read_key_values(const std::filesystem::path& file,
+                                         const std::string& text) {
+  std::vector<ConfigEntry> entries;
+  std::set<std::string> seen;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    const auto content = trimmed(line);
+    if (content.empty() || content.front() == '#') continue;
+    const auto place = place_of(file, number, line.find_first_not_of(" \t") + 1);
+    const auto equals = content.find('=');
+    const std::string name(trimmed(content.substr(0, equals)));
+    if (equals == std::string::npos || name.empty()) {
+      throw std::invalid_argument(
+          formatted("{}: needs key=value, received {}", place, printable(content)));
+    }
+    if (!seen.insert(name).second) {
+      throw std::invalid_argument(formatted("{}: {}: given twice", place, printable(name)));
+    }
+    entries.push_back(
+        {name, std::string(trimmed(content.substr(equals + 1))), place, ConfigType::any});
+  }
+  return entries;
+}
+
+}  // namespace
+
+namespace {
+
+/// Dots before an = or in a [table]'s line, and not those of numbers.
+std::size_t dots_in_keys(std::string_view text) {
+  std::size_t keys = 0, run = 0;
+  bool table = false, blank = true;
+  for (const char c : text) {
+    if (c == '.') ++run;
+    if (c == '=' || (c == '\n' && table)) keys += run;
+    if (c == '=' || c == ',' || c == '{' || c == '\n') run = 0;
+    if (blank && c != ' ' && c != '\t') table = c == '[';
+    blank = c == '\n' || (blank && (c == ' ' || c == '\t'));
+  }
+  return keys + (table ? run : 0);
+}
+
+}  // namespace
+
 std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std::string& text) {
+  // a.b.c = 1 makes a table in a table, each of some hundred bytes, and they end recursively.
+  constexpr std::size_t most_dots = 4000;
+  if (dots_in_keys(text) > most_dots)
+    throw std::invalid_argument(
+        formatted("{}: needs at most {} dots in its keys", file.string(), most_dots));
   toml::table table;
   try {
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    throw std::invalid_argument(
-        concat(place_of(file, at.line, at.column), ": not TOML: ", printable(error.description())));
+    throw std::invalid_argument(formatted(
+        "{}: not TOML: {}", place_of(file, at.line, at.column), printable(error.description())));
   }
   std::vector<std::pair<toml::source_position, ConfigEntry>> found;
   for (const auto& [key, node] : table) {
@@ -84,38 +137,6 @@ std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std:
   for (auto& [at, entry] : found) entries.push_back(std::move(entry));
   return entries;
 }
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::vector<ConfigEntry> read_key_values(const std::filesystem::path& file,
-                                         const std::string& text) {
-  std::vector<ConfigEntry> entries;
-  std::set<std::string> seen;
-  std::istringstream lines(text);
-  std::string line;
-  for (std::size_t number = 1; std::getline(lines, line); ++number) {
-    const auto content = trimmed(line);
-    if (content.empty() || content.front() == '#') continue;
-    const auto place = place_of(file, number, line.find_first_not_of(" \t") + 1);
-    const auto equals = content.find('=');
-    const auto name = trimmed(content.substr(0, equals));
-    if (equals == std::string::npos || name.empty()) {
-      throw std::invalid_argument(
-          concat(place, ": needs key=value, received ", printable(content)));
-    }
-    if (!seen.insert(name).second) {
-      throw std::invalid_argument(concat(place, ": ", printable(name), ": given twice"));
-    }
-    entries.push_back({name, trimmed(content.substr(equals + 1)), place, ConfigType::any});
-  }
-  return entries;
-}
-
-}  // namespace
 
 std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file) {
   const auto text = read_text(file);

@@ -37,7 +37,7 @@ OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& ar
   auto* row = shown.starts_with("--") ? find(name) : nullptr;
   if (row == nullptr) {
     throw std::invalid_argument(
-        concat(printable(shown), ": unknown option", suggestion(name, "--")));
+        formatted("{}: unknown option{}", printable(shown), suggestion(name, "--")));
   }
   if (equals != std::string::npos) return {row, argument.substr(equals + 1)};
   const bool has_next = i + 1 < arguments.size();
@@ -46,7 +46,7 @@ OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& ar
   }
   // A single dash may begin a negative number or name standard input; two begin an option.
   if (!has_next || arguments[i + 1].starts_with("--")) {
-    throw std::invalid_argument(concat("--", name, ": needs a value"));
+    throw std::invalid_argument(formatted("--{}: needs a value", name));
   }
   return {row, arguments[++i]};
 }
@@ -58,8 +58,8 @@ OptionTable::Flag OptionTable::bare_argument(const std::string& text,
         earlier.begin(), earlier.end(), [&](const Flag& flag) { return flag.row == &row; });
     if (row.positional && !taken) return {&row, text};
   }
-  throw std::invalid_argument(concat(
-      printable(without_credentials(text)), ": unexpected argument", suggestion(text, "--")));
+  throw std::invalid_argument(
+      formatted("{}: unexpected argument{}", printable(text), suggestion(text, "--")));
 }
 
 std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>& arguments) {
@@ -69,12 +69,10 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
     auto flag = named ? named_argument(arguments, i) : bare_argument(arguments[i], flags);
     for (const auto& earlier : flags) {
       if (earlier.row == flag.row) {
-        throw std::invalid_argument(concat("--",
-                                           flag.row->name,
-                                           ": given twice, received ",
-                                           printable(without_credentials(earlier.text)),
-                                           " and ",
-                                           printable(without_credentials(flag.text))));
+        throw std::invalid_argument(formatted("--{}: given twice, received {} and {}",
+                                              flag.row->name,
+                                              printable(earlier.text),
+                                              printable(flag.text)));
       }
     }
     flags.push_back(std::move(flag));
@@ -109,11 +107,11 @@ void OptionTable::read_words(const std::string& words, const std::string& place)
     const auto equals = word.find('=');
     if (equals == std::string::npos) {
       throw std::invalid_argument(
-          concat(place, ": needs key=value words, received ", printable(word)));
+          formatted("{}: needs key=value words, received {}", place, printable(word)));
     }
     const auto name = word.substr(0, equals);
     if (std::find(given.begin(), given.end(), name) != given.end())
-      throw std::invalid_argument(concat(place, ": ", printable(name), ": given twice"));
+      throw std::invalid_argument(formatted("{}: {}: given twice", place, printable(name)));
     given.push_back(name);
     apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .place = place});
   }

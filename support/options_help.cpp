@@ -82,16 +82,17 @@ std::string upper(std::string name) {
 }  // namespace
 
 std::string OptionTable::help() const {
-  std::string out = concat(wrapped(concat(command_, ": ", summary_), 0), "\n\nusage: ", command_);
+  std::string out =
+      formatted("{}\n\nusage: {}", wrapped(formatted("{}: {}", command_, summary_), 0), command_);
   for (const auto& row : rows_) {
     if (row.positional) out += ' ' + upper(row.name);
   }
   out += " [options]\n";
   const std::string* group = nullptr;
   for (const auto& row : rows_) {
-    if (group == nullptr || *group != row.group) out += concat('\n', row.group, ":\n");
+    if (group == nullptr || *group != row.group) out += formatted("\n{}:\n", row.group);
     group = &row.group;
-    out += hanging(concat("--", row.name, metavar(row)), row.help + suffix(row));
+    out += hanging(formatted("--{}{}", row.name, metavar(row)), row.help + suffix(row));
   }
   out += "\nAlways:\n";
   out += hanging("--config PATH", config_.help);
@@ -100,14 +101,14 @@ std::string OptionTable::help() const {
 
 std::string OptionTable::to_toml() const {
   std::string out =
-      concat("# Every option of this run; ", command_, " --config FILE repeats it.\n");
+      formatted("# Every option of this run; {} --config FILE repeats it.\n", command_);
   const std::string* group = nullptr;
   for (const auto& row : rows_) {
     const auto value = row.show();
     if (value.empty()) continue;
-    if (group == nullptr || *group != row.group) out += concat("\n# ", row.group, '\n');
+    if (group == nullptr || *group != row.group) out += formatted("\n# {}\n", row.group);
     group = &row.group;
-    out += concat(row.name, " = ", value, '\n');
+    out += formatted("{} = {}\n", row.name, value);
   }
   return out;
 }

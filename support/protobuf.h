@@ -33,7 +33,7 @@ class Fields {
     field.number = tag >> 3;
     field.wire = static_cast<Wire>(tag & 7);
     if (field.number < 1 || field.number >= (1U << 29))
-      fail("needs field numbers in [1, 2^29), received ", field.number);
+      fail("needs field numbers in [1, 2^29), received {}", field.number);
     switch (field.wire) {
       case Wire::varint:
         field.value = varint();
@@ -48,7 +48,7 @@ class Fields {
         take(4);
         break;
       default:
-        fail("needs wire type 0, 1, 2 or 5, received ", tag & 7);
+        fail("needs wire type 0, 1, 2 or 5, received {}", tag & 7);
     }
     return true;
   }
@@ -71,17 +71,18 @@ class Fields {
  private:
   std::span<const std::uint8_t> take(std::uint64_t size) {
     if (size > rest_.size())
-      fail("needs a whole message, received ", rest_.size(), " of ", size, " bytes");
+      fail("needs a whole message, received {} of {} bytes", rest_.size(), size);
     const auto part = rest_.first(size);
     rest_ = rest_.subspan(size);
     return part;
   }
 
   // No text is made unless it is needed: a message has dozens of numbers.
-  template <class... Parts>
-  [[noreturn]] void fail(const Parts&... rule) const {
-    throw std::runtime_error(
-        concat('[', place_, "] ", rule..., " at byte ", rest_.data() - origin_));
+  template <class... Values>
+  [[noreturn]] void fail(std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+                         const Values&... values) const {
+    throw std::runtime_error(formatted(
+        "[{}] {} at byte {}", place_, formatted(rule, values...), rest_.data() - origin_));
   }
 
   std::span<const std::uint8_t> rest_;

@@ -1,12 +1,16 @@
 #include "training/batches.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "data/shard_source.h"
 #include "support/errors.h"
 #include "training/loaded_batches.h"
 #include "training/setup.h"
+#include "training/signals.h"
 
 namespace dimred::training {
 namespace {
@@ -81,7 +85,7 @@ class BatchesOnDevice final : public Batches {
       const auto found = data_.damaged.find(order.at(epoch, position));
       if (found == data_.damaged.end()) continue;
       ++damaged_.damaged_samples;
-      data::take_note(damaged_, concat(dataset.origin(found->first), ": ", found->second));
+      data::take_note(damaged_, formatted("{}: {}", dataset.origin(found->first), found->second));
     }
   }
 
@@ -135,6 +139,17 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
       std::make_unique<data::Loader>(dataset, order, preprocessing, options, epoch, first_step));
 }
 
+std::optional<DeviceBatch> next_of_all(Batches& batches, distributed::Communicator& communicator) {
+  std::optional<DeviceBatch> batch;
+  try {
+    RECORD_USER_SCOPE("wait for data");
+    batch = batches.next();
+  } catch (const data::ReadingStopped&) {  // a signal to this rank has called the wait off
+  }
+  if (stop_agreed(communicator)) throw Stopped();
+  return batch;
+}
+
 void keep_on_device(Setup& setup, DataOnDevice choice) {
   setup.data_on_device = choice;
   setup.on_device.clear();
@@ -146,10 +161,8 @@ void keep_on_device(Setup& setup, DataOnDevice choice) {
     if (set == nullptr || find_kept(setup, *set) != nullptr) continue;
     const auto reason = why_not_on_device(*set, setup.preprocessing, memory);
     require(!must || reason.empty(),
-            "training::data",
-            "data_on_device = yes needs images that can be kept there, but ",
+            "[training::data] data_on_device = yes needs images that can be kept there, but {}: {}",
             reason,
-            ": ",
             set->description());
     if (reason.empty())
       setup.on_device.push_back(std::make_shared<DeviceSet>(DeviceSet{.set = set, .must = must}));

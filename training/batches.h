@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "distributed/communicator.h"
 #include "models/objective.h"
 #include "training/device_stream.h"
 #include "training/options.h"
@@ -47,6 +48,11 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
                                       const data::LoaderOptions& options,
                                       std::int64_t epoch,
                                       std::int64_t first_step = 0);
+
+/// The next batch on every rank, or nullopt after the last. Throws Stopped on all of them when a
+/// signal to any has come before all had their batch: nobody begins a pass whose data another does
+/// not wait for.
+std::optional<DeviceBatch> next_of_all(Batches& batches, distributed::Communicator& communicator);
 
 /// Training, validation and test set are copied to the setup's device when their first batches are
 /// wanted. automatic: on CUDA, each that can be kept there within 2 GB; the loader goes on where

@@ -11,8 +11,6 @@
 namespace dimred::training {
 namespace {
 
-constexpr auto place = "training::class_sharded_softmax";
-
 using Counts = std::vector<std::int64_t>;
 
 /// A number above 0 of a text, exact in a double.
@@ -39,21 +37,21 @@ Counts agreed_counts(const std::string& fault,
   if (first != seen.end()) {
     const auto texts = communicator.gather(fault);
     const auto who = static_cast<std::size_t>(first - seen.begin());
-    require(false, place, texts[who], size > 1 ? concat(" (rank ", who, ')') : std::string());
+    require(false,
+            "[training::class_sharded_softmax] {}{}",
+            texts[who],
+            size > 1 ? formatted(" (rank {})", who) : std::string());
   }
   const auto other = std::ranges::find_if(seen, [&](double value) { return value != seen[0]; });
   if (other != seen.end()) {
     const auto texts = communicator.gather(common);
     const auto who = static_cast<std::size_t>(other - seen.begin());
     require(false,
-            place,
-            "needs the same on every rank, received ",
+            "[training::class_sharded_softmax] needs the same on every rank, received {} (rank 0) "
+            "and {} (rank {})",
             texts[0],
-            " (rank 0) and ",
             texts[who],
-            " (rank ",
-            who,
-            ')');
+            who);
   }
   Counts counts;
   for (const double count : std::span(numbers).first(size))
@@ -78,19 +76,15 @@ std::vector<layout::Shard> shards_of(const Counts& counts, std::int64_t width) {
 
 ClassRange class_range(std::int64_t classes, int rank, int ranks) {
   require(ranks >= 1 && rank >= 0 && rank < ranks,
-          place,
-          "needs a rank in [0, R), received ",
+          "[training::class_sharded_softmax] needs a rank in [0, R), received {} of {}",
           rank,
-          " of ",
           ranks);
   require(classes >= ranks,
-          place,
-          "needs at least a class for each rank, received ",
+          "[training::class_sharded_softmax] needs at least a class for each rank, received {}{} "
+          "and {} ranks",
           classes,
           classes == 1 ? " class" : " classes",
-          " and ",
-          ranks,
-          " ranks");
+          ranks);
   const auto share = (classes + ranks - 1) / ranks;
   const auto begin = std::min(classes, rank * share);
   return {classes, begin, std::min(classes, begin + share)};
@@ -107,20 +101,18 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
   const torch::NoGradGuard no_grad;
   auto fault = models::batch_fault(features, labels, weights, range.classes);
   if (fault.empty() && weights.size(0) != range.size())
-    fault = concat("needs weights of ", range.size(), " classes, received ", weights.size(0));
-  const auto common = fault.empty() ? concat("D = ",
-                                             features.size(1),
-                                             " in ",
-                                             features.scalar_type(),
-                                             " and ",
-                                             range.classes,
-                                             " classes")
+    fault = formatted("needs weights of {} classes, received {}", range.size(), weights.size(0));
+  const auto common = fault.empty() ? formatted("D = {} in {} and {} classes",
+                                                features.size(1),
+                                                features.scalar_type(),
+                                                range.classes)
                                     : std::string();
   const auto counts =
       agreed_counts(fault, fault.empty() ? labels.size(0) : 0, common, communicator);
   std::int64_t samples = 0;
   for (const auto count : counts) samples += count;
-  require(samples >= 1, place, "needs at least one sample, received none on any rank");
+  require(samples >= 1,
+          "[training::class_sharded_softmax] needs at least one sample, received none on any rank");
 
   const auto unit = models::unit_rows(features, margin);
   const auto width = features.size(1);

@@ -1,13 +1,14 @@
 #include "training/curve.h"
 
-#include <cerrno>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "checkpoints/atomic_file.h"
+#include "checkpoints/state.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 
 namespace dimred::training {
 namespace {
@@ -29,34 +30,20 @@ std::string field(const std::optional<double>& value) {
 void keep_prefix(const std::filesystem::path& path, const FilePrefix& prefix) {
   const bool there = std::filesystem::exists(path);
   const auto size = there ? static_cast<std::int64_t>(std::filesystem::file_size(path)) : 0;
-  require_environment(size >= prefix.length,
-                      "training::curve",
-                      path.string(),
-                      " needs the ",
-                      prefix.length,
-                      " bytes that the resume state counts, received ",
-                      size);
+  require_environment(
+      size >= prefix.length,
+      "[training::curve] {} needs the {} bytes that the resume state counts, received {}",
+      path.string(),
+      prefix.length,
+      size);
   std::vector<std::byte> bytes(static_cast<std::size_t>(prefix.length));
-  checkpoints::InputFile(path).read(0, bytes);
+  InputFile(path).read(0, bytes);
   require_environment(prefix.digest.empty() || digest(bytes) == prefix.digest,
-                      "training::curve",
+                      "[training::curve] {} is damaged: its first {} bytes are not those that the "
+                      "resume state counts",
                       path.string(),
-                      " is damaged: its first ",
-                      prefix.length,
-                      " bytes are not those that the resume state counts");
-  if (size > prefix.length)
-    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(prefix.length));
-}
-
-/// A signal may interrupt the opening; the streams do not try again by themselves.
-std::ofstream open_stream(const std::filesystem::path& path, std::ios::openmode mode) {
-  std::ofstream out;
-  do {
-    errno = 0;
-    out.clear();
-    out.open(path, mode);
-  } while (!out.good() && errno == EINTR);
-  return out;
+                      prefix.length);
+  if (size > prefix.length) truncate_file(path, prefix.length);
 }
 
 }  // namespace
@@ -72,13 +59,14 @@ nlohmann::json to_json(const Totals& t) {
 }
 
 Totals totals_from_json(const nlohmann::json& json) {
-  return {.images = json.at("images"),
+  using checkpoints::count_of;
+  return {.images = count_of(json, "images"),
           .seconds = json.at("seconds"),
           .data_wait_seconds = json.at("data_wait_seconds"),
-          .forward_passes = json.at("forward_passes"),
-          .backward_passes = json.at("backward_passes"),
-          .basis_bytes_read = json.at("basis_bytes_read"),
-          .wire_bytes = json.at("wire_bytes")};
+          .forward_passes = count_of(json, "forward_passes"),
+          .backward_passes = count_of(json, "backward_passes"),
+          .basis_bytes_read = count_of(json, "basis_bytes_read"),
+          .wire_bytes = count_of(json, "wire_bytes")};
 }
 
 nlohmann::json to_json(const FilePrefix& prefix) {
@@ -86,11 +74,11 @@ nlohmann::json to_json(const FilePrefix& prefix) {
 }
 
 FilePrefix prefix_from_json(const nlohmann::json& json) {
-  return {.length = json.at("length"), .digest = json.at("digest")};
+  return {.length = checkpoints::count_of(json, "length"), .digest = json.at("digest")};
 }
 
 FilePrefix prefix_of(const std::filesystem::path& path) {
-  const checkpoints::InputFile file(path);
+  const InputFile file(path);
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
   file.read(0, bytes);
   return {.length = file.size(), .digest = digest(bytes)};
@@ -102,9 +90,9 @@ std::ofstream open_csv(const std::filesystem::path& path,
   if (path.empty()) return {};
   const bool fresh = prefix.length == 0;
   if (!fresh) keep_prefix(path, prefix);
-  auto out = open_stream(path, fresh ? std::ios::trunc : std::ios::app);
+  auto out = open_output(path, fresh ? std::ios::trunc : std::ios::app);
   if (fresh) out << header_line << std::flush;
-  require_environment(out.good(), "training::curve", "cannot write ", path.string());
+  require_environment(out.good(), "[training::curve] cannot write {}", path.string());
   return out;
 }
 
@@ -123,8 +111,7 @@ void CurveWriter::append(const CurveRow& row) {
        << field(row.test_loss) << ',' << field(row.test_accuracy) << ',' << t.basis_bytes_read
        << ',' << t.wire_bytes << '\n';
   out_ << line.str() << std::flush;
-  require_environment(
-      out_.good(), "training::curve", "cannot write ", path_.string(), ": disk full?");
+  require_environment(out_.good(), "[training::curve] cannot write {}: disk full?", path_.string());
   events_.append(line.str());
 }
 

@@ -53,18 +53,14 @@ void require_same_classes(const nlohmann::json& saved, const DataRecord& now, co
     return at < list.size() ? printable(list[at]) : std::string("none");
   };
   require(before == names,
+          "[{}] the weights were trained for the classes of other data: label {} was {}, now it is "
+          "{} ({} classes before, {} now)",
           place,
-          "the weights were trained for the classes of other data: label ",
           different,
-          " was ",
           name(before),
-          ", now it is ",
           name(names),
-          " (",
           before.size(),
-          " classes before, ",
-          names.size(),
-          " now)");
+          names.size());
 }
 
 std::string other_samples(const nlohmann::json& saved, const DataRecord& now) {
@@ -73,12 +69,10 @@ std::string other_samples(const nlohmann::json& saved, const DataRecord& now) {
     const auto& before = saved.at(key);
     if (before.at("samples") == part->samples && before.at("digest") == utf8_text(part->digest))
       continue;
-    return concat("the ",
-                  key,
-                  " set has other samples: it was ",
-                  before.at("description").get<std::string>(),
-                  "; now it is ",
-                  utf8_text(part->description));
+    return formatted("the {} set has other samples: it was {}; now it is {}",
+                     key,
+                     before.at("description").get<std::string>(),
+                     utf8_text(part->description));
   }
   return "";
 }

@@ -59,7 +59,7 @@ Told sum_of(const std::vector<std::string>& texts) {
   Told sum;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     auto told = told_of(texts[rank]);
-    const auto prefix = texts.size() > 1 ? concat("rank ", rank, ": ") : std::string();
+    const auto prefix = texts.size() > 1 ? formatted("rank {}: ", rank) : std::string();
     sum.bad += told.bad;
     sum.damaged += told.damaged;
     for (const auto& message : told.messages) sum.messages.push_back(prefix + message);
@@ -72,12 +72,13 @@ Told sum_of(const std::vector<std::string>& texts) {
 
 void warn_of_samples(const Told& sum, Console& console) {
   // Both kinds share the messages: the first belongs to the damaged only where none is bad.
-  const auto first = sum.messages.empty() ? "" : concat("; the first: ", sum.messages.front());
-  if (sum.bad > 0) console.warn(concat(sum.bad, " bad samples were skipped in this epoch", first));
+  const auto first = sum.messages.empty() ? "" : formatted("; the first: {}", sum.messages.front());
+  if (sum.bad > 0)
+    console.warn(formatted("{} bad samples were skipped in this epoch{}", sum.bad, first));
   if (sum.damaged > 0)
-    console.warn(concat(sum.damaged,
-                        " damaged images were used as far as they go",
-                        sum.bad > 0 ? std::string() : first));
+    console.warn(formatted("{} damaged images were used as far as they go{}",
+                           sum.damaged,
+                           sum.bad > 0 ? std::string() : first));
 }
 
 void tell_notes(const Setup& setup, Console& console) {
@@ -98,25 +99,22 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
         return a.seconds < b.seconds;
       });
   if (slowest.seconds == 0) {
-    return concat("the step waited for data ",
-                  share,
-                  " % of the time; a larger prefetch or more num_preprocessing_threads (now ",
-                  threads,
-                  ") may help");
+    return formatted(
+        "the step waited for data {} % of the time; a larger prefetch or more "
+        "num_preprocessing_threads (now {}) may help",
+        share,
+        threads);
   }
   const auto microseconds =
       std::lround(1e6 * slowest.seconds / static_cast<double>(report.samples));
-  return concat("the step waited for data ",
-                share,
-                " % of the time; ",
-                slowest.name,
-                " costs most, ",
-                microseconds,
-                " us an image on ",
-                threads,
-                " threads: ",
-                slowest.help,
-                " would help");
+  return formatted(
+      "the step waited for data {} % of the time; {} costs most, {} us an image on {} threads: {} "
+      "would help",
+      share,
+      slowest.name,
+      microseconds,
+      threads,
+      slowest.help);
 }
 
 void tell(Setup& setup, const data::LoaderReport& report, double seconds, Console& console) {

@@ -13,7 +13,7 @@ namespace {
 
 std::string cuda_version() {
   const auto version = at::detail::getCUDAHooks().versionCUDART();
-  return concat(version / 1000, '.', version % 1000 / 10);
+  return formatted("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 /// Why torch sees no device.
@@ -22,42 +22,35 @@ std::string reason() {
   std::ifstream driver("/proc/driver/nvidia/version");
   std::string line;
   if (!std::getline(driver, line)) return "no NVIDIA driver is loaded";
-  return concat("the driver (",
-                line,
-                ") shows none to CUDA ",
-                cuda_version(),
-                ": it is too old, or CUDA_VISIBLE_DEVICES hides them");
+  return formatted(
+      "the driver ({}) shows none to CUDA {}: it is too old, or CUDA_VISIBLE_DEVICES hides them",
+      line,
+      cuda_version());
 }
 
 }  // namespace
 
 torch::Device parse_device(const std::string& text, int local_rank) {
-  constexpr auto place = "training::device";
   std::optional<torch::Device> device;
   try {
     device.emplace(text);
   } catch (const c10::Error&) {  // said below
   }
   require(device && (device->is_cpu() || device->is_cuda()),
-          place,
-          "needs cpu, cuda or cuda:N, received ",
+          "[training::device] needs cpu, cuda or cuda:N, received {}",
           text);
   if (device->is_cpu()) return *device;
   require_environment(torch::cuda::is_available(),
-                      place,
-                      "no CUDA device was found for --device ",
+                      "[training::device] no CUDA device was found for --device {}: {}",
                       text,
-                      ": ",
                       reason());
   const int count = static_cast<unsigned char>(torch::cuda::device_count());
   if (!device->has_index()) device->set_index(static_cast<torch::DeviceIndex>(local_rank % count));
   require_environment(device->index() < count,
-                      place,
-                      "there is no CUDA device ",
+                      "[training::device] there is no CUDA device {}, only {}, counted from 0; "
+                      "received --device {}",
                       static_cast<int>(device->index()),
-                      ", only ",
                       count,
-                      ", counted from 0; received --device ",
                       text);
   return *device;
 }

@@ -63,13 +63,13 @@ std::string why_not_on_device(const data::Dataset& dataset,
     if (dataset.size() > 0 && dataset.read(0, scratch).encoding != data::Encoding::planes)
       return "its images are not kept decoded";
   } catch (const std::runtime_error& error) {
-    return concat("its first sample is bad: ", error.what());
+    return formatted("its first sample is bad: {}", error.what());
   }
   if (preprocessing.crop.cut != data::Cut::none) return "its images are cut";
   if (preprocessing.jitter.any()) return "their colours are changed";
   if (preprocessing.standardise) return "each image is normalised by itself";
   const auto bytes = dataset.size() * shape->size();
-  if (bytes > memory) return concat("its ", bytes, " bytes are more than ", memory);
+  if (bytes > memory) return formatted("its {} bytes are more than {}", bytes, memory);
   return "";
 }
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "data/shard_source.h"
+#include "checkpoints/state.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/batches.h"
@@ -43,17 +43,9 @@ std::string epoch_text(double epoch) {
   return out.str();
 }
 
-void require_finite(const BatchResult& result, const Position& position) {
-  require_environment(std::isfinite(result.loss_sum),
-                      "training",
-                      "the loss is not finite at epoch ",
-                      position.epoch + 1,
-                      ", step ",
-                      position.step_in_epoch + 1,
-                      "; earlier files are kept; a lower learning rate or step may help");
-}
-
+/// What is not finite has no part in the means of the epoch.
 void add(BatchResult& sums, const BatchResult& result) {
+  if (!std::isfinite(result.loss_sum)) return;
   sums.loss_sum += result.loss_sum;
   sums.correct_count += result.correct_count;
   sums.sample_count += result.sample_count;
@@ -73,27 +65,15 @@ void tell_of_graphs(Setup& setup, Console& console) {
                setup.graphs->failure);
 }
 
-/// nullopt: a signal to this rank has called the wait off.
-std::optional<DeviceBatch> next_batch(Batches& batches) {
-  RECORD_USER_SCOPE("wait for data");
-  try {
-    return batches.next();
-  } catch (const data::ReadingStopped&) {
-    return {};
-  }
-}
-
-/// The next batch and its step, timed; nullopt: a signal to any rank stops all before it. Ranks
-/// agree when each has its batch: nobody begins a step whose data another does not wait for.
-std::optional<DoneStep> one_step(const Setup& setup,
-                                 Position& position,
-                                 Batches& batches,
-                                 const std::function<BatchResult(const Step&)>& step) {
+/// The next batch and its step, timed. Throws Stopped as next_of_all() does.
+DoneStep one_step(const Setup& setup,
+                  Position& position,
+                  Batches& batches,
+                  const std::function<BatchResult(const Step&)>& step) {
   RECORD_USER_SCOPE("step");
   const Stopwatch clock;
   const double waited_before = batches.seconds_waited();
-  auto batch = next_batch(batches);
-  if (stop_agreed(*setup.communicator)) return {};
+  auto batch = next_of_all(batches, *setup.communicator);
   check(batch.has_value(), "an epoch has fewer batches than steps");
   std::function<void()> look_ahead;
   if (!setup.device.is_cpu()) look_ahead = [&batches] { batches.look_ahead(); };
@@ -102,11 +82,10 @@ std::optional<DoneStep> one_step(const Setup& setup,
                  .key = {position.epoch, position.step_in_epoch},
                  .meanwhile = look_ahead};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
-  require_finite(report.result, position);
   add(position.epoch_sums, report.result);
   report.seconds = clock.seconds();
   report.data_wait_seconds = batches.seconds_waited() - waited_before;
-  return DoneStep{std::move(*batch), std::move(report)};
+  return {std::move(*batch), std::move(report)};
 }
 
 }  // namespace
@@ -119,14 +98,17 @@ nlohmann::json to_json(const Position& position) {
           {"loss_sum", sums.loss_sum},
           {"correct_count", sums.correct_count},
           {"sample_count", sums.sample_count},
+          {"row_due", position.row_due},
           {"totals", to_json(position.totals)}};
 }
 
 Position position_from_json(const nlohmann::json& json) {
-  return {.epoch = json.at("epoch"),
-          .step_in_epoch = json.at("step_in_epoch"),
-          .step = json.at("step"),
+  using checkpoints::count_of;
+  return {.epoch = count_of(json, "epoch"),
+          .step_in_epoch = count_of(json, "step_in_epoch"),
+          .step = count_of(json, "step"),
           .epoch_sums = {json.at("loss_sum"), json.at("correct_count"), json.at("sample_count")},
+          .row_due = json.value("row_due", false),
           .totals = totals_from_json(json.at("totals"))};
 }
 
@@ -140,12 +122,10 @@ void require_epochs_left(const Position& position, std::int64_t epochs) {
   const bool further =
       position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
   require(!further,
-          "training",
-          "epochs needs at least what the run has done (",
+          "[training] epochs needs at least what the run has done ({} epochs and {} steps), "
+          "received {}",
           position.epoch,
-          " epochs and ",
           position.step_in_epoch,
-          " steps), received ",
           epochs);
 }
 
@@ -180,49 +160,57 @@ EpochEnd run_epoch(const RunView& run,
                    Hooks& hooks) {
   auto& setup = run.setup;
   const auto order = training_order(setup);
-  auto loading = loader_options(setup);
-  loading.stopped = stop_received;
   const auto batches = make_batches(setup,
                                     *setup.train,
                                     order,
                                     setup.preprocessing,
-                                    loading,
+                                    loader_options(setup),
                                     position.epoch,
                                     position.step_in_epoch);
   const Totals before = position.totals;
   const auto sent_before = setup.communicator->bytes_sent();
   const Stopwatch clock;
-  const auto count_costs = [&] {
-    auto& totals = position.totals;
-    totals.seconds = before.seconds + clock.seconds();
-    totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
-    totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
+  const auto count_time = [&] {
+    position.totals.seconds = before.seconds + clock.seconds();
+    position.totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
+  };
+  const auto count_bytes = [&] {
+    position.totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
   };
   const auto steps = setup.steps_per_epoch();
-  bool stopping = false;
-  bool enough = false;
-  while (!stopping && !enough && position.step_in_epoch < steps) {
+  const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.want_end(run); };
+  const auto next_step = [&] {
     hooks.before_step(run);
     auto done = one_step(setup, position, *batches, step);
-    stopping = !done;
-    if (stopping) break;
     ++position.step_in_epoch;
     ++position.step;
-    position.totals.images += done->report.images;
-    hooks.after_step(run, done->report);
-    batches->recycle(std::move(done->batch));
-    enough = position.step_in_epoch < steps && hooks.want_end(run);
-    count_costs();
-    run.console.progress(progress_of(setup,
-                                     position,
-                                     label,
-                                     clock.seconds(),
-                                     batches->seconds_waited(),
-                                     position.totals.images - before.images));
+    position.row_due = true;
+    position.totals.images += done.report.images;
+    hooks.after_step(run, done.report);
+    batches->recycle(std::move(done.batch));
+  };
+  bool stopping = false;
+  bool enough = position.row_due && is_enough();
+  try {
+    while (!enough && position.step_in_epoch < steps) {
+      next_step();
+      enough = is_enough();
+      count_time();
+      count_bytes();
+      run.console.progress(progress_of(setup,
+                                       position,
+                                       label,
+                                       clock.seconds(),
+                                       batches->seconds_waited(),
+                                       position.totals.images - before.images));
+    }
+    // Not only after the evaluation that follows.
+    stopping = !enough && stop_agreed(*setup.communicator);
+  } catch (const Stopped&) {
+    stopping = true;
   }
-  // Not only after the evaluation that follows.
-  if (!stopping && !enough) stopping = stop_agreed(*setup.communicator);
-  count_costs();
+  count_time();
+  if (!stopping) count_bytes();  // the run that goes on asks all ranks again whether to stop
   run.console.clear();
   tell_of_graphs(setup, run.console);
   tell(setup, batches->report(), clock.seconds(), run.console);

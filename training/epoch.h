@@ -19,6 +19,7 @@ struct Position {
   std::int64_t step_in_epoch = 0;  // steps done of the epoch under way
   std::int64_t step = 0;           // steps done in all
   BatchResult epoch_sums;          // of the epoch under way, the training mode's loss and hits
+  bool row_due = false;            // steps were made since the curve's last row
   Totals totals;
 };
 nlohmann::json to_json(const Position& position);
@@ -49,8 +50,7 @@ enum class EpochEnd { finished, stopped, enough };
 
 /// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result)
 /// between the hooks' before_step and after_step. Keeps `position`, which is the run's, data waits
-/// and the progress line. Throws std::runtime_error when the loss is not finite (names the epoch
-/// and step).
+/// and the progress line. Whether a loss that is not finite ends the run, `step` decides.
 EpochEnd run_epoch(const RunView& run,
                    Position& position,
                    const std::string& label,

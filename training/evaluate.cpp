@@ -5,6 +5,7 @@
 #include <span>
 
 #include "support/errors.h"
+#include "support/scope_exit.h"
 #include "training/batches.h"
 #include "training/gradient.h"
 #include "training/load_data.h"
@@ -37,8 +38,8 @@ void count_bad(const Score& score,
 
 std::string bad_text(const Score& score, const char* set) {
   if (score.bad == 0) return "";
-  return concat(
-      score.bad, " bad samples are left out of the ", set, " set; the first: ", score.first_bad);
+  return formatted(
+      "{} bad samples are left out of the {} set; the first: {}", score.bad, set, score.first_bad);
 }
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
@@ -51,7 +52,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  while (auto batch = batches->next()) {
+  while (auto batch = next_of_all(*batches, *setup.communicator)) {
     // The last batch may have fewer samples than ranks.
     if (batch->count == 0 && !needs_all_ranks(setup)) continue;
     const auto result = setup.objective->evaluate(batch->tensors, models::Mode::evaluate);
@@ -73,10 +74,8 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
       if (score.first_bad.empty()) score.first_bad = text;
   }
   require_environment(score.samples > 0,
-                      "training::evaluate",
-                      "none of the ",
+                      "[training::evaluate] none of the {} samples can be decoded; the first: {}",
                       dataset.size(),
-                      " samples can be decoded; the first: ",
                       score.first_bad);
   score.loss = sums[0] / sums[2];
   score.accuracy = sums[1] / sums[2];
@@ -89,20 +88,21 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   const torch::NoGradGuard no_grad;
   setup.objective->reset_running_statistics();
   setup.objective->set_cumulative_batchnorm(true);
+  const ScopeExit back([&setup] { setup.objective->set_cumulative_batchnorm(false); });
   const auto order = training_order(setup);
   const auto batches = make_batches(
       setup, *setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
   const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> done{};
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
-    auto batch = batches->next();
+    auto batch = next_of_all(*batches, *setup.communicator);
     if (!batch) break;
     if (batch->count == 0 && !synchronized) continue;
     ++done[0];
+    seed_pass(setup, {.epoch = 0, .step = i}, /*pass=*/0);
     setup.objective->logits(batch->tensors.images, models::Mode::train);
     batches->recycle(std::move(*batch));
   }
-  setup.objective->set_cumulative_batchnorm(false);
   if (setup.communicator->size() == 1) return;
   setup.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
   setup.communicator->all_reduce(setup.flat.buffers);

@@ -17,7 +17,7 @@ struct Score {
 };
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
-/// std::runtime_error, on every rank, when no sample can be decoded.
+/// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_of_all() does.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
 
 /// Scores of the present weights on the validation set, where there is one, and the test set.
@@ -31,8 +31,9 @@ std::string bad_text(const Score& score, const char* set);
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
 /// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn. With
 /// `batches_wanted` > 0, over the first so many batches of that pass only. No effect without
-/// BatchNorm layers. Cost: one forward pass over the training set, or over those batches. Throws as
-/// require_room_for_pass() does.
+/// BatchNorm layers. Cost: one forward pass over the training set, or over those batches. Random
+/// draws (dropout) are those of the training steps of epoch 0, whatever came before. Throws as
+/// require_room_for_pass() and next_of_all() do.
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted = 0);
 
 }  // namespace dimred::training

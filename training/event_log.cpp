@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "checkpoints/atomic_file.h"
 #include "data/tfrecord.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 
 namespace dimred::training {
 namespace {
@@ -41,7 +42,7 @@ fs::path new_file(const fs::path& folder) {
   }
   auto digits = std::to_string(seconds);
   digits.insert(0, std::max<std::size_t>(digits.size(), 10) - digits.size(), '0');
-  return folder / concat(name_start, digits, name_end);
+  return folder / formatted("{}{}{}", name_start, digits, name_end);
 }
 
 /// The rows' records of earlier starts, one after another.
@@ -79,7 +80,8 @@ class EarlierEvents {
   /// Removes all that was not taken.
   void cut() {
     if (records_ > heads && file_ < files_.size()) {
-      if (position_ < bytes_.size()) fs::resize_file(files_[file_], position_);
+      if (position_ < bytes_.size())
+        truncate_file(files_[file_], static_cast<std::int64_t>(position_));
       ++file_;
     }
     for (; file_ < files_.size(); ++file_) fs::remove(files_[file_]);
@@ -87,7 +89,7 @@ class EarlierEvents {
 
  private:
   bool open() {
-    const checkpoints::InputFile file(files_[file_]);
+    const InputFile file(files_[file_]);
     bytes_.resize(static_cast<std::size_t>(file.size()));
     file.read(0, bytes_);
     position_ = 0;
@@ -107,10 +109,11 @@ class EarlierEvents {
 EventLog::EventLog(const LineFile& file) {
   if (file.path.empty() || file.event_folder.empty()) return;
   folder_ = file.event_folder;
+  create_folders_inside(file.path.parent_path(), folder_);
   std::ifstream csv(file.path);
   std::string line;
   std::getline(csv, line);
-  require_environment(csv.good(), "training::events", "cannot read ", file.path.string());
+  require_environment(csv.good(), "[training::events] cannot read {}", file.path.string());
   rows_.emplace(line, file.event_every);
   EarlierEvents earlier(folder_);
   bool agree = true;
@@ -134,8 +137,7 @@ void EventLog::append(std::string_view row) {
 }
 
 void EventLog::open() {
-  fs::create_directories(folder_);
-  out_.open(new_file(folder_), std::ios::binary | std::ios::trunc);
+  out_ = open_output(new_file(folder_), std::ios::binary | std::ios::trunc);
   out_ << data::to_tfrecord(version_event(seconds_now()))
        << data::to_tfrecord(start_event(seconds_now(), next_step_));
 }
@@ -144,7 +146,7 @@ void EventLog::write(const EventRow& row) {
   if (!out_.is_open()) open();
   out_ << data::to_tfrecord(scalars_event(seconds_now(), row.step, row.scalars)) << std::flush;
   require_environment(
-      out_.good(), "training::events", "cannot write in ", folder_.string(), ": disk full?");
+      out_.good(), "[training::events] cannot write in {}: disk full?", folder_.string());
 }
 
 }  // namespace dimred::training

@@ -20,7 +20,7 @@ std::vector<std::string> fields_of(std::string_view line) {
   return fields;
 }
 
-std::optional<double> number_of(const std::string& field) {
+std::optional<double> number_in(const std::string& field) {
   double value = 0;
   const auto* end = field.data() + field.size();
   const auto read = std::from_chars(field.data(), end, value);
@@ -38,20 +38,18 @@ EventRows::EventRows(std::string_view header, std::int64_t every)
 std::optional<EventRow> EventRows::next(std::string_view row) {
   const auto fields = fields_of(row);
   require_environment(fields.size() == columns_.size(),
-                      "training::events",
-                      "needs rows of ",
+                      "[training::events] needs rows of {} fields, received {}",
                       columns_.size(),
-                      " fields, received ",
                       fields.size());
   std::map<std::string, double> numbers;
   std::string prefix = "step/";
   EventRow result;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (columns_[i] == "weights") prefix = fields[i] + '/';
-    if (const auto number = number_of(fields[i])) numbers[columns_[i]] = *number;
+    if (const auto number = number_in(fields[i])) numbers[columns_[i]] = *number;
   }
   require_environment(
-      numbers.contains("step"), "training::events", "needs rows with a step, received ", row);
+      numbers.contains("step"), "[training::events] needs rows with a step, received {}", row);
   result.step = std::llround(numbers["step"]);
   if (result.step % every_ != 0) return std::nullopt;
   for (const auto& column : columns_) {

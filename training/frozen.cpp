@@ -7,6 +7,7 @@
 #include "checkpoints/snapshot.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "training/named_weights.h"
 #include "training/state.h"
 
@@ -14,8 +15,6 @@ namespace dimred::training {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto place = "training::frozen";
 
 bool is_any_frozen(const Setup& setup) { return !setup.flat.frozen_layout.entries.empty(); }
 
@@ -37,12 +36,10 @@ fs::path source_of(const Setup& setup, const fs::path& near) {
   if (foreign) return near;  // wherever it lies
   const auto file = frozen_file_of(near);
   require(!file.empty(),
-          place,
-          "trainable_include_patterns and trainable_exclude_patterns freeze ",
+          "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze {} "
+          "tensors, but {} is of no run that has a {}",
           setup.flat.frozen_layout.entries.size(),
-          " tensors, but ",
           near.string(),
-          " is of no run that has a ",
           frozen_file_name);
   return file;
 }
@@ -54,10 +51,9 @@ std::vector<float> picked(const Setup& setup, const checkpoints::WeightsFile& fi
     const auto found =
         std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
     require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
-            place,
-            "belongs to another model, or to one of which other parameters are frozen: it has no ",
-            entry.name,
-            " of the network's shape");
+            "[training::frozen] belongs to another model, or to one of which other parameters are "
+            "frozen: it has no {} of the network's shape",
+            entry.name);
     values.insert(values.end(), found->values.begin(), found->values.end());
   }
   return values;
@@ -82,14 +78,15 @@ std::string carried_layout(const Setup& setup) {
 void require_same_frozen(const Setup& setup,
                          const std::string& layout_json,
                          const std::string& source) {
-  const auto theirs = nlohmann::json::parse(layout_json).value("frozen", std::string());
-  require(theirs == setup.frozen_digest,
-          place,
-          source,
-          " was trained with another frozen part: its digest is ",
-          theirs.empty() ? "none" : theirs,
-          ", here it is ",
-          setup.frozen_digest.empty() ? "none" : setup.frozen_digest);
+  const auto theirs =
+      parse_json(layout_json, formatted("[training::frozen] the layout of {}", source))
+          .value("frozen", std::string());
+  require(
+      theirs == setup.frozen_digest,
+      "[training::frozen] {} was trained with another frozen part: its digest is {}, here it is {}",
+      source,
+      theirs.empty() ? "none" : theirs,
+      setup.frozen_digest.empty() ? "none" : setup.frozen_digest);
 }
 
 void keep_frozen(const Setup& setup, const fs::path& folder) {
@@ -98,10 +95,9 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (fs::exists(file) && !checkpoints::StateStore(folder / "checkpoints", 1).list().empty()) {
     const auto kept = picked(setup, checkpoints::read_weights(file));
     require(frozen_digest(setup.flat.frozen_layout, kept) == setup.frozen_digest,
-            place,
-            folder.string(),
-            " was begun with another frozen part than that of the checkpoint; another output "
-            "starts anew");
+            "[training::frozen] {} was begun with another frozen part than that of the checkpoint; "
+            "another output starts anew",
+            folder.string());
     return;
   }
   const auto values = frozen_values(setup);
@@ -123,7 +119,7 @@ void load_frozen(Setup& setup, const fs::path& near) {
       const auto weights = is_ours ? checkpoints::read_weights(file) : foreign_weights(setup, file);
       read.vectors["frozen"] = picked(setup, weights);
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(concat(error.what(), " (", file.string(), ')'));
+      throw std::invalid_argument(formatted("{} ({})", error.what(), file.string()));
     }
     return std::optional(std::move(read));
   });

@@ -42,10 +42,7 @@ BatchResult PendingResult::get() const {
   return *sums.over_ranks;
 }
 
-namespace {
-
-/// One draw per rank and pass of the step's own stream.
-void seed_forward(const Setup& setup, ForwardKey key, std::int64_t pass) {
+void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass) {
   RandomStream stream(setup.seed,
                       RandomPurpose::forward,
                       static_cast<std::uint64_t>(key.epoch),
@@ -55,6 +52,8 @@ void seed_forward(const Setup& setup, ForwardKey key, std::int64_t pass) {
   torch::manual_seed(stream.next());
   if (auto* head = setup.objective->head()) head->begin_pass(key.epoch, key.step, pass);
 }
+
+namespace {
 
 /// The batch in `passes` even parts. Parts without samples are left out, unless BatchNorm's
 /// statistics over ranks, or a head over them, need everybody at every pass.
@@ -126,7 +125,7 @@ PendingResult start_loss_and_gradient(Setup& setup,
   const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
   if (setup.graphs) {
     check(global_count == batch.labels.size(0), "passes of one rank alone are recorded");
-    seed_forward(setup, key, /*pass=*/0);
+    seed_pass(setup, key, /*pass=*/0);
     const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& scale) {
       setup.flat.gradient.zero_();
       return add_gradient(setup, now, now.labels.size(0), scale);
@@ -139,7 +138,7 @@ PendingResult start_loss_and_gradient(Setup& setup,
   const auto scale = torch::full(
       {}, setup.loss_scale.value(), torch::TensorOptions(setup.device).dtype(torch::kFloat64));
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
-    seed_forward(setup, key, static_cast<std::int64_t>(pass));
+    seed_pass(setup, key, static_cast<std::int64_t>(pass));
     if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
     sums->add(add_gradient(setup, parts[pass], global_count, scale), parts[pass].labels.size(0));
   }
@@ -153,7 +152,7 @@ PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKe
   const torch::NoGradGuard no_grad;
   const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
   if (setup.graphs) {
-    seed_forward(setup, key, /*pass=*/0);
+    seed_pass(setup, key, /*pass=*/0);
     const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& /*scale*/) {
       return sums_of(setup.objective->evaluate(now, models::Mode::train));
     };
@@ -162,7 +161,7 @@ PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKe
   }
   const auto parts = parts_of(setup, batch);
   for (std::size_t pass = 0; pass < parts.size(); ++pass) {
-    seed_forward(setup, key, static_cast<std::int64_t>(pass));
+    seed_pass(setup, key, static_cast<std::int64_t>(pass));
     const auto evaluation = setup.objective->evaluate(parts[pass], models::Mode::train);
     sums->add(sums_of(evaluation), evaluation.sample_count);
   }

@@ -16,6 +16,10 @@ struct ForwardKey {
   std::int64_t step = 0;
 };
 
+/// Seeds the generator, and a margin head's, for this rank's pass number `pass` of the step: one
+/// draw per rank and pass of the step's own stream.
+void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass);
+
 struct BatchResult {
   double loss_sum = 0;  // over all ranks
   double correct_count = 0;
@@ -28,6 +32,7 @@ struct BatchResult {
 class PendingResult {
  public:
   struct Sums;
+  PendingResult() = default;  // nothing is under way
   explicit PendingResult(std::shared_ptr<Sums> sums) : sums_(std::move(sums)) {}
   /// Waits for the device, and the first time for all ranks, who ask at the same point.
   BatchResult get() const;

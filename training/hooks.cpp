@@ -42,11 +42,10 @@ const Entry& find(const std::string& name) {
   std::string known;
   for (const auto& other : names()) known += (known.empty() ? "" : ", ") + other;
   const auto near = nearest(name, names());
-  throw std::invalid_argument(concat("[training] hooks needs names among ",
-                                     known,
-                                     ", received ",
-                                     name.empty() ? "an empty one" : name,
-                                     near ? "; did you mean " + *near + "?" : ""));
+  throw std::invalid_argument(formatted("[training] hooks needs names among {}, received {}{}",
+                                        known,
+                                        name.empty() ? "an empty one" : name,
+                                        near ? "; did you mean " + *near + "?" : ""));
 }
 
 /// "a, b" -> the entries of a and b.
@@ -55,10 +54,8 @@ std::vector<const Entry*> entries_of(const std::string& list) {
   for (const auto& word : split_list(list)) {
     const auto* entry = &find(word);
     require(std::ranges::find(entries, entry) == entries.end(),
-            "training",
-            "hooks needs each name once, received ",
-            word,
-            " twice");
+            "[training] hooks needs each name once, received {} twice",
+            word);
     entries.push_back(entry);
   }
   return entries;
@@ -103,10 +100,9 @@ void add_options(OptionTable& table, HookOptions& options) {
   table.group("Control");
   table.add("profile_every_n_iters",
             &options.profile_every_n_iters,
-            concat("every so many steps one is profiled into trace_STEP.json (Chrome's format, "
-                   "opens in Perfetto), ",
-                   most_traces,
-                   " of a run; 0: none"),
+            formatted("every so many steps one is profiled into trace_STEP.json (Chrome's format, "
+                      "opens in Perfetto), {} of a run; 0: none",
+                      most_traces),
             at_least(0));
   table.add("profile_at_task", &options.profile_at_task, "the rank that is profiled", at_least(0));
   table.add("time_history",
@@ -117,15 +113,12 @@ void add_options(OptionTable& table, HookOptions& options) {
 
 void validate(const HookOptions& options, int ranks) {
   require(options.profile_every_n_iters >= 0,
-          "training",
-          "profile_every_n_iters needs >= 0, received ",
+          "[training] profile_every_n_iters needs >= 0, received {}",
           options.profile_every_n_iters);
   const bool there = options.profile_at_task >= 0 && options.profile_at_task < ranks;
   require(options.profile_every_n_iters == 0 || there,
-          "training",
-          "profile_at_task needs one of the ",
+          "[training] profile_at_task needs one of the {} ranks, counted from 0, received {}",
           ranks,
-          " ranks, counted from 0, received ",
           options.profile_at_task);
   entries_of(options.hooks);
 }

@@ -20,10 +20,8 @@ std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Da
                                                   std::int64_t count) {
   if (count == 0) return whole;
   require(count <= whole->size(),
-          "training::data",
-          "needs at most ",
+          "[training::data] needs at most {} samples, received {}",
           whole->size(),
-          " samples, received ",
           count);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
@@ -111,24 +109,19 @@ std::optional<data::StreamRoom> scarce_room(const data::Dataset& train) {
   return files && files->room < files->total() ? files : std::nullopt;
 }
 
-template <class... Rule>
-void require_of_stream(bool holds, const data::StreamRoom& files, const Rule&... rule) {
+void require_of_stream(bool holds, const data::StreamRoom& files, const std::string& rule) {
   require(holds,
-          "training::data",
-          "a stream_cache of ",
+          "[training::data] a stream_cache of {} for {} of data needs {}",
           bytes_text(files.room),
-          " for ",
           bytes_text(files.total()),
-          " of data needs ",
-          rule...);
+          rule);
 }
 
 void require_streamable(const data::Dataset& train,
                         const DataOptions& options,
                         const data::Preprocessing& preprocessing) {
   require(options.stream_cache == 0 || train.stream_room(),
-          "training::data",
-          "stream_cache needs data at a URL, received ",
+          "[training::data] stream_cache needs data at a URL, received {}",
           train.description());
   if (const auto files = scarce_room(train))
     require_of_stream(!preprocessing.mean.empty(),
@@ -141,22 +134,19 @@ void require_streamable(const data::Dataset& train,
 /// repeat samples, which no mean and no split may see.
 void arrange(Setup& setup, const DataOptions& options) {
   const auto sizes = setup.train->shard_sizes();
-  constexpr auto place = "training::data";
   require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
-          place,
-          "shuffle_buffer_size needs data in several TFRecord or Base64 files, received ",
+          "[training::data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
+          "received {} for {}",
           options.shuffle_buffer_size,
-          " for ",
           setup.train->description());
   require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
-          place,
-          "shuffle_buffer_size needs shard = samples, received ",
-          options.shuffle_buffer_size,
-          " with shard = files, which shuffles each rank's share as a whole");
-  require(options.shard != Sharding::files || sizes.size() > 1,
-          place,
-          "shard = files needs data in several TFRecord or Base64 files, received ",
-          setup.train->description());
+          "[training::data] shuffle_buffer_size needs shard = samples, received {} with shard = "
+          "files, which shuffles each rank's share as a whole",
+          options.shuffle_buffer_size);
+  require(
+      options.shard != Sharding::files || sizes.size() > 1,
+      "[training::data] shard = files needs data in several TFRecord or Base64 files, received {}",
+      setup.train->description());
   const auto ranks = setup.communicator->size();
   if (options.shard == Sharding::files) {
     auto shares = data::even_shares(sizes, ranks, setup.seed);
@@ -164,11 +154,11 @@ void arrange(Setup& setup, const DataOptions& options) {
     setup.arrangement =
         data::file_shares(setup.train->size() / ranks, ranks, setup.global_batch_size);
     setup.sample_order =
-        concat("files shared over ", ranks, " ranks: another number of ranks sees other batches");
+        formatted("files shared over {} ranks: another number of ranks sees other batches", ranks);
   } else if (options.shuffle_buffer_size > 0) {
     setup.arrangement = data::windowed(sizes, options.shuffle_buffer_size);
     setup.shuffle_window = options.shuffle_buffer_size;
-    setup.sample_order = concat("windows of ", options.shuffle_buffer_size, " samples");
+    setup.sample_order = formatted("windows of {} samples", options.shuffle_buffer_size);
   }
 }
 
@@ -203,12 +193,9 @@ void load_data(Setup& setup,
     auto split = data::split_indices(
         setup.train->size(), options.validation_fraction, seed_of(options.split_seed));
     require(!split.held_out.empty(),
-            "training::data",
-            "validation_fraction ",
+            "[training::data] validation_fraction {} of {} samples holds out none",
             options.validation_fraction,
-            " of ",
-            setup.train->size(),
-            " samples holds out none");
+            setup.train->size());
     setup.validation = data::subset(setup.train, std::move(split.held_out));
     setup.train = data::subset(setup.train, std::move(split.kept));
   }
@@ -227,32 +214,31 @@ void require_room_for_pass(const Setup& setup) {
   // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
   const auto span = 2 * window + (setup.loading.prefetch + 3) * setup.global_batch_size;
   const auto least = data::bytes_at_a_time(setup.train->shard_sizes(), *files, span);
-  require_of_stream(files->room >= least,
-                    *files,
-                    "at least ",
-                    bytes_text(least),
-                    " with shuffle_buffer_size = ",
-                    setup.shuffle_window,
-                    ", batches of ",
-                    setup.global_batch_size,
-                    " and prefetch = ",
-                    setup.loading.prefetch);
+  require_of_stream(
+      files->room >= least,
+      *files,
+      formatted("at least {} with shuffle_buffer_size = {}, batches of {} and prefetch = {}",
+                bytes_text(least),
+                setup.shuffle_window,
+                setup.global_batch_size,
+                setup.loading.prefetch));
 }
 
 void require_room_for_training(const Setup& setup) {
   const auto files = scarce_room(*setup.train);
   if (files && setup.validation)
-    require_of_stream(false,
-                      *files,
-                      "validation_fraction = 0 (the samples held out lie in all files), received ",
-                      setup.validation->size(),
-                      " samples held out");
+    require_of_stream(
+        false,
+        *files,
+        formatted("validation_fraction = 0 (the samples held out lie in all files), received "
+                  "{} samples held out",
+                  setup.validation->size()));
   require_room_for_pass(setup);
 }
 
 void require_room_for_all(const Setup& setup, std::string_view reader) {
   if (const auto files = scarce_room(*setup.train))
-    require_of_stream(false, *files, "room for all of it: ", reader);
+    require_of_stream(false, *files, formatted("room for all of it: {}", reader));
 }
 
 }  // namespace dimred::training

@@ -11,12 +11,11 @@
 namespace dimred::training {
 namespace {
 
-constexpr auto place = "training::loss_scale";
 constexpr std::int64_t most_in_a_row = 10;  // overflows that nothing can end
 
 template <class Value>
 void needs(bool holds, const char* rule, Value received) {
-  require(holds, place, "needs ", rule, ", received ", received);
+  require(holds, "[training::loss_scale] needs {}, received {}", rule, received);
 }
 
 }  // namespace
@@ -25,9 +24,8 @@ void validate(const LossScaleOptions& options) {
   const double fixed = options.loss_scale.value_or(1);
   needs(fixed > 0 && fixed <= largest_loss_scale, "loss_scale in (0, 1e20]", fixed);
   require(!options.dynamic || !options.loss_scale,
-          place,
-          "loss_scale stays and use_dynamic_loss_scaling moves from init_loss_scaling; needs one "
-          "of them, received loss_scale = ",
+          "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
+          "init_loss_scaling; needs one of them, received loss_scale = {}",
           fixed);
   needs(options.init_loss_scaling >= 1 && options.init_loss_scaling <= largest_loss_scale,
         "init_loss_scaling in [1, 1e20]",
@@ -91,16 +89,14 @@ void LossScale::update(bool overflow) {
   if (!active_) return;
   in_a_row_ = overflow ? in_a_row_ + 1 : 0;
   overflows_ += overflow ? 1 : 0;
-  require_environment(in_a_row_ < most_in_a_row || can_fall(),
-                      place,
-                      "the gradient of the last ",
-                      in_a_row_,
-                      " steps is not finite, at loss scale ",
-                      value_,
-                      options_.dynamic ? ", the least there is" : ", which stays",
-                      "; earlier files are kept; ",
-                      options_.dynamic ? "" : "a smaller loss_scale, use_dynamic_loss_scaling, ",
-                      "a lower learning_rate or precision = bfloat16 may help");
+  require_environment(
+      in_a_row_ < most_in_a_row || can_fall(),
+      "[training::loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
+      "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
+      in_a_row_,
+      value_,
+      options_.dynamic ? ", the least there is" : ", which stays",
+      options_.dynamic ? "" : "a smaller loss_scale, use_dynamic_loss_scaling, ");
   if (!options_.dynamic) return;
   good_steps_ = overflow ? 0 : good_steps_ + 1;
   bad_steps_ = overflow ? bad_steps_ + 1 : 0;
@@ -125,21 +121,20 @@ nlohmann::json LossScale::to_json() const {
 }
 
 void LossScale::restore(const nlohmann::json& json) {
-  overflows_ = json.at("overflows");
-  in_a_row_ = json.at("overflows_in_a_row");
+  using checkpoints::count_of;
+  overflows_ = count_of(json, "overflows");
+  in_a_row_ = count_of(json, "overflows_in_a_row");
   if (!options_.dynamic || !json.at("dynamic").get<bool>()) return;
   value_ = json.at("value");
-  good_steps_ = json.at("good_steps");
-  bad_steps_ = json.at("bad_steps");
+  good_steps_ = count_of(json, "good_steps");
+  bad_steps_ = count_of(json, "bad_steps");
 }
 
 std::string describe(const LossScale& scale) {
-  return concat("          loss scale ",
-                scale.value(),
-                ", ",
-                scale.overflows(),
-                scale.overflows() == 1 ? " step" : " steps",
-                " left out by overflow so far");
+  return formatted("          loss scale {}, {}{} left out by overflow so far",
+                   scale.value(),
+                   scale.overflows(),
+                   scale.overflows() == 1 ? " step" : " steps");
 }
 
 }  // namespace dimred::training

@@ -6,11 +6,12 @@
 #include <numeric>
 #include <set>
 
-#include "checkpoints/list_files.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
+#include "support/list_files.h"
 #include "training/frozen.h"
 #include "training/snapshot_mean.h"
 #include "training/state.h"
@@ -22,8 +23,6 @@ namespace fs = std::filesystem;
 using checkpoints::WeightsFile;
 using checkpoints::WeightTensor;
 using Shape = std::vector<std::int64_t>;
-
-constexpr auto place = "training::weights";
 
 /// The vectors of a snapshot or state of ours and the table that it carries.
 struct Vectors {
@@ -59,9 +58,8 @@ void append_tensors(const fs::path& path,
     const auto size = static_cast<std::size_t>(std::accumulate(
         tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>()));
     require_environment(size <= values.size() - offset,
-                        place,
-                        path.string(),
-                        ": its table of names is longer than its values");
+                        "[training::weights] {}: its table of names is longer than its values",
+                        path.string());
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(offset);
     const auto end = begin + static_cast<std::ptrdiff_t>(size);
     if constexpr (std::is_same_v<T, float>) tensor.values.assign(begin, end);
@@ -71,10 +69,9 @@ void append_tensors(const fs::path& path,
     offset += size;
   }
   require_environment(offset == values.size(),
-                      place,
-                      path.string(),
-                      " has values without names: it was written before snapshots named their "
-                      "running statistics");
+                      "[training::weights] {} has values without names: it was written before "
+                      "snapshots named their running statistics",
+                      path.string());
 }
 
 /// What of the run it belongs to is frozen.
@@ -82,7 +79,10 @@ void append_frozen(const fs::path& path,
                    const std::string& expected,
                    std::vector<WeightTensor>& tensors) {
   const auto file = frozen_file_of(path);
-  require(!file.empty(), place, path.string(), ": its run's ", frozen_file_name, " is missing");
+  require(!file.empty(),
+          "[training::weights] {}: its run's {} is missing",
+          path.string(),
+          frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;
   std::vector<layout::Parameter> table;
   std::vector<float> values;
@@ -93,18 +93,18 @@ void append_frozen(const fs::path& path,
     table.push_back(row);
     values.insert(values.end(), tensor.values.begin(), tensor.values.end());
   }
-  require_environment(frozen_digest(layout::make_layout(table), values) == expected,
-                      place,
-                      file.string(),
-                      " is not the frozen part that ",
-                      path.string(),
-                      " was trained with: its digest differs");
+  require_environment(
+      frozen_digest(layout::make_layout(table), values) == expected,
+      "[training::weights] {} is not the frozen part that {} was trained with: its digest differs",
+      file.string(),
+      path.string());
   std::ranges::move(frozen, std::back_inserter(tensors));
 }
 
 WeightsFile own_weights(const fs::path& path) {
   const auto vectors = vectors_of(path);
-  const auto table = nlohmann::json::parse(vectors.layout_json);
+  const auto table = parse_json(vectors.layout_json,
+                                formatted("[training::weights] the layout of {}", path.string()));
   const auto none = nlohmann::json::array();
   WeightsFile file{.format = "dimred", .tensors = {}};
   append_tensors(path, table.at("parameters"), vectors.weights, file.tensors);
@@ -173,11 +173,10 @@ class Matcher {
       return nullptr;
     }
     if (tensor == nullptr || !tensor->floating || tensor->shape != shape) {
-      result.problems.push_back(concat(name,
-                                       ": expected ",
-                                       nlohmann::json(shape).dump(),
-                                       ", received ",
-                                       tensor == nullptr ? "none" : shape_of(*tensor)));
+      result.problems.push_back(formatted("{}: expected {}, received {}",
+                                          name,
+                                          nlohmann::json(shape).dump(),
+                                          tensor == nullptr ? "none" : shape_of(*tensor)));
       return nullptr;
     }
     result.loaded.push_back(name);
@@ -238,7 +237,7 @@ WeightsFile foreign_weights(const Setup& setup, const fs::path& path) {
 }
 
 WeightsFile named_weights(const Setup& setup, const fs::path& path) {
-  require(fs::exists(path), place, "no such file or folder: ", path.string());
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
   if (!fs::is_directory(path))
     return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(setup, path);
   const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints");
@@ -266,10 +265,11 @@ Matching match(const Setup& setup,
 std::string first_problems(const Matching& matching) {
   constexpr std::size_t shown = 5;
   const auto& problems = matching.problems;
-  auto text = concat(problems.size(), problems.size() == 1 ? " tensor differs" : " tensors differ");
+  auto text = formatted(
+      "{}{}", problems.size(), problems.size() == 1 ? " tensor differs" : " tensors differ");
   for (std::size_t i = 0; i < std::min(shown, problems.size()); ++i)
     text += (i == 0 ? ": " : "; ") + problems[i];
-  if (problems.size() > shown) text += concat("; and ", problems.size() - shown, " more");
+  if (problems.size() > shown) text += formatted("; and {} more", problems.size() - shown);
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include "data/open.h"
 #include "models/network.h"
+#include "models/script.h"
 #include "support/split_list.h"
 
 namespace dimred::training {
@@ -130,10 +131,12 @@ void add_data_options(OptionTable& table, DataOptions& options) {
 
 void add_model_options(OptionTable& table, ModelOptions& options) {
   table.group("Model");
-  table.add("model",
-            &options.model,
-            "network by name: " + joined(models::network_names()) +
-                "; or a TorchScript module's file, *.pt, which is trained from the weights in it");
+  table.add(
+      "model",
+      &options.model,
+      "network by name: " + joined(models::network_names()) +
+          "; or a TorchScript module's file, *.pt, which is trained from the weights in it (code "
+          "that runs with your rights: docs/threat_model.md)");
   table.add(
       "model_digest",
       &options.model_digest,
@@ -215,6 +218,10 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             &options.threads,
             "processor threads, 0: all this process may use",
             between(0, 4096));
+  table.add("module_timeout",
+            &models::script_host().timeout,
+            "seconds for a TorchScript module to be loaded and to come back from its first passes",
+            {.low = 0, .high = 1e6, .low_open = true});
   table.add("device", &options.device, "cpu, cuda or cuda:N");
   table.add_choice(
       "data_on_device",

@@ -2,9 +2,9 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <cstdlib>
-#include <iomanip>
 
 #include "support/errors.h"
+#include "support/text.h"
 #include "training/builtin_hooks.h"
 
 namespace dimred::training {
@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 namespace profiler = torch::autograd::profiler;
 
 fs::path trace_file(const fs::path& folder, std::int64_t step) {
-  constexpr int digits = 8;
-  return folder / concat("trace_", std::setw(digits), std::setfill('0'), step, ".json");
+  constexpr std::size_t digits = 8;
+  return folder / formatted("trace_{}.json", padded(step, digits));
 }
 
 int traces_in(const fs::path& folder) {
@@ -56,7 +56,7 @@ class Profiler final : public Hook {
     recording_ = false;
     write(*trace, trace_file(run.folder.path(), run.position.step));
     if (++traces_ == most_traces)
-      run.console.line(concat("profiler: ", most_traces, " traces, no more are recorded"));
+      run.console.line(formatted("profiler: {} traces, no more are recorded", most_traces));
   }
 
  private:
@@ -76,10 +76,11 @@ class Profiler final : public Hook {
   /// Under its name only when it is complete. torch does not say when it cannot write.
   static void write(profiler::ProfilerResult& trace, const fs::path& file) {
     const auto partial = file.string() + ".tmp";
+    fs::remove(partial);  // a link there would be followed
     trace.save(partial);
     std::error_code failed;
     fs::rename(partial, file, failed);
-    require_environment(!failed, "training::profiler", "cannot write ", file.string());
+    require_environment(!failed, "[training::profiler] cannot write {}", file.string());
   }
 
   std::int64_t every_, rank_;

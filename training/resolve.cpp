@@ -1,8 +1,8 @@
 #include <filesystem>
 
-#include "checkpoints/digest.h"
 #include "data/presets.h"
 #include "models/script.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "training/options.h"
 #include "training/setup.h"
@@ -28,8 +28,8 @@ void resolve_precision(CommonOptions& options) {
   options.model.precision = as_choice(precision);
   const auto lists = amp_lists(options.model);
   require(precision != models::Precision::float32 || lists.empty(),
-          "training::precision",
-          "amp_allow and amp_deny need precision bfloat16 or float16, received float32");
+          "[training::precision] amp_allow and amp_deny need precision bfloat16 or float16, "
+          "received float32");
   models::validate(lists);
   auto& scale = options.loss_scale;
   if (precision == models::Precision::float16 && !scale.dynamic && !scale.loss_scale)
@@ -38,55 +38,47 @@ void resolve_precision(CommonOptions& options) {
 }
 
 void resolve_batch_sizes(RunOptions& options, int ranks) {
-  constexpr auto place = "training::batch_size";
   constexpr std::int64_t usual = 64;
   if (options.global_batch_size && !options.batch_size) {
-    require(*options.global_batch_size % ranks == 0,
-            place,
-            "global_batch_size needs a multiple of the ",
-            ranks,
-            " ranks, received ",
-            *options.global_batch_size);
+    require(
+        *options.global_batch_size % ranks == 0,
+        "[training::batch_size] global_batch_size needs a multiple of the {} ranks, received {}",
+        ranks,
+        *options.global_batch_size);
     options.batch_size = *options.global_batch_size / ranks;
   }
   if (!options.batch_size) options.batch_size = usual;
   const auto total = *options.batch_size * ranks;
   require(!options.global_batch_size || *options.global_batch_size == total,
-          place,
-          "global_batch_size needs batch_size x ranks = ",
+          "[training::batch_size] global_batch_size needs batch_size x ranks = {}, received {}",
           total,
-          ", received ",
           options.global_batch_size.value_or(0));
   options.global_batch_size = total;
   require(options.gradient_accumulation <= *options.batch_size,
-          place,
-          "gradient_accumulation needs at most batch_size = ",
+          "[training::batch_size] gradient_accumulation needs at most batch_size = {} passes, "
+          "received {}",
           *options.batch_size,
-          " passes, received ",
           options.gradient_accumulation);
 }
 
 /// Settles where a TorchScript module lies and which one it is.
 void resolve_script(ModelOptions& options) {
-  constexpr auto place = "training::model";
   if (!models::is_script(options.model)) {
     require(options.model_digest.empty(),
-            place,
-            "model_digest belongs to a TorchScript module, received --model ",
+            "[training::model] model_digest belongs to a TorchScript module, received --model {}",
             options.model);
     return;
   }
   const auto file = std::filesystem::absolute(options.model).lexically_normal();
-  require(std::filesystem::is_regular_file(file), place, "no such file: ", file.string());
+  require(
+      std::filesystem::is_regular_file(file), "[training::model] no such file: {}", file.string());
   options.model = file.string();
-  const auto digest = checkpoints::file_digest(file);
+  const auto digest = file_digest(file);
   require(options.model_digest.empty() || options.model_digest == digest,
-          place,
-          "needs the module with the digest ",
+          "[training::model] needs the module with the digest {} (model_digest of the run), "
+          "received {} with {}",
           options.model_digest,
-          " (model_digest of the run), received ",
           options.model,
-          " with ",
           digest);
   options.model_digest = digest;
 }
@@ -106,13 +98,10 @@ void resolve_image_size(DataOptions& data, const std::string& model) {
 models::Precision choose_precision(PrecisionChoice choice, torch::Device device) {
   const bool native = models::has_native_bfloat16(device);
   require(choice != PrecisionChoice::bfloat16 || native,
-          "training::precision",
-          "bfloat16 is not native on this processor; use float32 or auto");
-  require(
-      choice != PrecisionChoice::float16 || device.is_cuda(),
-      "training::precision",
-      "float16 needs a CUDA device (on a processor LibTorch's backward convolutions take hundreds "
-      "of times as long in it); use bfloat16, float32 or auto");
+          "[training::precision] bfloat16 is not native on this processor; use float32 or auto");
+  require(choice != PrecisionChoice::float16 || device.is_cuda(),
+          "[training::precision] float16 needs a CUDA device (on a processor LibTorch's backward "
+          "convolutions take hundreds of times as long in it); use bfloat16, float32 or auto");
   if (choice == PrecisionChoice::float16) return models::Precision::float16;
   const bool bfloat16 =
       choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
@@ -123,28 +112,24 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);
   models::validate(options.head);
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
-          "training::loss",
-          "a margin_loss takes no label_smoothing, received ",
+          "[training::loss] a margin_loss takes no label_smoothing, received {}",
           options.loss.label_smoothing);
   resolve_script(options.model);
   if (!table.was_set("image_size")) resolve_image_size(options.data, options.model.model);
   require(!options.run.deterministic || options.run.threads > 0,
-          "training::deterministic",
-          "deterministic needs threads >= 1, because sums depend on their number, received 0 (all "
-          "of the machine)");
+          "[training::deterministic] deterministic needs threads >= 1, because sums depend on "
+          "their number, received 0 (all of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
-          "training::deterministic",
-          "cudnn_autotune chooses algorithms by time, which deterministic = true excludes");
+          "[training::deterministic] cudnn_autotune chooses algorithms by time, which "
+          "deterministic = true excludes");
   for (const auto& [name, wanted] : {std::pair("tf32", options.run.tf32),
                                      std::pair("cudnn_autotune", options.run.cudnn_autotune)})
     require(!wanted || options.run.device != "cpu",
-            "training::device",
+            "[training::device] {} needs --device cuda, received {}",
             name,
-            " needs --device cuda, received ",
             options.run.device);
   require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
-          "training::events",
-          "tensorboard_steps needs tensorboard = true, received ",
+          "[training::events] tensorboard_steps needs tensorboard = true, received {}",
           options.run.events.tensorboard_steps);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   if (options.data.label_noise > 0 && !options.data.label_noise_seed)

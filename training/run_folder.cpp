@@ -7,10 +7,10 @@
 #include <array>
 #include <fstream>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
 #include "models/script.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/version.h"
 #include "training/curve.h"
@@ -51,6 +51,33 @@ bool is_beginning(const fs::directory_entry& item) {
          std::ranges::find(beginnings, name) != beginnings.end();
 }
 
+/// What a run leaves, apart from its snapshots, which its states list.
+constexpr std::array parts{"config.toml",
+                           "curve.csv",
+                           "steps.csv",
+                           "step_times.csv",
+                           module_file,
+                           frozen_file_name,
+                           initialization_file_name,
+                           "pca_mat.npy",
+                           "pca_mat.json",
+                           "ema.h5",
+                           "final.h5"};
+
+/// Bytes of each file, so that one that is gone, empty, cut or longer afterwards is known.
+nlohmann::json sizes_of_parts(const fs::path& run) {
+  auto sizes = nlohmann::json::object();
+  for (const auto* name : parts)
+    if (fs::exists(run / name)) sizes[name] = fs::file_size(run / name);
+  for (const auto* folder : {"best", "checkpoints"}) {
+    if (!fs::exists(run / folder)) continue;
+    for (const auto& item : fs::recursive_directory_iterator(run / folder))
+      if (item.is_regular_file())
+        sizes[item.path().lexically_relative(run).string()] = item.file_size();
+  }
+  return sizes;
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -62,7 +89,7 @@ std::string processor() {
 }  // namespace
 
 RunFolder::RunFolder(fs::path path,
-                     const RunConfig& config,
+                     const checkpoints::RunConfig& config,
                      distributed::Communicator& communicator,
                      const EventOptions& events)
     : path_(std::move(path)), events_(events), writes_(communicator.rank() == 0) {
@@ -72,29 +99,28 @@ RunFolder::RunFolder(fs::path path,
   });
 }
 
-void RunFolder::take(const RunConfig& wanted) {
-  require(!path_.empty(), "training::run_folder", "needs --output FOLDER");
+void RunFolder::take(const checkpoints::RunConfig& wanted) {
+  require(!path_.empty(), "[training::run_folder] needs --output FOLDER");
   require(!fs::exists(path_) || fs::is_directory(path_),
-          "training::run_folder",
-          path_.string(),
-          " is not a folder");
+          "[training::run_folder] {} is not a folder",
+          path_.string());
   const auto config = path_ / "config.toml";
-  require(fs::exists(config) || holds_nothing(path_),
-          "training::run_folder",
-          path_.string(),
-          " holds files that are not a run of ours; choose another --output");
+  require(
+      checkpoints::is_run(path_) || holds_nothing(path_),
+      "[training::run_folder] {} holds files that are not a run of ours; choose another --output",
+      path_.string());
   created_ = fs::create_directories(path_);
-  lock_ = std::make_unique<dimred::checkpoints::FolderLock>(path_);
-  new_run_ = !fs::exists(config);
+  lock_ = std::make_unique<checkpoints::FolderLock>(path_);
+  new_run_ = !checkpoints::is_run(path_);
   if (!new_run_) {
-    earlier_config_ = read_config(path_);
-    require_same_configuration(path_, earlier_config_, wanted);
-    if (fs::exists(manifest())) earlier_manifest_ = read_text(manifest());
+    earlier_config_ = checkpoints::open_run(path_).config;
+    checkpoints::require_same_configuration(path_, earlier_config_, wanted);
+    if (fs::exists(manifest())) earlier_manifest_ = checkpoints::read_text(manifest());
   }
   earlier_work_ = work();
-  dimred::checkpoints::write_file_atomically(config, with_digest(wanted.toml));
+  write_file_atomically(config, checkpoints::with_digest(wanted.toml));
   if (!wanted.module.empty() && !fs::exists(path_ / module_file))
-    dimred::checkpoints::write_file_atomically(path_ / module_file, read_text(wanted.module));
+    write_file_atomically(path_ / module_file, checkpoints::read_text(wanted.module));
 }
 
 fs::path module_of(const ModelOptions& options) {
@@ -118,11 +144,12 @@ LineFile RunFolder::steps() const {
 
 std::string RunFolder::work() const {
   std::string text;
-  const auto curve = fs::exists(path_ / "curve.csv") ? read_text(path_ / "curve.csv") : "";
+  const auto curve =
+      fs::exists(path_ / "curve.csv") ? checkpoints::read_text(path_ / "curve.csv") : "";
   if (std::ranges::count(curve, '\n') > 1)
     text += std::to_string(curve.size());  // the header alone
   if (fs::exists(path_ / "pca_mat.npy")) text += " basis";
-  for (const auto& state : dimred::checkpoints::StateStore(checkpoints(), 1).list())
+  for (const auto& state : checkpoints::StateStore(checkpoints(), 1).list())
     text += ' ' + state.filename().string();
   return text;
 }
@@ -130,9 +157,8 @@ std::string RunFolder::work() const {
 void RunFolder::abandon() const {
   if (!writes_ || work() != earlier_work_) return;
   if (!new_run_) {
-    dimred::checkpoints::write_file_atomically(path_ / "config.toml", with_digest(earlier_config_));
-    if (!earlier_manifest_.empty())
-      dimred::checkpoints::write_file_atomically(manifest(), earlier_manifest_);
+    write_file_atomically(path_ / "config.toml", checkpoints::with_digest(earlier_config_));
+    if (!earlier_manifest_.empty()) write_file_atomically(manifest(), earlier_manifest_);
     return;
   }
   const std::vector items(fs::directory_iterator(path_), fs::directory_iterator{});
@@ -174,7 +200,8 @@ void RunFolder::write_manifest(const Setup& setup,
     manifest["frozen_values"] = frozen;
   manifest["layout_hash"] = setup.flat.layout.hash;
   manifest["details"] = details;
-  checkpoints::write_file_atomically(
+  if (outcome == "finished" || outcome == "interrupted") manifest["files"] = sizes_of_parts(path_);
+  write_file_atomically(
       path_ / "manifest.json",
       manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/run_config.h"
 #include "training/event_log.h"
-#include "training/run_config.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -28,7 +28,7 @@ class RunFolder {
   /// that is not a run of ours; std::runtime_error while another process trains in it. Of several
   /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
   RunFolder(std::filesystem::path path,
-            const RunConfig& config,
+            const checkpoints::RunConfig& config,
             distributed::Communicator& communicator,
             const EventOptions& events = {});
 
@@ -40,7 +40,8 @@ class RunFolder {
   LineFile steps() const;
 
   /// Writes manifest.json: seed, revision, library versions, device, ranks, data, layout hash, and
-  /// `outcome` (running | finished | interrupted | failed) with `details`.
+  /// `outcome` (running | finished | interrupted | failed) with `details`; of a run that has ended
+  /// well, the bytes of each of its files.
   void write_manifest(const Setup& setup,
                       const std::string& command,
                       const std::string& outcome,
@@ -51,7 +52,7 @@ class RunFolder {
   void abandon() const;
 
  private:
-  void take(const RunConfig& wanted);
+  void take(const checkpoints::RunConfig& wanted);
   std::filesystem::path manifest() const { return path_ / "manifest.json"; }
   std::string work() const;  // a text that changes when training leaves something behind
 

@@ -35,23 +35,19 @@ class RunSummary final : public Hook {
     const double waited = totals.data_wait_seconds;
     const auto memory = peak_memory(run.setup);
     const auto device =
-        memory.device > 0 ? concat(", ", bytes_text(memory.device), " on the device") : "";
-    run.console.line(concat(count_text(run.position.step),
-                            " steps, ",
-                            count_text(totals.images),
-                            " images in ",
-                            duration_text(totals.seconds),
-                            ": ",
-                            count_text(std::lround(images / totals.seconds)),
-                            " images/s (",
-                            count_text(std::lround(images / (totals.seconds - waited))),
-                            " compute), ",
-                            duration_text(waited),
-                            " waited for data (",
-                            std::lround(100 * waited / totals.seconds),
-                            " %); peak memory ",
-                            bytes_text(memory.process),
-                            device));
+        memory.device > 0 ? formatted(", {} on the device", bytes_text(memory.device)) : "";
+    run.console.line(
+        formatted("{} steps, {} images in {}: {} images/s ({} compute), {} waited for data ({} %); "
+                  "peak memory {}{}",
+                  count_text(run.position.step),
+                  count_text(totals.images),
+                  duration_text(totals.seconds),
+                  count_text(std::lround(images / totals.seconds)),
+                  count_text(std::lround(images / (totals.seconds - waited))),
+                  duration_text(waited),
+                  std::lround(100 * waited / totals.seconds),
+                  bytes_text(memory.process),
+                  device));
   }
 };
 

@@ -19,6 +19,7 @@
 #include "training/load_data.h"
 #include "training/margin_head.h"
 #include "training/pinned_memory.h"
+#include "training/signals.h"
 #include "training/whole.h"
 
 namespace dimred::training {
@@ -43,8 +44,8 @@ void freeze(models::Objective& objective, const ModelOptions& options, const std
   trains.include.require_matches(names);
   trains.exclude.require_matches(names);
   require(std::ranges::any_of(names, trains),
-          "training::model",
-          "trainable_include_patterns and trainable_exclude_patterns leave no parameter to train");
+          "[training::model] trainable_include_patterns and trainable_exclude_patterns leave no "
+          "parameter to train");
   objective.freeze([&](const std::string& name) { return !trains(name); });
 }
 
@@ -62,7 +63,7 @@ void require_memory_format(const Setup& setup, const std::string& model) {
                             models::Mode::evaluate);
   } catch (const std::runtime_error& error) {
     throw std::invalid_argument(
-        concat(error.what(), " (with --memory_format channels_last; use contiguous)"));
+        formatted("{} (with --memory_format channels_last; use contiguous)", error.what()));
   }
 }
 
@@ -186,6 +187,7 @@ data::LoaderOptions loader_options(const Setup& setup) {
   const bool interleaved =
       setup.memory_format == layout::MemoryFormat::channels_last && setup.image_shape.channels > 1;
   options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
+  options.stopped = stop_received;
   return options;
 }
 

@@ -49,8 +49,9 @@ struct Setup {
   DataOnDevice data_on_device = DataOnDevice::no;
   std::vector<std::shared_ptr<DeviceSet>> on_device;  // of the three sets, those for the device
   DataReport data_report;
-  DataRecord data_record;  // of the data sets as opened; empty in tests without
-  std::string logits;      // names of the network's last layers, as NetworkInfo has them
+  DataRecord data_record;       // of the data sets as opened; empty in tests without
+  std::string lasting_options;  // checkpoints::lasting_options of this run; empty in tests without
+  std::string logits;           // names of the network's last layers, as NetworkInfo has them
   // Digest of what is frozen, which weights from elsewhere must share; empty: nothing is.
   std::string frozen_digest;
   std::uint64_t seed = 0;

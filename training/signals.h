@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+
 #include "distributed/communicator.h"
 
 namespace dimred::training {
@@ -14,6 +16,12 @@ bool stop_received();
 
 /// True on every rank when any has received one: to be asked at the same step by all.
 bool stop_agreed(distributed::Communicator& communicator);
+
+/// What a pass without steps (an evaluation, a recalibration) throws on every rank when a signal to
+/// any of them stops it between two batches.
+struct Stopped final : std::exception {
+  const char* what() const noexcept override { return "stopped by a signal"; }
+};
 
 /// Exit code of a run that agreed to stop: 130 when SIGINT alone was received, 143 else.
 int stop_exit_code();

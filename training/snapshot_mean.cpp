@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <functional>
 
-#include "checkpoints/list_files.h"
+#include "checkpoints/snapshot_list.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 
 namespace dimred::training {
 
 std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
                                                   std::int64_t latest) {
-  auto files = checkpoints::list_files(folder, {".h5"});
-  require(!files.empty(), "training::weights", folder.string(), " holds no snapshots");
+  auto files = checkpoints::snapshots_at(folder, {".h5"});
+  require(!files.empty(), "[training::weights] {} holds no snapshots", folder.string());
   require(latest <= std::ssize(files),
-          "training::weights",
-          "start_latest needs at most the ",
+          "[training::weights] start_latest needs at most the {} snapshots of {}, received {}",
           files.size(),
-          " snapshots of ",
           folder.string(),
-          ", received ",
           latest);
   if (latest > 0) files.erase(files.begin(), files.end() - latest);
   return files;

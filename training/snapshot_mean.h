@@ -5,8 +5,9 @@
 
 namespace dimred::training {
 
-/// The `latest` snapshots of a folder in order (0: all). Throws std::invalid_argument when there
-/// are none, or fewer.
+/// The `latest` snapshots of a folder or a list (.txt) in order (0: all). Throws
+/// std::invalid_argument when there are none, or fewer, std::runtime_error when some of a run's are
+/// gone (checkpoints/snapshot_list.h).
 std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
                                                   std::int64_t latest = 0);
 

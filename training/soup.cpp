@@ -45,8 +45,8 @@ struct Candidate {
 
 Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   require(setup.validation != nullptr,
-          "training::soup",
-          "start = soup chooses by validation accuracy: needs --validation_fraction > 0");
+          "[training::soup] start = soup chooses by validation accuracy: needs "
+          "--validation_fraction > 0");
   Taster taster(setup);
   std::vector<Candidate> candidates;
   for (const auto& file : snapshot_files(folder, latest))
@@ -72,12 +72,8 @@ Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   }
   best.kind = "mean";
   best.needs_recalibration = true;
-  best.source = concat("greedy soup of ",
-                       soup.count(),
-                       " of ",
-                       candidates.size(),
-                       " snapshots in ",
-                       folder.string());
+  best.source = formatted(
+      "greedy soup of {} of {} snapshots in {}", soup.count(), candidates.size(), folder.string());
   return {.weights = std::move(best), .taken = soup.count(), .images_evaluated = taster.images()};
 }
 

@@ -19,10 +19,9 @@ namespace {
 /// Diverged weights end the run before they reach a file.
 void require_finite(bool finite, std::int64_t step) {
   require_environment(finite,
-                      "training",
-                      "the weights are not finite after step ",
-                      step,
-                      "; earlier files are kept; a lower learning rate may help");
+                      "[training] the weights are not finite after step {}; earlier files are "
+                      "kept; a lower learning rate may help",
+                      step);
 }
 
 /// On every rank, when one's are not.
@@ -87,6 +86,19 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
   values = std::move(own);
 }
 
+/// What later use of the weights depends on beside the network; what is not known (in tests) is
+/// left out.
+nlohmann::json run_record(const Setup& setup) {
+  auto record = nlohmann::json::object();
+  if (!setup.lasting_options.empty()) record["config"] = setup.lasting_options;
+  if (!setup.data_record.class_names.empty()) record["data"] = to_json(setup.data_record);
+  if (!setup.preprocessing.mean.empty()) {
+    record["mean"] = setup.preprocessing.mean;
+    record["deviation"] = setup.preprocessing.deviation;
+  }
+  return record;
+}
+
 }  // namespace
 
 checkpoints::State network_state(const Setup& setup,
@@ -100,7 +112,7 @@ checkpoints::State network_state(const Setup& setup,
                    {"steps_per_epoch", setup.steps_per_epoch()},
                    {"layout", nlohmann::json::parse(carried_layout(setup))}};
   if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
-  if (!setup.data_record.class_names.empty()) state.scalars["data"] = to_json(setup.data_record);
+  state.scalars.update(run_record(setup));
   state.vectors["weights"] = whole_vector(setup, setup.flat.weights);
   state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
   state.counters["counters"] = models::to_integers(setup.flat.counters);
@@ -110,50 +122,48 @@ checkpoints::State network_state(const Setup& setup,
 void require_equal_weights(const Setup& setup, const Position& position) {
   if (setup.communicator->size() == 1) return;
   const auto all = setup.communicator->gather(
-      concat(replicated_digest(setup), ' ', models::digest_of(setup.flat.buffers)));
+      formatted("{} {}", replicated_digest(setup), models::digest_of(setup.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
-                        "training",
-                        "the weights of rank ",
+                        "[training] the weights of rank {} are no longer those of rank 0 after "
+                        "step {}; earlier files are kept",
                         rank,
-                        " are no longer those of rank 0 after step ",
-                        position.step,
-                        "; earlier files are kept");
+                        position.step);
   }
 }
 
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup) {
   const auto& scalars = saved.scalars;
   require(scalars.at("stage") == stage,
-          "training::state",
-          "needs a state of ",
+          "[training::state] needs a state of {}, received one of {}",
           stage,
-          ", received one of ",
           scalars.at("stage").get<std::string>());
   const auto difference = layout::first_difference(setup.flat.layout, scalars.at("layout").dump());
   require(
-      difference.empty(), "training::state", "the state belongs to another model: ", difference);
+      difference.empty(), "[training::state] the state belongs to another model: {}", difference);
   require_same_frozen(setup, scalars.at("layout").dump(), "the state");
   // States of earlier versions have no record; they are taken as they are.
   const auto data = scalars.value("data", nlohmann::json());
   require_same_classes(data, setup.data_record, "training::state");
   const auto different = other_samples(data, setup.data_record);
   require(different.empty(),
-          "training::state",
-          "a run goes on with the data that it began with, but ",
-          different,
-          "; choose another --output for other data");
+          "[training::state] a run goes on with the data that it began with, but {}; choose "
+          "another --output for other data",
+          different);
   require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
-          "training::state",
-          "the state has ",
+          "[training::state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
-          " steps an epoch, data and batch size now give ",
           setup.steps_per_epoch());
   models::from_file(setup.flat.layout, saved.vectors.at("weights"), setup.flat.weights);
   models::assign(setup.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
   models::assign(setup.flat.counters, std::span<const std::int64_t>(saved.counters.at("counters")));
   if (scalars.contains("loss_scale")) setup.loss_scale.restore(scalars.at("loss_scale"));
-  return position_from_json(scalars.at("position"));
+  const auto position = position_from_json(scalars.at("position"));
+  require_environment(position.step_in_epoch <= setup.steps_per_epoch(),
+                      "[training::state] the state is damaged: it is at step {} of an epoch of {}",
+                      position.step_in_epoch,
+                      setup.steps_per_epoch());
+  return position;
 }
 
 PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
@@ -162,7 +172,8 @@ PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
                               .step = position.step,
                               .train_loss = position.epoch_sums.mean_loss(),
                               .layout_json = carried_layout(setup),
-                              .layout_hash = flat.layout.hash};
+                              .layout_hash = flat.layout.hash,
+                              .run_json = run_record(setup).dump()};
   const bool sharded = flat.layout.sharded();
   if (sharded) known.weights = whole_vector(setup, flat.weights);  // by all ranks together
   if (setup.communicator->rank() != 0) return {};
@@ -220,10 +231,9 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
     auto state = states.newest_valid(&skipped);
     // Starting over would cut the curve and, save by save, delete what may still be rescued.
     require_environment(state.has_value() || skipped.empty(),
-                        "training::state",
-                        "no resume state of this run can be read (",
-                        skipped.empty() ? "" : skipped.front(),
-                        "); mend it, or choose another --output");
+                        "[training::state] no resume state of this run can be read ({}); mend it, "
+                        "or choose another --output",
+                        skipped.empty() ? "" : skipped.front());
     for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
     return state;
   });
@@ -233,19 +243,17 @@ checkpoints::State read_run_state(const std::filesystem::path& path,
                                   const checkpoints::VectorChoice& choose) {
   if (checkpoints::is_state(path)) return checkpoints::read_state(path, choose);
   require(std::filesystem::is_directory(path / "checkpoints"),
-          "training::state",
-          path.string(),
-          " is neither a run folder nor a state");
+          "[training::state] {} is neither a run folder nor a state",
+          path.string());
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
-  require(state.has_value() || !skipped.empty(), "training::state", path.string(), " has no state");
+  require(
+      state.has_value() || !skipped.empty(), "[training::state] {} has no state", path.string());
   require_environment(skipped.empty(),
-                      "training::state",
-                      "the newest state of ",
+                      "[training::state] the newest state of {} cannot be read: {}; an older one "
+                      "can be named by its path",
                       path.string(),
-                      " cannot be read: ",
-                      skipped.empty() ? "" : skipped.front(),
-                      "; an older one can be named by its path");
+                      skipped.empty() ? "" : skipped.front());
   return std::move(*state);
 }
 

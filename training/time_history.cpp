@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/state.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "training/builtin_hooks.h"
@@ -10,7 +10,7 @@
 namespace dimred::training {
 namespace {
 
-constexpr auto header = "step,seconds,images_per_second,data_wait_seconds\n";
+constexpr auto time_header = "step,seconds,images_per_second,data_wait_seconds\n";
 constexpr auto state_key = "step_times";
 
 class TimeHistory final : public Hook {
@@ -18,7 +18,7 @@ class TimeHistory final : public Hook {
   void begin(const RunView& run) override {
     if (run.setup.communicator->rank() != 0) return;
     path_ = run.folder.path() / "step_times.csv";
-    out_ = open_csv(path_, header, prefix_);
+    out_ = open_csv(path_, time_header, prefix_);
   }
 
   void after_step(const RunView& run, const StepReport& step) override {
@@ -33,7 +33,7 @@ class TimeHistory final : public Hook {
     if (path_.empty()) return;
     flush();
     state.scalars[state_key] = to_json(prefix_of(path_));
-    run.writer.submit([path = path_] { checkpoints::sync_file(path); });
+    run.writer.submit([path = path_] { sync_file(path); });
   }
 
   void restore(const Setup& /*setup*/, const checkpoints::State& state, bool own) override {
@@ -49,14 +49,14 @@ class TimeHistory final : public Hook {
       return duration_text(seconds_[(seconds_.size() - 1) * percent / 100]);
     };
     run.console.line(
-        concat("a step: median ", at(50), ", 95 % within ", at(95), ", longest ", at(100)));
+        formatted("a step: median {}, 95 % within {}, longest {}", at(50), at(95), at(100)));
   }
 
  private:
   void flush() {
     out_.flush();
     require_environment(
-        out_.good(), "training::time_history", "cannot write ", path_.string(), ": disk full?");
+        out_.good(), "[training::time_history] cannot write {}: disk full?", path_.string());
   }
 
   std::filesystem::path path_;  // empty: not rank 0

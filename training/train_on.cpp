@@ -18,13 +18,11 @@ std::shared_ptr<const data::Dataset> every_second(std::shared_ptr<const data::Da
 
 void train_on(Setup& setup, TrainOn samples) {
   if (samples == TrainOn::train) return;
-  constexpr auto place = "training::train_on";
   require(setup.validation != nullptr,
-          place,
-          "train_on = validation needs a validation split: validation_fraction > 0 in stage 1");
+          "[training::train_on] train_on = validation needs a validation split: "
+          "validation_fraction > 0 in stage 1");
   require(setup.validation->size() >= 2,
-          place,
-          "train_on = validation needs >= 2 samples held out, received ",
+          "[training::train_on] train_on = validation needs >= 2 samples held out, received {}",
           setup.validation->size());
   const auto held_out = setup.validation;
   setup.arrangement = nullptr;  // was of the other samples

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/atomic_file.h"
 #include "models/name_patterns.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "training/frozen.h"
@@ -54,16 +54,14 @@ checkpoints::State initial_state(const Setup& setup,
   selected.exclude.require_matches(names);
   auto matching = match(setup, file, selected, std::move(drawn));
   require(matching.problems.empty(),
-          "training::transfer",
+          "[training::transfer] {} is of another model: {} (what --checkpoint_exclude_patterns "
+          "names stays as drawn, logits is the last layer)",
           options.initialize_from.string(),
-          " is of another model: ",
-          first_problems(matching),
-          " (what --checkpoint_exclude_patterns names stays as drawn, logits is the last layer)");
+          first_problems(matching));
   require(!matching.loaded.empty(),
-          "training::transfer",
-          "checkpoint_include_patterns and checkpoint_exclude_patterns leave nothing of ",
-          options.initialize_from.string(),
-          " to load");
+          "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
+          "nothing of {} to load",
+          options.initialize_from.string());
   auto state = std::move(matching.state);
   state.scalars = {{"source", utf8_text(options.initialize_from.string())},
                    {"format", file.format},
@@ -84,20 +82,16 @@ std::string some_of(const nlohmann::json& names) {
 }
 
 void report(const nlohmann::json& told, Console& console) {
-  console.line(concat("initialized from ",
-                      told.at("source").get<std::string>(),
-                      " (",
-                      told.at("format").get<std::string>(),
-                      "): ",
-                      told.at("loaded").size(),
-                      " tensors loaded, ",
-                      told.at("excluded").size(),
-                      " left as drawn",
-                      some_of(told.at("excluded"))));
+  console.line(formatted("initialized from {} ({}): {} tensors loaded, {} left as drawn{}",
+                         told.at("source").get<std::string>(),
+                         told.at("format").get<std::string>(),
+                         told.at("loaded").size(),
+                         told.at("excluded").size(),
+                         some_of(told.at("excluded"))));
   if (const auto& unused = told.at("unused"); !unused.empty())
-    console.line(concat("unused: ", unused.size(), " tensors of the file", some_of(unused)));
+    console.line(formatted("unused: {} tensors of the file{}", unused.size(), some_of(unused)));
   if (const auto& drawn = told.at("frozen_as_drawn"); !drawn.empty())
-    console.warn(concat("frozen as drawn, neither loaded nor trained", some_of(drawn)));
+    console.warn(formatted("frozen as drawn, neither loaded nor trained{}", some_of(drawn)));
 }
 
 }  // namespace
@@ -121,8 +115,8 @@ void validate(const TransferOptions& options) {
   const bool patterns =
       !options.checkpoint_include_patterns.empty() || !options.checkpoint_exclude_patterns.empty();
   require(!patterns || !options.initialize_from.empty(),
-          "training::transfer",
-          "checkpoint_include_patterns and checkpoint_exclude_patterns need initialize_from");
+          "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns need "
+          "initialize_from");
 }
 
 void initialize(Setup& setup,
@@ -135,8 +129,7 @@ void initialize(Setup& setup,
   put(setup, *state);
   report(state->scalars, console);
   if (setup.communicator->rank() == 0 && !folder.empty())
-    checkpoints::write_file_atomically(folder / initialization_file_name,
-                                       state->scalars.dump(2) + "\n");
+    write_file_atomically(folder / initialization_file_name, state->scalars.dump(2) + "\n");
 }
 
 void begin(Setup& setup,
@@ -154,15 +147,13 @@ void begin(Setup& setup,
   }
   if (resumed_from != folder) keep_frozen(setup, folder);
   if (frozen.entries.empty()) return;
-  console.line(concat("trainable: ",
-                      setup.flat.layout.whole_size,
-                      " parameters in ",
-                      setup.flat.layout.entries.size(),
-                      " tensors; frozen: ",
-                      frozen.file_size,
-                      " values in ",
-                      frozen.entries.size(),
-                      " tensors, with their BatchNorm layers' running statistics"));
+  console.line(
+      formatted("trainable: {} parameters in {} tensors; frozen: {} values in {} tensors, with "
+                "their BatchNorm layers' running statistics",
+                setup.flat.layout.whole_size,
+                setup.flat.layout.entries.size(),
+                frozen.file_size,
+                frozen.entries.size()));
 }
 
 }  // namespace dimred::training

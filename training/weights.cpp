@@ -1,5 +1,8 @@
 #include "training/weights.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "support/errors.h"
@@ -16,32 +19,46 @@ namespace fs = std::filesystem;
 void require_layout(const Setup& setup, const Weights& weights) {
   const auto difference = layout::first_difference(setup.flat.layout, weights.layout_json);
   require(difference.empty(),
-          "training::weights",
+          "[training::weights] {} belongs to another model: {}",
           weights.source,
-          " belongs to another model: ",
           difference);
   require_same_frozen(setup, weights.layout_json, weights.source);
 }
 
-/// The record of the data in a run's newest state; empty when there is none to be read.
-std::string recorded_data(const fs::path& run) {
+/// The record in a run's newest state; empty when there is none to be read. For snapshots of an
+/// earlier version, which have none of their own.
+std::string recorded_beside(const fs::path& run) {
   const auto states = checkpoints::StateStore(run / "checkpoints", 1).list();
   if (states.empty()) return "";
   try {
-    const auto header = checkpoints::read_state_header(states.back());
-    return header.at("scalars").value("data", nlohmann::json()).dump();
+    return checkpoints::read_state_header(states.back()).at("scalars").dump();
   } catch (const std::exception&) {
     return "";  // a snapshot is whole without the state beside it
   }
 }
 
-/// Refuses other classes; notes other samples.
+/// Decoders of two machines may differ in the last digits.
+bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+/// Refuses other classes; notes other samples, and inputs that are normalised otherwise.
 void compare_data(const Setup& setup, Weights& weights) {
-  if (weights.data_json.empty()) return;
-  const auto saved = nlohmann::json::parse(weights.data_json);
-  require_same_classes(saved, setup.data_record, "training::weights");
-  const auto different = other_samples(saved, setup.data_record);
+  if (weights.run_json.empty()) return;
+  const auto saved = nlohmann::json::parse(weights.run_json);
+  const auto data = saved.value("data", nlohmann::json());
+  require_same_classes(data, setup.data_record, "training::weights");
+  const auto different = other_samples(data, setup.data_record);
   if (!different.empty()) weights.note = "not the data of the weights' run: " + different;
+  for (const auto& [name, now] : {std::pair("mean", &setup.preprocessing.mean),
+                                  std::pair("deviation", &setup.preprocessing.deviation)}) {
+    const auto trained = saved.value(name, *now);
+    if (std::ranges::equal(trained, *now, is_close)) continue;
+    weights.other_normalisation = true;
+    weights.note += formatted("{}inputs have the {} {}, in training it was {}",
+                              weights.note.empty() ? "" : "; ",
+                              name,
+                              nlohmann::json(*now).dump(),
+                              nlohmann::json(trained).dump());
+  }
 }
 
 /// This rank's part of the weights of a file with this table; all of another model's, which is
@@ -56,13 +73,15 @@ Weights from_snapshot(const Setup& setup, const fs::path& path) {
   auto snapshot = checkpoints::read_snapshot(path, [&](const checkpoints::SnapshotInfo& info) {
     return own_ranges(setup, info.layout_json);
   });
+  if (snapshot.run_json.empty())
+    snapshot.run_json = recorded_beside(fs::absolute(path).parent_path().parent_path());
   return {.values = std::move(snapshot.weights),
           .buffers = std::move(snapshot.buffers),
           .counters = std::move(snapshot.counters),
           .epoch = snapshot.epoch,
           .step = snapshot.step,
           .layout_json = std::move(snapshot.layout_json),
-          .data_json = recorded_data(fs::absolute(path).parent_path().parent_path()),
+          .run_json = std::move(snapshot.run_json),
           .source = "snapshot " + path.string()};
 }
 
@@ -80,7 +99,7 @@ Weights from_state(const Setup& setup, const fs::path& path) {
           .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
           .step = position.step,
           .layout_json = state.scalars.at("layout").dump(),
-          .data_json = state.scalars.value("data", nlohmann::json()).dump(),
+          .run_json = state.scalars.dump(),
           .source = "state of " + path.string()};
 }
 
@@ -91,16 +110,14 @@ Weights from_weights_file(const Setup& setup, const fs::path& path) {
   auto matching = match(
       setup, file, [](const std::string&) { return true; }, std::move(nothing));
   require(matching.problems.empty(),
-          "training::weights",
+          "[training::weights] {} belongs to another model: {}",
           path.string(),
-          " belongs to another model: ",
           first_problems(matching));
   require(matching.unused.empty() || file.format == "MindSpore",
-          "training::weights",
+          "[training::weights] {} belongs to another model: it has {} tensors more than the "
+          "network, the first one is {}",
           path.string(),
-          " belongs to another model: it has ",
           matching.unused.size(),
-          " tensors more than the network, the first one is ",
           matching.unused.empty() ? "" : matching.unused.front());
   auto& state = matching.state;
   return {.values = layout::own_part(setup.flat.layout, std::move(state.vectors.at("weights"))),
@@ -111,7 +128,7 @@ Weights from_weights_file(const Setup& setup, const fs::path& path) {
 }
 
 Weights read_any(const Setup& setup, const fs::path& path) {
-  require(fs::exists(path), "training::weights", "no such file or folder: ", path.string());
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
   const bool state = fs::is_directory(path);
   if (!state && !checkpoints::is_snapshot(path)) return from_weights_file(setup, path);
   auto weights = state ? from_state(setup, path) : from_snapshot(setup, path);
@@ -138,19 +155,20 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  last.source = concat(
-      "mean of ", latest > 0 ? "the latest " : "", files.size(), " snapshots in ", folder.string());
+  last.source = formatted("mean of {}{} snapshots in {}",
+                          latest > 0 ? "the latest " : "",
+                          files.size(),
+                          folder.string());
   return last;
 }
 
 void apply(Setup& setup, const Weights& weights) {
   models::from_file(setup.flat.layout, weights.values, setup.flat.weights);
   require(static_cast<std::int64_t>(weights.buffers.size()) == setup.flat.buffers.numel(),
-          "training::weights",
+          "[training::weights] {} belongs to another model: the network has {} buffer values, the "
+          "file {}",
           weights.source,
-          " belongs to another model: the network has ",
           setup.flat.buffers.numel(),
-          " buffer values, the file ",
           weights.buffers.size());
   models::assign(setup.flat.buffers, std::span<const float>(weights.buffers));
   models::assign(setup.flat.counters, std::span<const std::int64_t>(weights.counters));

@@ -15,19 +15,20 @@ struct Weights {
   std::vector<std::int64_t> counters;
   std::int64_t epoch = 0, step = 0;  // as of a snapshot; 0 where the file does not say
   std::string layout_json;           // of the file; empty when it carries none
-  std::string data_json;  // what its run's state records of the data; empty when that is not known
+  std::string run_json;  // what the file or its run's state records of the run; empty: not known
   std::string kind = "raw";          // raw | mean, as curve.csv says
   bool needs_recalibration = false;  // averaged: BatchNorm's running statistics do not fit
+  bool other_normalisation = false;  // than in training
   std::string note;    // what a person should know: they were trained on other samples
   std::string source;  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
 };
 
 /// A snapshot .h5, a state folder, a run folder (its newest valid state), or a weight file of
 /// another program (checkpoints/weights_file.h) whose names are the network's parameters and
-/// buffers; needs the same frozen part, which load_frozen() has put into the setup. What the run's
-/// state records of the data must have the classes of the setup's; other samples are noted. Throws
-/// std::invalid_argument when missing, of an unknown kind, of another layout (names the first entry
-/// that differs) or other classes; std::runtime_error when damaged.
+/// buffers; needs the same frozen part, which load_frozen() has put into the setup. The classes
+/// that are recorded must be those of the setup's data; other samples, or another mean or deviation
+/// of them, are noted. Throws std::invalid_argument when missing, of an unknown kind, of another
+/// layout (names the first entry that differs) or other classes; std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
 /// Mean of the `latest` snapshots of a folder (0: all), accumulated in float64; buffers are the

@@ -20,6 +20,8 @@ KNOWN = b"1\n"
 def check_snapshot(file: Path, digest: bool = True) -> None:
     """Compares a snapshot with the digest in its head, or (quicker) only looks at the format's number.
     Raises NotARun, OtherVersion or Damaged."""
+    if not file.is_file():  # a pipe would be waited for
+        raise NotARun(f"[dimred_runs] {file} is no file")
     with file.open("rb") as stream:
         block = stream.read(USER_BLOCK)
         if not block.startswith(MAGIC):
@@ -54,4 +56,8 @@ def read_weights(file: Path | str, digest: bool = True) -> np.ndarray:
     """The flat weights [M] of one snapshot, float32, in PyTorch's order."""
     check_snapshot(Path(file), digest)
     with h5py.File(file) as h5:
+        # A link, or data kept elsewhere, could lead into another file or to a pipe.
+        own = isinstance(h5.get("weights", getlink=True), h5py.HardLink)
+        if not own or h5["weights"].is_virtual or h5["weights"].external:
+            raise Damaged(f"[dimred_runs] {file} is damaged: its weights lie in another place")
         return h5["weights"][:]

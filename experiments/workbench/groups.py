@@ -18,7 +18,7 @@ PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_
           "tensorboard_steps", "prefetch_memory", "num_preprocessing_threads", "num_parallel_batches",
           "datasets_use_caching", "cache_memory", "test_data", "data_cache", "data_on_device", "cuda_graphs",
           "stream_cache", "stream_fetches", "store_cache", "store_timeout", "store_attempts", "store_first_wait",
-          "store_longest_wait", "store_hadoop", "upload_checkpoints")  # fmt: skip
+          "store_longest_wait", "store_hadoop", "upload_checkpoints", "module_timeout")  # fmt: skip
 MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 
 

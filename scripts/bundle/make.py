@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.util
 import json
 import os
 import shutil
@@ -15,18 +16,19 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 
 from archive import TooLarge, write_archive  # noqa: E402
-from device_check.part_tests import FILTER, ROOMS  # noqa: E402
-from device_check.place import FASHION  # noqa: E402
-from device_check.torch_libraries import Unfit, library_folders, torch_folder, torch_version  # noqa: E402
+from programs import DEVICE_ROOMS, DEVICE_TESTS, FASHION  # noqa: E402
 from shared_libraries import OF_THE_COMPILER, Unusable, needed, newest, output_of, private, runpaths  # noqa: E402
+from torch_libraries import Unfit, library_folders, torch_folder, torch_version  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ("dimred", "dimred-train", "stage2_algebra", "device_algebra")
+PROGRAMS = ("dimred", "dimred-train", "device_algebra")
 REQUIRED = ("dimred", "dimred-train")
 # What runs there of our Python, below python/ as it lies here.
-PYTHON = ("benchmarks/gpu_check.py", "benchmarks/device_check/*.py", "benchmarks/pca_peer_solvers.py",
-          "experiments/dimred_twins/*.py", "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
+PYTHON = ("benchmarks/device.py", "benchmarks/programs.py", "benchmarks/machine.py", "benchmarks/resnet50.py",
+          "tests/device/*.py", "scripts/bundle/torch_libraries.py", "experiments/dimred_twins/*.py",
+          "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
           "experiments/recipes/fashion_demo.toml", "experiments/recipes/fashion_stage2.toml")  # fmt: skip
+PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")  # pytest and what it needs
 IDX = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
 MOST = 60_000_000  # bytes of the archive
 
@@ -54,9 +56,9 @@ def build_folder() -> Path:
 def programs_of(build: Path) -> list[Path]:
     """The programs, and the tests of rooms that have some for a device."""
     found = [build / "bin" / name for name in PROGRAMS if (build / "bin" / name).is_file()]
-    for room in ROOMS:
+    for room in DEVICE_ROOMS:
         program = build / "bin" / f"{room}_test"
-        if program.is_file() and "  " in output_of(program, "--gtest_list_tests", f"--gtest_filter={FILTER}"):
+        if program.is_file() and "  " in output_of(program, "--gtest_list_tests", f"--gtest_filter={DEVICE_TESTS}"):
             found.append(program)
     return found
 
@@ -137,12 +139,17 @@ def add_data(build: Path, folder: Path, sources: dict[str, Path]) -> list[str]:
 
 
 def add_texts(folder: Path) -> None:
-    """python/, and what is started."""
+    """python/ with pytest, and what is started. Raises Unusable where pytest is not installed here."""
     for pattern in PYTHON:
         for file in sorted(REPOSITORY.glob(pattern)):
             copy = folder / "python" / file.relative_to(REPOSITORY)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
+    for name in PACKAGES:
+        found = importlib.util.find_spec(name)
+        if not found or not found.origin:
+            raise Unusable(f"needs the Python package {name}")
+        shutil.copytree(Path(found.origin).parent, folder / "python" / "packages" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in (HERE / "run", HERE / "README.txt", REPOSITORY / "scripts" / "gpu_check.sh"):
         shutil.copy(file, folder)
 

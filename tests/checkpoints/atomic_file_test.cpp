@@ -1,4 +1,4 @@
-#include "checkpoints/atomic_file.h"
+#include "support/atomic_file.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

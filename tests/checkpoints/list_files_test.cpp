@@ -1,4 +1,4 @@
-#include "checkpoints/list_files.h"
+#include "support/list_files.h"
 
 #include <gtest/gtest.h>
 

@@ -38,7 +38,7 @@ TEST(SafetensorsHeader, RefusesEveryBrokenRule) {
       {"[]", 0, "start with '{'"},
       {"{", 0, "not JSON"},
       {"{}x", 0, "not JSON"},
-      {"{" + a + "," + a + "}", 8, "\"a\" twice"},
+      {"{" + a + "," + a + "}", 8, "a: given twice"},
       {R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8, "twice"},
       {"{" + a + "}", 9, "8 bytes of data behind the header, received 9"},
       {"{" + a + "}", 7, "8 bytes of data"},

@@ -89,11 +89,11 @@ TEST(Safetensors, RefusesValuesThatAreNotFiniteAsFloat) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& type, const std::string& data) {
     put_file(folder / "t",
-             file_text(concat(R"({"d":{"dtype":")",
-                              type,
-                              R"(","shape":[2],"data_offsets":[0,)",
-                              data.size(),
-                              "]}}"),
+             file_text(formatted("{}{}{}{}]}}}}",
+                                 R"({"d":{"dtype":")",
+                                 type,
+                                 R"(","shape":[2],"data_offsets":[0,)",
+                                 data.size()),
                        data));
     return read_float_tensor(folder / "t", read_safetensors_header(folder / "t")[0]);
   };

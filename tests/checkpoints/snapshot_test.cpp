@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/stat.h>
 
 #include <bit>
 #include <chrono>
@@ -12,8 +13,8 @@
 #include <string_view>
 #include <thread>
 
-#include "checkpoints/atomic_file.h"
-#include "checkpoints/digest.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
 #include "tests/checkpoints/damage.h"
 #include "tests/tools/temporary_folder.h"
 
@@ -36,6 +37,7 @@ Snapshot example(std::int64_t step = 7) {
   snapshot.train_loss = 0.1;
   snapshot.layout_json = to_json(layout);
   snapshot.layout_hash = layout.hash;
+  snapshot.run_json = R"({"config": "model = \"convnet\"\n"})";
   return snapshot;
 }
 
@@ -55,6 +57,7 @@ void expect_equal(const Snapshot& received, const Snapshot& expected) {
   EXPECT_EQ(std::isnan(received.validation_loss), std::isnan(expected.validation_loss));
   EXPECT_EQ(received.layout_json, expected.layout_json);
   EXPECT_EQ(received.layout_hash, expected.layout_hash);
+  EXPECT_EQ(received.run_json, expected.run_json);
 }
 
 TEST(Snapshot, GivesTheColumnsAskedFor) {
@@ -98,6 +101,25 @@ TEST(Snapshot, MayLackBuffersAndCounters) {
   snapshot.train_loss = 0;
   write_snapshot(folder / "s.h5", snapshot);
   expect_equal(read_snapshot(folder / "s.h5"), snapshot);
+}
+
+TEST(Snapshot, MayLackWhatItsRunWas) {  // as one of an earlier version does
+  const TemporaryFolder folder;
+  Snapshot snapshot = example();
+  snapshot.run_json.clear();
+  snapshot.train_loss = 0;
+  write_snapshot(folder / "s.h5", snapshot);
+  expect_equal(read_snapshot(folder / "s.h5"), snapshot);
+}
+
+TEST(Snapshot, HasTheDigestOfItsBytesInItsHead) {
+  const TemporaryFolder folder;
+  write_snapshot(folder / "s.h5", example());
+  EXPECT_EQ(snapshot_digest(folder / "s.h5"), file_digest(folder / "s.h5", 512));
+  put_file(folder / "cut.h5", text_of_file(folder / "s.h5").substr(0, 511));
+  EXPECT_THROW(snapshot_digest(folder / "cut.h5"), std::runtime_error);
+  put_file(folder / "other.h5", std::string(600, 'x'));
+  EXPECT_THROW(snapshot_digest(folder / "other.h5"), std::runtime_error);
 }
 
 TEST(Snapshot, GivesTheSameBytesForTheSameValuesAtAnyTime) {
@@ -159,6 +181,52 @@ TEST(Snapshot, RefusesNonFiniteValues) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
+std::string with_right_digest(std::string text) {
+  constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
+  return text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
+}
+
+/// Puts weights in the place of a snapshot's own that lie elsewhere, which is `where`.
+void replace_weights(hid_t file, const std::string& kind, const std::string& where) {
+  H5Ldelete(file, "weights", H5P_DEFAULT);
+  if (kind == "soft") H5Lcreate_soft("/buffers", file, "weights", H5P_DEFAULT, H5P_DEFAULT);
+  if (kind == "external link")
+    H5Lcreate_external(where.c_str(), "weights", file, "weights", H5P_DEFAULT, H5P_DEFAULT);
+  if (kind != "external data" && kind != "virtual") return;
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t size = 4, unlimited = H5S_UNLIMITED, start = 0, one = 1;
+  const bool external = kind == "external data";
+  const hid_t space = H5Screate_simple(1, &size, external ? nullptr : &unlimited);
+  if (external) {
+    H5Pset_external(properties, where.c_str(), 0, 16);
+  } else {  // its extent is that of the dataset in the other file
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, &one, &unlimited, &one);
+    H5Pset_virtual(properties, space, where.c_str(), "weights", space);
+  }
+  H5Dclose(
+      H5Dcreate2(file, "weights", H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT));
+  H5Sclose(space);
+  H5Pclose(properties);
+}
+
+// What a pipe would hang on is read from nowhere else; the digests are right.
+TEST(Snapshot, IsReadFromItsOwnFileAlone) {
+  const TemporaryFolder folder;
+  const auto pipe = folder / "pipe", path = folder / "s.h5";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string kind : {"soft", "external link", "external data", "virtual"}) {
+    write_snapshot(path, example());
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    replace_weights(file, kind, pipe);
+    ASSERT_GE(H5Fclose(file), 0);
+    put_file(path, with_right_digest(text_of_file(path)));
+    const auto text = thrown<std::runtime_error>([&] { read_snapshot(path); });
+    const auto* wanted =
+        kind.ends_with("link") || kind == "soft" ? "none is followed" : "in the file itself";
+    EXPECT_NE(text.find(wanted), std::string::npos) << kind << ": " << text;
+  }
+}
+
 // A file of another program, whose digest is right.
 TEST(Snapshot, RefusesToReadNonFiniteValues) {
   const TemporaryFolder folder;
@@ -167,13 +235,32 @@ TEST(Snapshot, RefusesToReadNonFiniteValues) {
   std::string text = text_of_file(folder / "s.h5");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(text.data() + offset + 17 * sizeof nan, &nan, sizeof nan);
-  constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
-  text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
-  put_file(folder / "s.h5", text);
+  put_file(folder / "s.h5", with_right_digest(text));
   EXPECT_NE(thrown<std::runtime_error>([&] {
               read_snapshot(folder / "s.h5");
             }).find("weights[17] is not finite"),
             std::string::npos);
+}
+
+TEST(Snapshot, RefusesToReadCountsOutOfRange) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  for (const std::int64_t step : {std::int64_t{-5}, (std::int64_t{1} << 53) + 1}) {
+    write_snapshot(path, example());
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t attribute = H5Aopen(file, "step", H5P_DEFAULT);
+    ASSERT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &step), 0);
+    H5Aclose(attribute);
+    H5Fclose(file);
+    std::string text = text_of_file(path);
+    constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
+    text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
+    put_file(path, text);
+    const auto told = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
+    EXPECT_NE(told.find("needs a step of [0, 2^53], received " + std::to_string(step)),
+              std::string::npos)
+        << told;
+  }
 }
 
 TEST(Snapshot, RefusesMissingForeignAndEmptyFiles) {

@@ -7,15 +7,15 @@
 #include <limits>
 #include <span>
 
-#include "checkpoints/digest.h"
 #include "checkpoints/folder_commit.h"
+#include "support/digest.h"
 #include "tests/checkpoints/damage.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
 namespace {
 
-State example() {
+State example_state() {
   State state;
   state.scalars = {{"step", 12},
                    {"loss", 0.1 + 0.2},
@@ -46,9 +46,9 @@ void expect_equal(const State& received, const State& expected) {
 
 TEST(State, ComesBackBitForBit) {
   const TemporaryFolder folder;
-  write_state(folder / "state", example());
+  write_state(folder / "state", example_state());
   const State received = read_state(folder / "state");
-  expect_equal(received, example());
+  expect_equal(received, example_state());
   EXPECT_TRUE(std::signbit(received.scalars["minus_zero"].get<double>()));
   EXPECT_EQ(text_of_file(folder / "state" / "weights.f32").size(), 400U);
   EXPECT_TRUE(is_state(folder / "state"));
@@ -57,14 +57,14 @@ TEST(State, ComesBackBitForBit) {
 
 TEST(State, GivesTheColumnsAskedFor) {
   const TemporaryFolder folder;
-  write_state(folder / "state", example());
+  write_state(folder / "state", example_state());
   const auto choose = [](const std::string& vector, const nlohmann::json& scalars) {
-    EXPECT_EQ(scalars, example().scalars);
+    EXPECT_EQ(scalars, example_state().scalars);
     if (vector == "empty") return ColumnRanges();
     return ColumnRanges(std::vector<layout::ColumnRange>{{2, 5}, {98, 100}});
   };
-  const auto whole = example().vectors.at("weights");
-  State part = example();
+  const auto whole = example_state().vectors.at("weights");
+  State part = example_state();
   part.vectors["weights"] = {whole[2], whole[3], whole[4], whole[98], whole[99]};
   expect_equal(read_state(folder / "state", choose), part);
   put_file(folder / "state" / "weights.f32",
@@ -74,11 +74,11 @@ TEST(State, GivesTheColumnsAskedFor) {
 
 TEST(State, ReplacesAnOlderStateOfThatName) {
   const TemporaryFolder folder;
-  State old = example();
+  State old = example_state();
   old.vectors["momentum"] = {1.0F};
   write_state(folder / "state", old);
-  write_state(folder / "state", example());
-  expect_equal(read_state(folder / "state"), example());
+  write_state(folder / "state", example_state());
+  expect_equal(read_state(folder / "state"), example_state());
   EXPECT_FALSE(std::filesystem::exists(folder / "state" / "momentum.f32"));
   EXPECT_EQ(folder.count(), 1U);
 }
@@ -100,14 +100,14 @@ TEST(CommitFolder, ReplacesAlsoWhereFoldersCannotBeSwapped) {
 TEST(CommitFolder, RefusesAFileInTheWay) {
   const TemporaryFolder folder;
   put_file(folder / "state", "a file");
-  EXPECT_THROW(write_state(folder / "state", example()), std::runtime_error);
+  EXPECT_THROW(write_state(folder / "state", example_state()), std::runtime_error);
   EXPECT_EQ(text_of_file(folder / "state"), "a file");
   EXPECT_EQ(folder.count(), 1U);
 }
 
 TEST(State, NonFiniteScalarsBecomeNull) {
   const TemporaryFolder folder;
-  State state = example();
+  State state = example_state();
   state.scalars["best_loss"] = std::numeric_limits<double>::quiet_NaN();
   state.scalars["worst_loss"] = std::numeric_limits<double>::infinity();
   write_state(folder / "state", state);
@@ -119,26 +119,43 @@ TEST(State, NonFiniteScalarsBecomeNull) {
 
 TEST(State, RefusesNonFiniteVectorsAndUnsafeNames) {
   const TemporaryFolder folder;
-  State state = example();
+  State state = example_state();
   state.vectors["weights"][42] = std::numeric_limits<float>::quiet_NaN();
   const auto write = [&] { write_state(folder / "state", state); };
   EXPECT_EQ(thrown<std::invalid_argument>(write),
             "[state] needs finite values, received nan in weights[42]");
   for (const auto* name : {"", "../weights", "a/b", ".hidden", "a b"}) {
-    state = example();
+    state = example_state();
     state.counters[name] = {1};
     EXPECT_NE(thrown<std::invalid_argument>(write).find(name), std::string::npos) << name;
   }
-  state = example();
+  state = example_state();
   state.scalars = nlohmann::json::array();
   EXPECT_THROW(write(), std::invalid_argument);
   EXPECT_EQ(folder.count(), 0U);
 }
 
+TEST(State, RefusesCountsOutOfRange) {
+  const TemporaryFolder folder;
+  for (const nlohmann::json& step : {nlohmann::json(-5),
+                                     nlohmann::json((std::int64_t{1} << 53) + 2),
+                                     nlohmann::json(1.5),
+                                     nlohmann::json("7"),
+                                     nlohmann::json(std::numeric_limits<std::uint64_t>::max())}) {
+    auto state = example_state();
+    state.scalars["step"] = step;
+    write_state(folder / "state", state);
+    const auto told = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
+    EXPECT_NE(told.find("needs a whole number of [0, 2^53] as step, received"), std::string::npos)
+        << told;
+  }
+  EXPECT_EQ(count_of({{"step", std::int64_t{1} << 53}}, "step"), std::int64_t{1} << 53);
+}
+
 // A file of another program, whose digest is right.
 TEST(State, RefusesToReadNonFiniteVectors) {
   const TemporaryFolder folder;
-  write_state(folder / "state", example());
+  write_state(folder / "state", example_state());
   const auto file = folder / "state" / "weights.f32";
   const std::string before = digest_of(text_of_file(file));
   std::string values = text_of_file(file);
@@ -166,7 +183,7 @@ TEST(State, NamesAMissingOrTruncatedFile) {
   const TemporaryFolder folder;
   const auto read = [&] { read_state(folder / "state"); };
   for (const std::string name : {"weights.f32", "batches.i64"}) {
-    write_state(folder / "state", example());
+    write_state(folder / "state", example_state());
     const auto path = folder / "state" / name;
     const std::string text = text_of_file(path);
     for (std::size_t length : {std::size_t{0}, std::size_t{3}, text.size() - 1, text.size() - 8}) {
@@ -183,19 +200,19 @@ TEST(State, NamesAMissingOrTruncatedFile) {
 
 TEST(State, DetectsEveryFlippedBit) {
   const TemporaryFolder folder;
-  write_state(folder / "state", example());
+  write_state(folder / "state", example_state());
   for (const std::string name : {"state.json", "weights.f32", "batches.i64"}) {
     for_each_flipped_bit(folder / "state" / name, 80, 200, [&](std::size_t bit) {
       const auto text = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
       EXPECT_NE(text.find(name + "' is damaged"), std::string::npos) << bit << ": " << text;
     });
   }
-  expect_equal(read_state(folder / "state"), example());
+  expect_equal(read_state(folder / "state"), example_state());
 }
 
 TEST(State, DetectsATruncatedHeader) {
   const TemporaryFolder folder;
-  write_state(folder / "state", example());
+  write_state(folder / "state", example_state());
   const auto path = folder / "state" / "state.json";
   const std::string text = text_of_file(path);
   for (std::size_t length = 0; length < text.size(); length += 7) {

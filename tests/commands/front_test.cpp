@@ -26,7 +26,7 @@ TEST(Front, HelpListsEverySubcommandOnOneLineEach) {
   const auto outcome = dimred_program("--help");
   EXPECT_EQ(outcome.code, 0);
   for (const auto* name : {"stage1", "pca", "stage2", "evaluate", "inspect"}) {
-    EXPECT_THAT(outcome.output, HasSubstr(concat("\n  ", name, ' ')));
+    EXPECT_THAT(outcome.output, HasSubstr(formatted("\n  {} ", name)));
   }
 }
 
@@ -46,11 +46,11 @@ TEST(Front, SubcommandsHaveHelpWithinAHundredColumns) {
   }
 }
 
-struct Refusal {
+struct FrontRefusal {
   std::string arguments;
   std::vector<std::string> parts;
 };
-class CallersFault : public testing::TestWithParam<Refusal> {};
+class CallersFault : public testing::TestWithParam<FrontRefusal> {};
 TEST_P(CallersFault, ExitsWith2AndOneLine) {
   expect_one_line_error(dimred_program(GetParam().arguments), 2, GetParam().parts);
 }
@@ -58,28 +58,32 @@ INSTANTIATE_TEST_SUITE_P(
     Front,
     CallersFault,
     testing::Values(
-        Refusal{"", {"dimred: error: ", "needs a subcommand"}},
-        Refusal{"stag1", {"dimred: error: stag1: unknown subcommand; did you mean stage1?"}},
-        Refusal{"pac --components 3", {"pac: unknown subcommand; did you mean pca?"}},
-        Refusal{"--hlep", {"--hlep: unknown subcommand; did you mean --help?"}},
-        Refusal{"xyzzyx", {"xyzzyx: unknown subcommand; see dimred --help"}},
-        Refusal{"pca", {"dimred pca: error: ", "needs --snapshots"}},
-        Refusal{"pca --component 3", {"--component: unknown option; did you mean --components?"}},
-        Refusal{"pca --components many",
-                {"--components: needs a whole number >= 1, received many"}},
-        Refusal{"pca --components 0", {"--components: needs a whole number >= 1, received 0"}},
-        Refusal{"pca --threads -1", {"--threads: ", "in [0, 4096], received -1"}},
-        Refusal{"pca --tile_mb 99999999999999999999", {"--tile_mb: ", "99999999999999999999"}},
-        Refusal{"pca --snapshots", {"--snapshots: needs a value"}},
-        Refusal{"pca --snapshots /nowhere/at_all", {"dimred pca: error: ", "/nowhere/at_all"}},
-        Refusal{"pca a b", {"b: unexpected argument"}},
-        Refusal{"pca --config /nowhere/x.toml", {"--config: needs a readable file"}},
-        Refusal{"pca x --output y.bin", {"needs --output NAME.npy, received ", "/y.bin"}},
-        Refusal{"pca x --output /nowhere/y.npy", {"needs an existing folder", "/nowhere/y.npy"}},
-        Refusal{"inspect", {"dimred inspect: error: ", "needs a file or folder"}},
-        Refusal{"inspect /nowhere/at_all", {"needs an existing file or folder, received /nowhere"}},
-        Refusal{"inspect /etc/passwd", {"needs a snapshot (.h5)", "received /etc/passwd"}},
-        Refusal{"inspect /dev/null", {"needs an existing file or folder, received /dev/null"}}));
+        FrontRefusal{"", {"dimred: error: ", "needs a subcommand"}},
+        FrontRefusal{"stag1", {"dimred: error: stag1: unknown subcommand; did you mean stage1?"}},
+        FrontRefusal{"pac --components 3", {"pac: unknown subcommand; did you mean pca?"}},
+        FrontRefusal{"--hlep", {"--hlep: unknown subcommand; did you mean --help?"}},
+        FrontRefusal{"xyzzyx", {"xyzzyx: unknown subcommand; see dimred --help"}},
+        FrontRefusal{"pca", {"dimred pca: error: ", "needs --snapshots"}},
+        FrontRefusal{"pca --component 3",
+                     {"--component: unknown option; did you mean --components?"}},
+        FrontRefusal{"pca --components many",
+                     {"--components: needs a whole number >= 1, received many"}},
+        FrontRefusal{"pca --components 0", {"--components: needs a whole number >= 1, received 0"}},
+        FrontRefusal{"pca --threads -1", {"--threads: ", "in [0, 4096], received -1"}},
+        FrontRefusal{"pca --tile_mb 99999999999999999999", {"--tile_mb: ", "99999999999999999999"}},
+        FrontRefusal{"pca --snapshots", {"--snapshots: needs a value"}},
+        FrontRefusal{"pca --snapshots /nowhere/at_all", {"dimred pca: error: ", "/nowhere/at_all"}},
+        FrontRefusal{"pca a b", {"b: unexpected argument"}},
+        FrontRefusal{"pca --config /nowhere/x.toml", {"--config: needs a readable file"}},
+        FrontRefusal{"pca x --output y.bin", {"needs --output NAME.npy, received ", "/y.bin"}},
+        FrontRefusal{"pca x --output /nowhere/y.npy",
+                     {"needs an existing folder", "/nowhere/y.npy"}},
+        FrontRefusal{"inspect", {"dimred inspect: error: ", "needs a file or folder"}},
+        FrontRefusal{"inspect /nowhere/at_all",
+                     {"needs an existing file or folder, received /nowhere"}},
+        FrontRefusal{"inspect /etc/passwd", {"needs a snapshot (.h5)", "received /etc/passwd"}},
+        FrontRefusal{"inspect /dev/null",
+                     {"needs an existing file or folder, received /dev/null"}}));
 
 TEST(Front, FullOutputIsAnError) {
   const int status = std::system("'" DIMRED_PROGRAM "' --help >/dev/full 2>/dev/null");

@@ -78,11 +78,11 @@ TEST(InspectScale, HelpListsTheKeys) {
     EXPECT_THAT(outcome.output, HasSubstr(key));
 }
 
-struct Refusal {
+struct ScaleRefusal {
   std::string words;
   std::string message;
 };
-class InspectScaleRefuses : public testing::TestWithParam<Refusal> {};
+class InspectScaleRefuses : public testing::TestWithParam<ScaleRefusal> {};
 TEST_P(InspectScaleRefuses, InOneLineWithCode2) {
   const auto outcome = dimred_program("inspect --scale " + GetParam().words);
   EXPECT_EQ(outcome.code, 2);
@@ -95,22 +95,26 @@ INSTANTIATE_TEST_SUITE_P(
     Inspect,
     InspectScaleRefuses,
     testing::Values(
-        Refusal{"M=1e9 bandwith=3", "--scale: bandwith: unknown key; did you mean bandwidth?"},
-        Refusal{"M=1e9 R=0", "--scale: R: needs a whole number in [1, 1e+05], received 0"},
-        Refusal{"M=many", "--scale: M: needs a number in [1, 1e+13], received many"},
-        Refusal{"M=1.5", "M: needs the whole number of parameters, received 1.5"},
-        Refusal{"R=8", "M: needs the whole number of parameters, received none"},
-        Refusal{"C=63 R=64", "C: needs at least a class for each rank, received 63 and R = 64"},
-        Refusal{"C=1e13 D=65536 R=2", "C: needs C, D and batch of a last layer of less than 9e+18"},
-        Refusal{"C=1.5", "C: needs the whole number of classes, received 1.5"},
-        Refusal{"M=1e9 k=60", "needs n - 1 >= k, received n = 60, k = 60"},
-        Refusal{"M=1e9 bandwidth=nan", "bandwidth: needs a number in (0, 1e+18), received nan"},
-        Refusal{"M=1e9 basis=float16",
-                "basis: needs one of float32 | bfloat16 (nearest: bfloat16), received float16"},
-        Refusal{"M=1e9 R 8", "--scale: needs key=value words, received R"},
-        Refusal{"M=1e9 M=2e9", "--scale: M: given twice"},
-        Refusal{"", "--scale: needs a value"},
-        Refusal{"M=1e9 --hlep", "--hlep: unknown option; did you mean --help?"}));
+        ScaleRefusal{"M=1e9 bandwith=3", "--scale: bandwith: unknown key; did you mean bandwidth?"},
+        ScaleRefusal{"M=1e9 R=0", "--scale: R: needs a whole number in [1, 1e+05], received 0"},
+        ScaleRefusal{"M=many", "--scale: M: needs a number in [1, 1e+13], received many"},
+        ScaleRefusal{"M=1.5", "M: needs the whole number of parameters, received 1.5"},
+        ScaleRefusal{"R=8", "M: needs the whole number of parameters, received none"},
+        ScaleRefusal{"C=63 R=64",
+                     "C: needs at least a class for each rank, received 63 and R = 64"},
+        ScaleRefusal{"C=1e13 D=65536 R=2",
+                     "C: needs C, D and batch of a last layer of less than 9e+18"},
+        ScaleRefusal{"C=1.5", "C: needs the whole number of classes, received 1.5"},
+        ScaleRefusal{"M=1e9 k=60", "needs n - 1 >= k, received n = 60, k = 60"},
+        ScaleRefusal{"M=1e9 bandwidth=nan",
+                     "bandwidth: needs a number in (0, 1e+18), received nan"},
+        ScaleRefusal{
+            "M=1e9 basis=float16",
+            "basis: needs one of float32 | bfloat16 (nearest: bfloat16), received float16"},
+        ScaleRefusal{"M=1e9 R 8", "--scale: needs key=value words, received R"},
+        ScaleRefusal{"M=1e9 M=2e9", "--scale: M: given twice"},
+        ScaleRefusal{"", "--scale: needs a value"},
+        ScaleRefusal{"M=1e9 --hlep", "--hlep: unknown option; did you mean --help?"}));
 
 TEST(InspectScale, RefusesAFileBesideIt) {
   const auto outcome = dimred_program("inspect /tmp --scale M=1e9");

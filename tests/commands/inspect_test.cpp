@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "tests/commands/program.h"
 
@@ -46,6 +47,19 @@ TEST(InspectSnapshot, ShowsItsContents) {
                 small_layout().hash,
                 "0.5",
                 "not measured"});
+}
+
+TEST(InspectSafetensors, ANameIsNeitherACommandToTheTerminalNorALineOfItsOwn) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "weights.safetensors";
+  const std::string header =
+      R"({"a\u001b[2J\nwhole               yes":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  std::ofstream out(file, std::ios::binary);
+  const std::uint64_t length = header.size();
+  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  out << header << std::string(4, '\0');
+  out.close();
+  expect_shown(inspect(file), {"\n  a\\u001B[2J\\nwhole"});
 }
 
 class DamagedSnapshot : public testing::TestWithParam<std::int64_t> {};
@@ -117,7 +131,7 @@ TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
   const auto snapshots = write_snapshots(folder.path(), 6);
   const auto matrix = folder.path() / "pca_mat.npy";
   ASSERT_EQ(dimred_program(
-                concat("pca ", snapshots.string(), " --components 3 --output ", matrix.string()))
+                formatted("pca {} --components 3 --output {}", snapshots.string(), matrix.string()))
                 .code,
             0);
   for (const auto& path : {matrix, folder.path() / "pca_mat.json"}) {
@@ -132,10 +146,9 @@ TEST(InspectMatrix, ShowsShapeAndSidecarByEitherName) {
 TEST(InspectMatrix, ShowsKindSeedAndBlocks) {
   const TemporaryFolder folder;
   const auto matrix = folder.path() / "p.npy";
-  const auto pca = concat("pca ",
-                          write_snapshots(folder.path(), 6).string(),
-                          " --components 5 --overwrite --output ",
-                          matrix.string());
+  const auto pca = formatted("pca {} --components 5 --overwrite --output {}",
+                             write_snapshots(folder.path(), 6).string(),
+                             matrix.string());
   ASSERT_EQ(dimred_program(pca).code, 0);
   expect_shown(inspect(matrix), {"kind                pca\n", "blocks              1, whole"});
   ASSERT_EQ(dimred_program(pca + " --kind shuffled --seed 9 --blocks layers").code, 0);
@@ -211,6 +224,49 @@ TEST_F(InspectRun, ShowsOutcomeLastWholeRowSnapshotsAndStates) {
 TEST_F(InspectRun, DamageInsideIsFound) {
   flip_bit(first_file(folder.path() / "snapshots"), -1);
   expect_damaged(inspect(folder.path()), "snapshot_00000001.h5");
+}
+
+TEST_F(InspectRun, SnapshotsThatItsStateListsAreMissed) {
+  const auto snapshots = folder.path() / "snapshots";
+  checkpoints::State state;
+  state.scalars = {{"step", 939},
+                   {"snapshots", checkpoints::to_json(checkpoints::list_present(snapshots))}};
+  checkpoints::StateStore(folder.path() / "checkpoints", 3).save(state);
+  expect_shown(inspect(folder.path()), {"snapshot_00000002.h5"});
+  fs::remove(snapshots / "snapshot_00000001.h5");
+  for (const auto& path : {folder.path(), snapshots})
+    expect_damaged(inspect(path), "1 of 2 snapshots of");
+  fs::remove_all(snapshots);
+  expect_damaged(inspect(folder.path()), "0 of 2 snapshots of");
+}
+
+class ConfigurationOf : public InspectRun, public testing::WithParamInterface<std::string> {};
+TEST_P(ConfigurationOf, ARunThatIsNotWholeIsDamage) {
+  folder.write("config.toml", GetParam());
+  expect_damaged(inspect(folder.path()), "config.toml         DAMAGED");
+}
+INSTANTIATE_TEST_SUITE_P(InspectRun,
+                         ConfigurationOf,
+                         testing::Values("", "    ", "# Written by dimred; XX"));
+
+TEST_F(InspectRun, FilesAreAsLongAsTheManifestSays) {
+  const auto curve = folder.path() / "curve.csv";
+  const auto manifest = [](std::uintmax_t size) {
+    return formatted("{}{}{}",
+                     R"({"outcome": "finished", "files": {"curve.csv": )",
+                     size,
+                     R"(, "final.h5": 9}})");
+  };
+  folder.write("final.h5", "123456789");
+  folder.write("manifest.json", manifest(fs::file_size(curve)));
+  const auto foreign = inspect(folder.path());  // a final.h5 that is no snapshot
+  EXPECT_THAT(foreign.output, Not(HasSubstr("had")));
+  folder.write("manifest.json", manifest(fs::file_size(curve) + 7));
+  const auto size = fs::file_size(curve);
+  fs::remove(folder.path() / "final.h5");
+  expect_damaged(inspect(folder.path()),
+                 formatted("DAMAGED: it has {} bytes, had {}", size, size + 7));
+  expect_damaged(inspect(folder.path()), "final.h5            MISSING");
 }
 
 TEST_F(InspectRun, BrokenManifestIsDamage) {

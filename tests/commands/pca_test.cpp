@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "checkpoints/snapshot_list.h"
+#include "checkpoints/state.h"
 #include "tests/commands/program.h"
 
 namespace dimred::commands {
@@ -23,12 +25,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
 class Pca : public testing::Test {
  protected:
   Outcome pca(const std::string& options) const {
-    return dimred_program(concat("pca ",
-                                 (folder.path() / "snapshots").string(),
-                                 " --output ",
-                                 output.string(),
-                                 ' ',
-                                 options));
+    return dimred_program(formatted(
+        "pca {} --output {} {}", (folder.path() / "snapshots").string(), output.string(), options));
   }
   void expect_nothing_written(const Outcome& outcome, int code, const std::string& part) const {
     EXPECT_EQ(outcome.code, code) << outcome.errors;
@@ -62,11 +60,9 @@ TEST_F(Pca, QuietPrintsNothing) {
 TEST_F(Pca, OptionsMayComeFromAFile) {
   const auto snapshots = write_snapshots(folder.path(), 6);
   const auto config = folder.write("pca.toml",
-                                   concat("snapshots = '",
-                                          snapshots.string(),
-                                          "'\ncomponents = 2\noutput = '",
-                                          output.string(),
-                                          "'\n"));
+                                   formatted("snapshots = '{}'\ncomponents = 2\noutput = '{}'\n",
+                                             snapshots.string(),
+                                             output.string()));
   EXPECT_EQ(dimred_program("pca --config " + config.string()).code, 0);
   EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 2);
 }
@@ -74,16 +70,6 @@ TEST_F(Pca, OptionsMayComeFromAFile) {
 TEST_F(Pca, RefusesTooFewSnapshots) {
   write_snapshots(folder.path(), 6);
   expect_nothing_written(pca("--components 6"), 2, "needs n - 1 >= k, received n = 6, k = 6");
-}
-
-TEST_F(Pca, RefusesADeviceThatIsNotThere) {
-  write_snapshots(folder.path(), 6);
-  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // also where there is one
-  expect_nothing_written(pca("--components 3 --device cuda"), 1, "[pca::device] ");
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
-  const std::string rule = "device needs cpu, cuda or cuda:N, received ";
-  for (const auto* text : {"gpu", "cuda:", "cuda:x", "cuda:-1"})
-    expect_nothing_written(pca(concat("--device='", text, "'")), 2, rule);
 }
 
 TEST_F(Pca, RefusesAnEmptyFolder) {
@@ -101,6 +87,27 @@ TEST_F(Pca, NamesATruncatedSnapshot) {
   const auto victim = first_file(write_snapshots(folder.path(), 6));
   fs::resize_file(victim, fs::file_size(victim) - 1);
   expect_nothing_written(pca("--components 3"), 1, victim.string());
+}
+
+TEST_F(Pca, NamesASnapshotOfTheRunThatIsGone) {
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  checkpoints::State state;
+  state.scalars = {{"step", 6},
+                   {"snapshots", checkpoints::to_json(checkpoints::list_present(snapshots))}};
+  checkpoints::StateStore(folder.path() / "checkpoints", 3).save(state);
+  fs::remove(first_file(snapshots));
+  const auto outcome = pca("--components 3");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("5 of 6 snapshots of"));
+  EXPECT_FALSE(fs::exists(output));
+}
+
+TEST_F(Pca, SaysThatTheSnapshotsOfAnEarlierRunCannotBeCounted) {
+  write_snapshots(folder.path(), 6);
+  folder.write("config.toml", "epochs = 1\n");
+  const auto outcome = pca("--components 3");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("whether all are there is not known"));
 }
 
 TEST_F(Pca, RefusesSnapshotsOfDifferentModels) {
@@ -162,11 +169,11 @@ TEST_F(Pca, WritesEachKindAndItsSidecarSaysSo) {
   for (const auto* kind : {"pca", "span", "random", "shuffled"}) {
     for (const auto* blocks : {"whole", "layers"}) {
       const auto outcome =
-          pca(concat("--overwrite --seed 5 --components 3 --kind ", kind, " --blocks ", blocks));
+          pca(formatted("--overwrite --seed 5 --components 3 --kind {} --blocks {}", kind, blocks));
       EXPECT_EQ(outcome.code, 0) << outcome.errors;
       EXPECT_EQ(checkpoints::read_npy_header(output).shape, (std::vector<std::int64_t>{3, 40}));
       const auto text = text_of_file(sidecar);
-      EXPECT_THAT(text, HasSubstr(concat("\"kind\": \"", kind, '"')));
+      EXPECT_THAT(text, HasSubstr(formatted("\"kind\": \"{}\"", kind)));
       const bool seed = std::string(kind) == "random" || std::string(kind) == "shuffled";
       EXPECT_EQ(text.find("\"seed\": 5") != std::string::npos, seed) << kind;
       const bool layers = text.find("\"blocks\": [\n  [\n   0,\n   36\n  ]") != std::string::npos;
@@ -197,7 +204,7 @@ TEST_F(Pca, TakesTheSnapshotsInRange) {
   EXPECT_THAT(outcome.output, HasSubstr("W 3 x 40"));
   const auto sidecar = text_of_file(folder.path() / "pca_mat.json");
   for (int step = 1; step <= 8; ++step) {
-    const bool used = sidecar.find(concat("snapshot_0000000", step, ".h5")) != std::string::npos;
+    const bool used = sidecar.find(formatted("snapshot_0000000{}.h5", step)) != std::string::npos;
     EXPECT_EQ(used, step == 2 || step == 4 || step == 6) << step;
   }
   const auto none = pca("--overwrite --components 2 --snapshot_from 9");
@@ -229,7 +236,7 @@ TEST_F(Pca, NeverReplacesItsOwnInput) {
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   const auto input = folder.write("w.npy", bytes);
   const auto outcome = dimred_program(
-      concat("pca --overwrite --components 1 ", input.string(), " --output ", input.string()));
+      formatted("pca --overwrite --components 1 {} --output {}", input.string(), input.string()));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("would replace the snapshots themselves"));
   EXPECT_EQ(text_of_file(input), bytes);

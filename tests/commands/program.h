@@ -27,7 +27,7 @@ inline Outcome run_program(const fs::path& program, const std::string& arguments
   const TemporaryFolder folder;
   const auto out = folder.path() / "out", err = folder.path() / "err";
   const int status = std::system(
-      concat('\'', program.string(), "' ", arguments, " >", out.string(), " 2>", err.string())
+      formatted("'{}' {} >{} 2>{}", program.string(), arguments, out.string(), err.string())
           .c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of_file(out), text_of_file(err)};
 }
@@ -62,9 +62,7 @@ inline fs::path write_snapshots(const fs::path& folder, int count) {
   return store.folder();
 }
 
-inline fs::path first_file(const fs::path& folder) {
-  return checkpoints::list_files(folder, {".h5"}).front();
-}
+inline fs::path first_file(const fs::path& folder) { return list_files(folder, {".h5"}).front(); }
 
 /// Inverts one bit of the byte at `offset`, counted from the end when negative.
 inline void flip_bit(const fs::path& file, std::int64_t offset) {

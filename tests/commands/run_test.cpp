@@ -1,7 +1,11 @@
 #include "commands/run.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -63,6 +67,36 @@ TEST(Run, PrintsTheFirstLineOfATextWithAStackTrace) {
   expect(result_of([]() -> int { throw std::runtime_error("what\n  frame 1\n  frame 2"); }),
          1,
          "dimred test: error: what\n");
+}
+
+TEST(Run, TextsOfFilesHoldNoCommandsToTheTerminal) {
+  expect(result_of([]() -> int { throw std::runtime_error("a\x1B[31m\xC2\x9B\r\xFF"); }),
+         1,
+         "dimred test: error: a\\u001B[31m\\u009B\\u000D\\xFF\n");
+}
+
+TEST(Run, AFileAtItsLimitOfSizeIsAnErrorNotASignal) {
+  const auto write_beyond_the_limit = []() -> int {
+    const rlimit none{.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    std::FILE* const file = std::tmpfile();
+    setrlimit(RLIMIT_FSIZE, &none);
+    const bool written = std::fputc('x', file) != EOF && std::fflush(file) == 0;
+    const int error = errno;
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::fclose(file);
+    if (!written) throw std::runtime_error(std::strerror(error));
+    return 0;
+  };
+  expect(result_of(write_beyond_the_limit), 1, "dimred test: error: File too large\n");
+}
+
+TEST(Print, EscapesWhatATerminalObeysButItsLineEnds) {
+  testing::internal::CaptureStdout();
+  print("a\tb\n\x1B]0;title\a");
+  std::fflush(stdout);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a\tb\n\\u001B]0;title\\u0007");
 }
 
 TEST(ArgumentsAfter, LeavesOutTheFirst) {

@@ -52,10 +52,10 @@ Preprocessing cropped() {
           .jitter = {.brightness = 0.4, .saturation = 0.5}};
 }
 
-std::vector<Batch> pass(const Dataset& dataset,
-                        const LoaderOptions& options,
-                        const Preprocessing& preprocessing = cropped(),
-                        std::int64_t first_step = 0) {
+std::vector<Batch> pool_pass(const Dataset& dataset,
+                             const LoaderOptions& options,
+                             const Preprocessing& preprocessing = cropped(),
+                             std::int64_t first_step = 0) {
   Loader loader(
       dataset, {.seed = 9, .size = dataset.size()}, preprocessing, options, 2, first_step);
   std::vector<Batch> batches;
@@ -63,7 +63,7 @@ std::vector<Batch> pass(const Dataset& dataset,
   return batches;
 }
 
-void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
+void expect_equal_batches(const std::vector<Batch>& a, const std::vector<Batch>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].images, b[i].images);
@@ -76,13 +76,13 @@ void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
 
 TEST(LoaderPool, AnyNumberOfThreadsGivesTheSameImages) {
   const EncodedDataset dataset(83);
-  const auto expected = pass(dataset, {.batch_size = 10});
+  const auto expected = pool_pass(dataset, {.batch_size = 10});
   ASSERT_EQ(expected.size(), 9U);
   EXPECT_EQ(expected.front().shape, (ImageShape{3, 8, 8}));
   for (const std::int64_t threads : {2, 5, 16}) {
     for (const std::int64_t parallel : {0, 1, 3}) {
-      expect_equal(
-          pass(dataset, {.batch_size = 10, .threads = threads, .parallel_batches = parallel}),
+      expect_equal_batches(
+          pool_pass(dataset, {.batch_size = 10, .threads = threads, .parallel_batches = parallel}),
           expected);
     }
   }
@@ -90,14 +90,14 @@ TEST(LoaderPool, AnyNumberOfThreadsGivesTheSameImages) {
 
 TEST(LoaderPool, RanksAndAResumeSeeTheSameImages) {
   const EncodedDataset dataset(83);
-  const auto whole = pass(dataset, {.batch_size = 10, .threads = 3});
-  const auto tail = pass(dataset, {.batch_size = 10, .threads = 2}, cropped(), 4);
-  expect_equal(tail, {whole.begin() + 4, whole.end()});
+  const auto whole = pool_pass(dataset, {.batch_size = 10, .threads = 3});
+  const auto tail = pool_pass(dataset, {.batch_size = 10, .threads = 2}, cropped(), 4);
+  expect_equal_batches(tail, {whole.begin() + 4, whole.end()});
   for (std::size_t step = 0; step < whole.size(); ++step) {
     std::pmr::vector<float> images;
     for (int rank = 0; rank < 8; ++rank) {
       const auto part =
-          pass(dataset, {.batch_size = 10, .rank = rank, .ranks = 8, .threads = 2}).at(step);
+          pool_pass(dataset, {.batch_size = 10, .rank = rank, .ranks = 8, .threads = 2}).at(step);
       images.insert(images.end(), part.images.begin(), part.images.end());
     }
     EXPECT_EQ(images, whole[step].images);
@@ -107,8 +107,8 @@ TEST(LoaderPool, RanksAndAResumeSeeTheSameImages) {
 
 TEST(LoaderPool, InterleavedBatchesHoldTheSameValues) {
   const EncodedDataset dataset(20);
-  const auto planes = pass(dataset, {.batch_size = 10});
-  const auto interleaved = pass(dataset, {.batch_size = 10, .order = PixelOrder::interleaved});
+  const auto planes = pool_pass(dataset, {.batch_size = 10});
+  const auto interleaved = pool_pass(dataset, {.batch_size = 10, .order = PixelOrder::interleaved});
   for (std::size_t step = 0; step < planes.size(); ++step) {
     for (std::size_t i = 0; i < 10; ++i) {
       for (std::size_t at = 0; at < 192; ++at) {
@@ -122,9 +122,9 @@ TEST(LoaderPool, InterleavedBatchesHoldTheSameValues) {
 TEST(LoaderPool, PlanesMayBeInterleavedToo) {
   const ConstructedDataset dataset(20, {3, 5, 4});
   const Preprocessing shifted{.mean = {.1, .2, .3}, .deviation = {1, 2, 3}, .pad = 2, .flip = true};
-  const auto planes = pass(dataset, {.batch_size = 20}, shifted).at(0);
+  const auto planes = pool_pass(dataset, {.batch_size = 20}, shifted).at(0);
   const auto other =
-      pass(dataset, {.batch_size = 20, .order = PixelOrder::interleaved}, shifted).at(0);
+      pool_pass(dataset, {.batch_size = 20, .order = PixelOrder::interleaved}, shifted).at(0);
   for (std::size_t i = 0; i < 20; ++i) {
     for (std::size_t at = 0; at < 60; ++at)
       EXPECT_EQ(other.images[60 * i + at / 20 + 3 * (at % 20)], planes.images[60 * i + at]);
@@ -175,7 +175,7 @@ TEST(LoaderPool, ABadSampleIsReplacedByTheNextOnAnyRank) {
     auto part = options;
     part.rank = rank;
     part.ranks = 3;
-    const auto images = pass(dataset, part).at(0).images;
+    const auto images = pool_pass(dataset, part).at(0).images;
     joined.insert(joined.end(), images.begin(), images.end());
   }
   EXPECT_EQ(joined, batch->images);
@@ -280,7 +280,7 @@ TEST(LoaderPoolDeathTest, SaysThatAThreadCannotStart) {
 TEST(LoaderPool, SizesThatDifferNeedACrop) {
   const EncodedDataset dataset(10);
   const Preprocessing plain{.mean = {0, 0, 0}, .deviation = {1, 1, 1}};
-  EXPECT_THROW(pass(dataset, {.batch_size = 5}, plain), std::invalid_argument);
+  EXPECT_THROW(pool_pass(dataset, {.batch_size = 5}, plain), std::invalid_argument);
 }
 
 }  // namespace

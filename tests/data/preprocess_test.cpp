@@ -18,10 +18,10 @@ Preprocessing three_channels(std::int64_t pad, bool flip) {
       .mean = {0.1, 0.5, 0.9}, .deviation = {0.25, 0.3, 2}, .pad = pad, .flip = flip, .seed = 77};
 }
 
-std::vector<float> run(const Sample& sample,
-                       const Preprocessing& options,
-                       std::int64_t epoch,
-                       std::int64_t index) {
+std::vector<float> run_preprocessing(const Sample& sample,
+                                     const Preprocessing& options,
+                                     std::int64_t epoch,
+                                     std::int64_t index) {
   std::vector<float> out(static_cast<std::size_t>(sample.shape.size()), -99.0F);
   PrepareScratch scratch;
   prepare(sample,
@@ -76,7 +76,7 @@ TEST(Preprocess, NormalisesEveryPixelValue) {
   std::vector<std::uint8_t> pixels(256);
   for (std::size_t i = 0; i < 256; ++i) pixels[i] = static_cast<std::uint8_t>(i);
   const Preprocessing options{.mean = {0.2860}, .deviation = {0.3530}};
-  const auto out = run({.shape = {1, 16, 16}, .bytes = pixels}, options, 0, 0);
+  const auto out = run_preprocessing({.shape = {1, 16, 16}, .bytes = pixels}, options, 0, 0);
   for (int i = 0; i < 256; ++i) {
     // One rounding to float32 and nothing else.
     EXPECT_EQ(out[static_cast<std::size_t>(i)], static_cast<float>((i / 255.0 - 0.2860) / 0.3530));
@@ -93,7 +93,8 @@ TEST(Preprocess, PadCropFlipEqualsTheNaiveImplementation) {
     for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
       for (std::int64_t index = 0; index < dataset.size(); ++index) {
         const auto sample = dataset.read(index, scratch);
-        ASSERT_EQ(run(sample, options, epoch, index), naive(sample, options, epoch, index))
+        ASSERT_EQ(run_preprocessing(sample, options, epoch, index),
+                  naive(sample, options, epoch, index))
             << "pad " << options.pad << ", flip " << options.flip << ", epoch " << epoch
             << ", sample " << index;
       }
@@ -109,7 +110,7 @@ TEST(Preprocess, ReachesEveryCropAndBothSides) {
   const Preprocessing options{.mean = {0}, .deviation = {1}, .pad = 2, .flip = true};
   std::set<std::vector<float>> images;
   for (std::int64_t index = 0; index < 2000; ++index) {
-    images.insert(run({.shape = {1, 4, 4}, .bytes = pixels}, options, 0, index));
+    images.insert(run_preprocessing({.shape = {1, 4, 4}, .bytes = pixels}, options, 0, index));
   }
   EXPECT_EQ(images.size(), 50U);
 }
@@ -121,16 +122,17 @@ TEST(Preprocess, AugmentationDependsOnSeedEpochAndSample) {
   auto options = three_channels(4, true);
   const auto differing = [&](auto change) {
     int count = 0;
-    for (std::int64_t i = 0; i < 50; ++i) count += run(sample, options, 3, i) != change(i) ? 1 : 0;
+    for (std::int64_t i = 0; i < 50; ++i)
+      count += run_preprocessing(sample, options, 3, i) != change(i) ? 1 : 0;
     return count;
   };
-  EXPECT_EQ(differing([&](auto i) { return run(sample, options, 3, i); }), 0);
+  EXPECT_EQ(differing([&](auto i) { return run_preprocessing(sample, options, 3, i); }), 0);
   // 162 crops and sides: 50 pairs agree by chance .3 times; more than 10 of them never.
-  EXPECT_GT(differing([&](auto i) { return run(sample, options, 4, i); }), 40);
-  EXPECT_GT(differing([&](auto i) { return run(sample, options, 3, i + 1000); }), 40);
+  EXPECT_GT(differing([&](auto i) { return run_preprocessing(sample, options, 4, i); }), 40);
+  EXPECT_GT(differing([&](auto i) { return run_preprocessing(sample, options, 3, i + 1000); }), 40);
   auto reseeded = options;
   reseeded.seed = 78;
-  EXPECT_GT(differing([&](auto i) { return run(sample, reseeded, 3, i); }), 40);
+  EXPECT_GT(differing([&](auto i) { return run_preprocessing(sample, reseeded, 3, i); }), 40);
 }
 
 TEST(Preprocess, WithoutAugmentationOnlyNormalises) {
@@ -139,7 +141,8 @@ TEST(Preprocess, WithoutAugmentationOnlyNormalises) {
   const auto sample = dataset.read(0, scratch);
   const auto evaluation = without_augmentation(three_channels(4, true));
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
-    ASSERT_EQ(run(sample, evaluation, epoch, 0), run(sample, three_channels(0, false), 0, 0));
+    ASSERT_EQ(run_preprocessing(sample, evaluation, epoch, 0),
+              run_preprocessing(sample, three_channels(0, false), 0, 0));
   }
 }
 

@@ -37,11 +37,10 @@ TEST(TfRecordFiles, CountRecordsOfAnotherFormatThanTheySay) {
     const auto dataset = open_tfrecord(options);
     EXPECT_EQ(bytes_at(*dataset, 8), image);
     EXPECT_THAT(dataset->notes(),
-                ElementsAre(concat("2 records are not what their image/format says and were read "
-                                   "as what they hold; the first: ",
-                                   (folder / "b").string(),
-                                   ", offset ",
-                                   sound.size())));
+                ElementsAre(formatted("2 records are not what their image/format says and were "
+                                      "read as what they hold; the first: {}, offset {}",
+                                      (folder / "b").string(),
+                                      sound.size())));
   }
 }
 
@@ -64,7 +63,7 @@ TEST(TfRecordFiles, NameAWrongChecksum) {
   text[first.size() + 40] ^= 1;  // in the second record's payload
   const RecordOptions options{.files = {folder.write("shard", text)}};
   EXPECT_THAT(error_of([&] { open_tfrecord(options); }),
-              AllOf(HasSubstr(concat("shard, offset ", first.size(), ": ")),
+              AllOf(HasSubstr(formatted("shard, offset {}: ", first.size())),
                     HasSubstr("the checksum of its payload differs")));
   auto skipping = options;
   skipping.skip_bad = true;
@@ -104,7 +103,7 @@ TEST(TfRecordFiles, RefuseWhatIsNoImage) {
       HasSubstr("needs a whole message"));
 }
 
-std::string gz(const std::string& text) {
+std::string gz_form(const std::string& text) {
   std::string out(compressBound(text.size()) + 64, '\0');
   z_stream stream{};
   EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -120,7 +119,7 @@ std::string gz(const std::string& text) {
 
 TEST(TfRecordFiles, AreDecompressedOnce) {
   const TemporaryFolder folder;
-  const auto file = folder.write("shard.gz", gz(example_record(0, 0) + example_record(1, 1)));
+  const auto file = folder.write("shard.gz", gz_form(example_record(0, 0) + example_record(1, 1)));
   EXPECT_TRUE(is_tfrecord(file));
   const auto copies = [&] {
     std::vector<std::string> names;
@@ -135,7 +134,7 @@ TEST(TfRecordFiles, AreDecompressedOnce) {
   ASSERT_EQ(first.size(), 1U);
   open_tfrecord({.files = {file}});
   EXPECT_EQ(copies(), first);
-  folder.write("shard.gz", gz(example_record(5, 0)));
+  folder.write("shard.gz", gz_form(example_record(5, 0)));
   EXPECT_EQ(bytes_at(*open_tfrecord({.files = {file}}), 0), image_file(5));
   EXPECT_EQ(copies().size(), 1U);
   EXPECT_NE(copies(), first);
@@ -143,10 +142,10 @@ TEST(TfRecordFiles, AreDecompressedOnce) {
 
 TEST(TfRecordFiles, BoundWhatIsDecompressed) {
   const TemporaryFolder folder;
-  const auto bomb = folder.write("bomb.gz", gz(std::string(80 << 20, '\0')));
+  const auto bomb = folder.write("bomb.gz", gz_form(std::string(80 << 20, '\0')));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
               AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to hold at most 100 times")));
-  const auto whole = gz(example_record(0, 0));
+  const auto whole = gz_form(example_record(0, 0));
   const auto cut = folder.write("cut.gz", whole.substr(0, whole.size() - 10));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {cut}}); }),
               AllOf(HasSubstr("cut.gz, offset "), HasSubstr("needs a complete, undamaged file")));
@@ -172,14 +171,14 @@ TEST(Base64Files, ComeFromTheirList) {
 TEST(Base64Files, MayBeginWithAnEmptyLine) {
   const TemporaryFolder folder;
   const auto dataset =
-      open_base64({.files = {folder.write("part", concat('\n', base64_line(0, 12, true)))}});
+      open_base64({.files = {folder.write("part", formatted("\n{}", base64_line(0, 12, true)))}});
   EXPECT_EQ(label_at(*dataset, 0), 12);
 }
 
 TEST(Base64Files, NameBadLines) {
   const TemporaryFolder folder;
   const auto good = base64_line(0, 0);
-  const auto at = concat("part, offset ", good.size());
+  const auto at = formatted("part, offset {}", good.size());
   const auto problem = [&](const std::string& line) {
     return error_of([&] { open_base64({.files = {folder.write("part", good + line)}}); });
   };
@@ -189,8 +188,9 @@ TEST(Base64Files, NameBadLines) {
   EXPECT_THAT(problem(base64_line(1, 1).substr(1)), HasSubstr("multiple of 4"));
   auto spaced = base64_line(1, 1);
   spaced[10] = ' ';
-  EXPECT_THAT(problem(spaced),
-              AllOf(HasSubstr(concat("offset ", good.size() + 10)), HasSubstr("needs letters")));
+  EXPECT_THAT(
+      problem(spaced),
+      AllOf(HasSubstr(formatted("offset {}", good.size() + 10)), HasSubstr("needs letters")));
   EXPECT_THAT(problem(to_base64(as_numbers(image_file(1))) + "\t1x\n"),
               HasSubstr("needs base64<TAB>label"));
   EXPECT_EQ(problem("\n\r\n" + base64_line(1, 1).substr(0, base64_line(1, 1).size() - 1)), "");

@@ -18,10 +18,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::vector<int> sizes = {5, 3, 6, 4, 2, 7};
+const std::vector<int> shard_sizes = {5, 3, 6, 4, 2, 7};
 
 struct Streamed : testing::Test {
-  StreamedRecords records{sizes};
+  StreamedRecords records{shard_sizes};
   std::shared_ptr<const Dataset> here = records.open_here();
   std::shared_ptr<CopiedSource> source = records.source(records.bytes() / 2);
   std::shared_ptr<const Dataset> streamed = records.open_streamed(source);

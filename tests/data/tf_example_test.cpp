@@ -19,7 +19,7 @@ std::string field(int number, const std::string& content) {
   return std::string(1, static_cast<char>(number * 8 + 2)) + length + content;
 }
 
-std::string entry(const std::string& name, const std::string& feature) {
+std::string map_entry(const std::string& name, const std::string& feature) {
   return field(1, field(1, name) + field(2, feature));
 }
 
@@ -32,7 +32,9 @@ std::string message(const std::string& entries) { return field(1, entries); }
 
 ImageExample parse(const std::string& text) { return parse_image_example(as_numbers(text)); }
 
-std::string text_of(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+std::string message_text(std::span<const std::uint8_t> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
 
 /// Written out by hand from the encoding's documentation.
 TEST(TfExample, ReadsTheBytesOfTheWireFormat) {
@@ -52,8 +54,8 @@ TEST(TfExample, ReadsTheBytesOfTheWireFormat) {
 
 TEST(TfExample, ReadsPackedAndUnpackedLabels) {
   const auto with = [](const std::string& list) {
-    return message(entry("image/encoded", bytes_feature("picture")) +
-                   entry("image/class/label", field(3, list)));
+    return message(map_entry("image/encoded", bytes_feature("picture")) +
+                   map_entry("image/class/label", field(3, list)));
   };
   EXPECT_EQ(parse(with(std::string("\x08\x96\x01", 3))).label, 150);  // unpacked
   EXPECT_EQ(parse(with(field(1, "\x96\x01"))).label, 150);            // packed
@@ -65,16 +67,16 @@ TEST(TfExample, PassesOverWhatItDoesNotKnow) {
                               std::string("\x7d", 1) + "1234" +    // fixed32
                               std::string("\x79", 1) + "12345678"  // fixed64
                               + field(9, "anything");
-  const auto text = unknown + message(unknown + entry("image/width", label_7) +
-                                      entry("weights", field(2, field(1, "12345678"))) +
+  const auto text = unknown + message(unknown + map_entry("image/width", label_7) +
+                                      map_entry("weights", field(2, field(1, "12345678"))) +
                                       field(1,
                                             unknown + field(2, unknown + bytes_feature("picture")) +
                                                 field(1, "image/encoded")) +
-                                      entry("image/class/label", label_7) +
-                                      entry("image/format", bytes_feature("JPEG")) +
-                                      entry("image/class/text", bytes_feature("tulips")));
+                                      map_entry("image/class/label", label_7) +
+                                      map_entry("image/format", bytes_feature("JPEG")) +
+                                      map_entry("image/class/text", bytes_feature("tulips")));
   const auto example = parse(text);
-  EXPECT_EQ(text_of(example.encoded), "picture");
+  EXPECT_EQ(message_text(example.encoded), "picture");
   EXPECT_EQ(example.label, 7);
   EXPECT_EQ(example.format, "JPEG");
   EXPECT_EQ(example.class_name, "tulips");
@@ -82,20 +84,20 @@ TEST(TfExample, PassesOverWhatItDoesNotKnow) {
 
 TEST(TfExample, TheLastOfANameCounts) {
   const auto label_3 = field(3, std::string("\x08\x03", 2));
-  const auto text = message(entry("image/class/label", label_3) +
-                            entry("image/encoded", bytes_feature("picture"))) +
-                    message(entry("image/class/label", label_7));
+  const auto text = message(map_entry("image/class/label", label_3) +
+                            map_entry("image/encoded", bytes_feature("picture"))) +
+                    message(map_entry("image/class/label", label_7));
   EXPECT_EQ(parse(text).label, 7);
 }
 
 TEST(TfExample, NamesWhatIsMissing) {
-  const auto picture = entry("image/encoded", bytes_feature("picture"));
-  EXPECT_THAT(error_of([&] { parse(message(entry("image/class/label", label_7))); }),
+  const auto picture = map_entry("image/encoded", bytes_feature("picture"));
+  EXPECT_THAT(error_of([&] { parse(message(map_entry("image/class/label", label_7))); }),
               HasSubstr("needs the feature image/encoded with one byte string, received 0"));
   EXPECT_THAT(error_of([&] { parse(message(picture)); }),
               HasSubstr("needs the feature image/class/label with one integer, received 0"));
   const auto two = field(3, field(1, "\x01\x02"));
-  EXPECT_THAT(error_of([&] { parse(message(picture + entry("image/class/label", two))); }),
+  EXPECT_THAT(error_of([&] { parse(message(picture + map_entry("image/class/label", two))); }),
               HasSubstr("with one integer, received 2"));
   EXPECT_THAT(error_of([&] { parse(""); }), HasSubstr("image/encoded"));
 }
@@ -124,7 +126,7 @@ TEST(TfExample, WritesWhatItReads) {
   const auto picture = image_file(1);
   const auto example = parse(to_message(
       {.encoded = as_numbers(picture), .format = "png", .label = -5, .class_name = "a b"}));
-  EXPECT_EQ(text_of(example.encoded), picture);
+  EXPECT_EQ(message_text(example.encoded), picture);
   EXPECT_EQ(example.format, "png");
   EXPECT_EQ(example.label, -5);
   EXPECT_EQ(example.class_name, "a b");

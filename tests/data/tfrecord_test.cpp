@@ -8,15 +8,17 @@
 namespace dimred::data {
 namespace {
 
-std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> record_bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
-std::string text_of(std::span<const std::byte> payload) {
+std::string record_text(std::span<const std::byte> payload) {
   return {reinterpret_cast<const char*>(payload.data()), payload.size()};
 }
 
 /// crc32c("123456789") = 0xE3069283; rotated right by 15 bits 0x2507C60D, plus 0xA282EAD8.
 TEST(TfRecord, MasksTheChecksum) {
-  EXPECT_EQ(masked_crc32c(bytes("123456789")), 0x2507C60DU + 0xA282EAD8U);
+  EXPECT_EQ(masked_crc32c(record_bytes("123456789")), 0x2507C60DU + 0xA282EAD8U);
 }
 
 /// The empty record as TensorFlow's writer gives it: the length's checksum is that of 8 zero bytes.
@@ -31,11 +33,11 @@ TEST(TfRecord, FramesAsTheFormatSays) {
 TEST(TfRecord, ReadsOneRecordAfterAnother) {
   const std::string with_zeros("\0x\0", 3);
   const auto file = to_tfrecord("first") + to_tfrecord("") + to_tfrecord(with_zeros);
-  auto rest = bytes(file);
+  auto rest = record_bytes(file);
   for (const auto& expected : {std::string("first"), std::string(), with_zeros}) {
     const auto record = first_tfrecord(rest);
     ASSERT_TRUE(record.has_value());
-    EXPECT_EQ(text_of(record->payload), expected);
+    EXPECT_EQ(record_text(record->payload), expected);
     rest = rest.subspan(record->size);
   }
   EXPECT_TRUE(rest.empty());
@@ -45,7 +47,7 @@ TEST(TfRecord, ReadsOneRecordAfterAnother) {
 TEST(TfRecord, ATornRecordIsNoneYet) {
   const auto record = to_tfrecord("payload");
   for (std::size_t size = 0; size < record.size(); ++size)
-    EXPECT_FALSE(first_tfrecord(bytes(record).first(size)).has_value()) << size;
+    EXPECT_FALSE(first_tfrecord(record_bytes(record).first(size)).has_value()) << size;
 }
 
 TEST(TfRecord, EveryFlippedBitIsNoticed) {
@@ -53,16 +55,16 @@ TEST(TfRecord, EveryFlippedBitIsNoticed) {
   for (std::size_t bit = 0; bit < 8 * record.size(); ++bit) {
     auto damaged = record;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
-    EXPECT_THROW(first_tfrecord(bytes(damaged)), std::runtime_error) << bit;
+    EXPECT_THROW(first_tfrecord(record_bytes(damaged)), std::runtime_error) << bit;
   }
 }
 
 /// A length near 2^64, its checksum right: no sum with it may overflow.
 TEST(TfRecord, AnnouncesMoreThanThereIs) {
   std::string head(8, '\xff');
-  const auto checksum = masked_crc32c(bytes(head));
+  const auto checksum = masked_crc32c(record_bytes(head));
   for (int i = 0; i < 4; ++i) head += static_cast<char>(checksum >> 8 * i);
-  EXPECT_FALSE(first_tfrecord(bytes(head + "0123456789")).has_value());
+  EXPECT_FALSE(first_tfrecord(record_bytes(head + "0123456789")).has_value());
 }
 
 }  // namespace

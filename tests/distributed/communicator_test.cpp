@@ -52,10 +52,10 @@ TEST(SingleRank, IsATrueNoOp) {
   EXPECT_FALSE(any_rank(*communicator, false));
 }
 
-class Ranks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, Ranks, testing::Values(2, 3, 4, 5));
+class OverRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, OverRanks, testing::Values(2, 3, 4, 5));
 
-TEST_P(Ranks, AllReduceSumsAndCounts) {
+TEST_P(OverRanks, AllReduceSumsAndCounts) {
   const int ranks = GetParam();
   on_gloo_ranks(ranks, [&](Communicator& communicator) {
     std::vector<double> values{1.0, communicator.rank() + 0.5};
@@ -73,7 +73,7 @@ TEST_P(Ranks, AllReduceSumsAndCounts) {
   });
 }
 
-TEST_P(Ranks, AllReduceMaximumTakesTheLargestAndCounts) {
+TEST_P(OverRanks, AllReduceMaximumTakesTheLargestAndCounts) {
   const int ranks = GetParam();
   on_gloo_ranks(ranks, [&](Communicator& communicator) {
     const double rank = communicator.rank();
@@ -85,7 +85,7 @@ TEST_P(Ranks, AllReduceMaximumTakesTheLargestAndCounts) {
   });
 }
 
-TEST_P(Ranks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
+TEST_P(OverRanks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   const int ranks = GetParam();
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 7);
   sizes[1] = 0;  // a rank without columns
@@ -107,7 +107,7 @@ TEST_P(Ranks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   });
 }
 
-TEST_P(Ranks, BroadcastReachesEverybodyFromAnyRoot) {
+TEST_P(OverRanks, BroadcastReachesEverybodyFromAnyRoot) {
   const int ranks = GetParam();
   std::mutex mutex;
   std::int64_t sent = 0;
@@ -124,7 +124,7 @@ TEST_P(Ranks, BroadcastReachesEverybodyFromAnyRoot) {
   EXPECT_EQ(sent, std::int64_t{200} * ranks * (ranks - 1));
 }
 
-TEST_P(Ranks, TextsAreGatheredInRankOrder) {
+TEST_P(OverRanks, TextsAreGatheredInRankOrder) {
   on_gloo_ranks(GetParam(), [&](Communicator& communicator) {
     const auto text = std::string(static_cast<std::size_t>(communicator.rank()), 'x');
     const auto all = communicator.gather(text);
@@ -135,7 +135,7 @@ TEST_P(Ranks, TextsAreGatheredInRankOrder) {
   });
 }
 
-TEST_P(Ranks, AFlagOfOneIsEverybodys) {
+TEST_P(OverRanks, AFlagOfOneIsEverybodys) {
   on_gloo_ranks(GetParam(), [](Communicator& communicator) {
     EXPECT_TRUE(any_rank(communicator, communicator.rank() == 1));
     EXPECT_FALSE(any_rank(communicator, false));

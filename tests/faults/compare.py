@@ -24,11 +24,14 @@ def without_times(value: Any) -> Any:
 
 
 def state_content(folder: Path) -> Content:
-    """A state's files; state.json without times and without the digest over them."""
+    """A state's files; state.json without times, without the digest over them, and without the list of snapshots, which
+    follows --keep_snapshots."""
     content: Content = {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != ".json"}
     text = folder / "state.json"
     header = json.loads(text.read_text()) if text.exists() else {}
     content["state.json"] = without_times({key: header.get(key) for key in ("files", "scalars")})
+    if content["state.json"]["scalars"]:
+        content["state.json"]["scalars"].pop("snapshots", None)
     return content
 
 

@@ -101,7 +101,10 @@ def from_snapshot(place: Workplace) -> Iterator[Case]:
     shutil.copytree(place.root / "stage1_all", first)
     file = snapshots(first)[2]
     poison_snapshot(file)
-    pca = Command(("pca", f"--snapshots={first}/snapshots", "--components=3", f"--output={first}/p.npy"), first)
+    # By a list: the folder itself is refused, because its run has not written this file.
+    names = first / "all.txt"
+    names.write_text("".join(f"snapshots/{path.name}\n" for path in snapshots(first)))
+    pca = Command(("pca", f"--snapshots={names}", "--components=3", f"--output={first}/p.npy"), first)
     yield poisoned(place, "snapshot into the PCA", pca, refusal, {f"snapshots/{file.name}"})
     shutil.copytree(place.root / "stage1_all", first)
     file = snapshots(first)[-1]

@@ -227,8 +227,8 @@ TEST(MarginSoftmax, RefusesWhatDoesNotFit) {
     return std::string("accepted");
   };
   EXPECT_EQ(message({p.features, p.labels + 11, p.weights}),
-            concat("[models::margin_softmax] needs labels in [0, 11), received ",
-                   11 + p.labels[0].item<std::int64_t>()));
+            formatted("[models::margin_softmax] needs labels in [0, 11), received {}",
+                      11 + p.labels[0].item<std::int64_t>()));
   EXPECT_NE(message({p.features, p.labels, p.weights.narrow(1, 0, 5)}).find("[11, 5]"),
             std::string::npos);
   EXPECT_NE(message({p.features.to(torch::kFloat16), p.labels, p.weights}).find("Half"),

@@ -77,7 +77,7 @@ std::string save_module(const TemporaryFolder& folder,
 
 /// The text of what it throws; empty when nothing.
 template <class Call>
-std::string refusal(const Call& call) {
+std::string script_refusal(const Call& call) {
   try {
     call();
   } catch (const std::invalid_argument& error) {
@@ -237,7 +237,7 @@ TEST(Script, RefusesWhatCannotBeTrainedWithTheRemedy) {
                            std::int64_t expected_classes = classes) {
     const TemporaryFolder folder;
     const auto file = save_module(folder, twin, forward, change);
-    return refusal([&] { load_script(file, input, expected_classes); });
+    return script_refusal([&] { load_script(file, input, expected_classes); });
   };
   const std::string usual = usual_forward;
   EXPECT_EQ(refused(usual), "");
@@ -287,13 +287,14 @@ TEST(Script, RefusesFilesThatAreNoModule) {
   const TemporaryFolder folder;
   const auto place = (folder.path() / "weights.pt").string();
   const auto load = [&] { load_script(place, input, classes); };
-  EXPECT_NE(refusal(load).find("no such file"), std::string::npos);
+  EXPECT_NE(script_refusal(load).find("no such file"), std::string::npos);
   jit::Module empty("Empty");
   empty.define("def forward(self, x):\n    return x\n");
   empty.save(place);
-  EXPECT_NE(refusal(load).find("has no parameters"), std::string::npos) << refusal(load);
+  EXPECT_NE(script_refusal(load).find("has no parameters"), std::string::npos)
+      << script_refusal(load);
   std::ofstream(place) << "text";
-  EXPECT_NE(refusal(load).find("torch.jit.script(model).save"), std::string::npos);
+  EXPECT_NE(script_refusal(load).find("torch.jit.script(model).save"), std::string::npos);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace dimred::optimizers {
 namespace {
 
-layout::Layout two_segments() {
+layout::Layout sgd_segments() {
   return layout::make_layout(
       {{.name = "weight", .shape = {5, 7}}, {.name = "bias", .shape = {5}, .decay = false}});
 }
@@ -17,7 +17,7 @@ class SgdForms : public testing::TestWithParam<SgdOptions> {};
 /// operations, a few roundings of 6e-8 a step apart.
 TEST_P(SgdForms, EqualsTorchStepByStep) {
   torch::manual_seed(1);
-  const auto layout = two_segments();
+  const auto layout = sgd_segments();
   const auto ranges = decay_ranges(layout);
   auto weights = torch::zeros({layout.memory_size});
   auto momentum = torch::zeros({layout.memory_size});
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SgdOptions{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}));
 
 TEST(Sgd, DecayRangesCoverEveryColumnOnce) {
-  const auto layout = two_segments();
+  const auto layout = sgd_segments();
   const auto ranges = decay_ranges(layout);
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_TRUE(ranges[0].decay);

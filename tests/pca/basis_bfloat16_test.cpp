@@ -77,9 +77,9 @@ TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
          for (int r = 0; r < ranks.rank; ++r)
            begin += layout::shard_of(fitted.layout, r, 3).memory_columns();
          const Basis part = load(shard, ranks);
-         require(values_of(part) == values_of(all).middleCols(begin, part.columns), "test", "part");
+         require(values_of(part) == values_of(all).middleCols(begin, part.columns), "[test] part");
          require(std::abs(part.orthonormality_error - all.orthonormality_error) < 1e-13,
-                 "test",
+                 "[test] {}",
                  part.orthonormality_error);
        })) {
     EXPECT_EQ(text, "");

@@ -26,7 +26,7 @@ std::filesystem::path fit_safetensors(const TemporaryFolder& folder,
       const Matrix part = snapshots.row(i).segment(entry.file_offset, entry.size);
       tensors.push_back({entry.name, entry.shape, testing::to_float(part)});
     }
-    checkpoints::write_safetensors(folder / concat(i, ".safetensors"), tensors);
+    checkpoints::write_safetensors(folder / formatted("{}.safetensors", i), tensors);
   }
   fit(*open_source(folder.path()), testing::options_of(5), folder / "p.npy");
   return folder / "p.npy";

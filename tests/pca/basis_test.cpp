@@ -112,7 +112,7 @@ TEST(LoadBasis, RefusesAnotherModel) {
   const TemporaryFolder folder;
   const layout::Layout layout = model();
   write_npy<float>(folder / "p.npy", testing::random_rows(2, layout.file_size + 1, 5), false);
-  const std::string size = concat(layout.file_size);
+  const std::string size = formatted("{}", layout.file_size);
   const std::string text =
       thrown<std::invalid_argument>([&] { load_basis(folder / "p.npy", layout, whole(layout)); });
   EXPECT_NE(text.find("M = " + size + " parameters"), std::string::npos) << text;

@@ -174,7 +174,7 @@ TEST(LoadBasisOfLayers, SaysWhichColumnsAreWhichBlock) {
           load_basis(layers.npy, layers.layout, shard, 0, kBasisTolerance, ranks);
     });
     for (int rank = 0; rank < size; ++rank) {
-      SCOPED_TRACE(concat(rank, " of ", size));
+      SCOPED_TRACE(formatted("{} of {}", rank, size));
       EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)], "");
       const Basis& part = parts[static_cast<std::size_t>(rank)];
       EXPECT_EQ(part.block_count, 6);

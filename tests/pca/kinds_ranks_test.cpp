@@ -25,7 +25,9 @@ const LaidOutSource& source() {
   return source;
 }
 
-FitReport fit_ranks(int size, const FitOptions& options, const std::filesystem::path& output) {
+FitReport fit_kind_on_ranks(int size,
+                            const FitOptions& options,
+                            const std::filesystem::path& output) {
   std::vector<FitReport> reports(static_cast<std::size_t>(size));
   const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
     reports[static_cast<std::size_t>(ranks.rank)] = fit(source(), options, output, ranks);
@@ -62,7 +64,7 @@ TEST_P(KindsByRanks, GiveTheMatrixOfOneRank) {
   const std::string gram = text_of_file(options.gram);
   for (const int size : {2, 3, 5}) {
     SCOPED_TRACE(size);
-    const FitReport report = fit_ranks(size, options, folder / "p.npy");
+    const FitReport report = fit_kind_on_ranks(size, options, folder / "p.npy");
     EXPECT_EQ(report.block_components, alone.block_components);
     const Matrix basis = read_matrix(folder / "p.npy");
     if (kind == Kind::random) {
@@ -92,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ShuffledByRanks, MovesTheBitsOfItsOwnPca) {
   const TemporaryFolder folder;
-  fit_ranks(3, kind_options(Kind::pca, 5), folder / "pca.npy");
-  fit_ranks(3, kind_options(Kind::shuffled, 5), folder / "p.npy");
+  fit_kind_on_ranks(3, kind_options(Kind::pca, 5), folder / "pca.npy");
+  fit_kind_on_ranks(3, kind_options(Kind::shuffled, 5), folder / "p.npy");
   Matrix rows = read_matrix(folder / "pca.npy");
   Matrix moved = read_matrix(folder / "p.npy");
   EXPECT_FALSE(rows == moved);

@@ -27,7 +27,7 @@ using testing::source_of;
 using testing::subspace_error;
 using testing::uncentred_svd;
 
-std::string refusal(const SnapshotSource& source, const FitOptions& options) {
+std::string kind_refusal(const SnapshotSource& source, const FitOptions& options) {
   const TemporaryFolder folder;
   std::string text = thrown<std::invalid_argument>([&] { fit(source, options, folder / "p.npy"); });
   EXPECT_TRUE(testing::names_in(folder).empty() || text == "no exception");
@@ -91,14 +91,14 @@ TEST(Span, HoldsSnapshotsThatAreNearlyEqual) {
 TEST(Span, NeedsSnapshotsThatAreIndependent) {
   Matrix snapshots = random_matrix(12, 4000, 5);
   snapshots.row(7) = snapshots.row(3);
-  EXPECT_NE(refusal(*source_of(snapshots), kind_options(Kind::span, 0))
+  EXPECT_NE(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 0))
                 .find("span k = 12 directions, received 12 that span 11"),
             std::string::npos);
-  EXPECT_EQ(refusal(*source_of(snapshots), kind_options(Kind::span, 11)), "no exception");
-  EXPECT_EQ(refusal(*source_of(snapshots), kind_options(Kind::span, 13)),
+  EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)), "no exception");
+  EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 13)),
             "[pca::fit] needs n >= k, received n = 12, k = 13");
   snapshots(2, 3999) = HUGE_VAL;
-  EXPECT_NE(refusal(*source_of(snapshots), kind_options(Kind::span, 11)).find("column 3999"),
+  EXPECT_NE(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)).find("column 3999"),
             std::string::npos);
 }
 
@@ -156,7 +156,7 @@ TEST(Random, KeepsItsRowsWhenThereAreMore) {
 
 TEST(Random, NeedsAsManyColumnsAsRows) {
   const auto source = source_of(random_matrix(1, 5, 9));
-  EXPECT_EQ(refusal(*source, kind_options(Kind::random, 6)),
+  EXPECT_EQ(kind_refusal(*source, kind_options(Kind::random, 6)),
             "[pca::fit] needs M >= k, received M = 5, k = 6");
   const TemporaryFolder folder;
   fit(*source, kind_options(Kind::random, 5), folder / "p.npy");
@@ -208,7 +208,7 @@ TEST(Shuffled, IsThePcaWithTheColumnsOfEachLayerPermuted) {
 }
 
 TEST(Shuffled, NeedsALayout) {
-  EXPECT_NE(refusal(*source_of(random_matrix(9, 50, 12)), kind_options(Kind::shuffled, 3))
+  EXPECT_NE(kind_refusal(*source_of(random_matrix(9, 50, 12)), kind_options(Kind::shuffled, 3))
                 .find("kind shuffled needs snapshots that know their layers"),
             std::string::npos);
 }

@@ -8,6 +8,30 @@
 #include "checkpoints/npy.h"
 
 namespace dimred::pca::testing {
+namespace {
+
+class MemorySource final : public SnapshotSource {
+ public:
+  explicit MemorySource(const Matrix& matrix)
+      : values_(to_float(matrix)), rows_(matrix.rows()), columns_(matrix.cols()) {}
+  std::int64_t rows() const override { return rows_; }
+  std::int64_t columns() const override { return columns_; }
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    std::copy_n(values_.data() + row * columns_ + begin, out.size(), out.data());
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < rows_; ++i) names.push_back("memory[" + std::to_string(i) + ']');
+    return names;
+  }
+
+ private:
+  std::vector<float> values_;
+  std::int64_t rows_;
+  std::int64_t columns_;
+};
+
+}  // namespace
 
 std::vector<std::string> names_in(const TemporaryFolder& folder) {
   std::vector<std::string> names;
@@ -47,7 +71,7 @@ std::vector<float> to_float(const Matrix& matrix) {
 }
 
 std::unique_ptr<SnapshotSource> source_of(const Matrix& matrix) {
-  return memory_source(to_float(matrix), matrix.rows(), matrix.cols());
+  return std::make_unique<MemorySource>(matrix);
 }
 
 Matrix read_matrix(const std::filesystem::path& path) {

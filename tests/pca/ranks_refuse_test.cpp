@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "checkpoints/atomic_file.h"
 #include "pca/basis.h"
+#include "support/atomic_file.h"
 #include "tests/pca/shared_problem.h"
 
 namespace dimred::pca {
@@ -23,7 +23,7 @@ using testing::WatchedSource;
 
 /// What three ranks throw where rank r fits source(r), and that nothing stays behind but p.npy.
 template <class SourceOf>
-std::string refusal(const TemporaryFolder& folder, SourceOf source) {
+std::string ranks_refusal(const TemporaryFolder& folder, SourceOf source) {
   const auto before = testing::names_in(folder);
   std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
     fit(*source(ranks.rank), options_of(kComponents), folder / "p.npy", ranks);
@@ -37,7 +37,7 @@ TEST(RanksRefuse, AValueThatIsNotFinite) {
   Matrix matrix = random_matrix(7, kColumns, 4);
   matrix(5, 80000) = std::numeric_limits<double>::quiet_NaN();  // rank 1 of 3 has 49152 to 81920
   const auto source = source_of(matrix);
-  EXPECT_EQ(refusal(folder, [&](int) { return source.get(); }),
+  EXPECT_EQ(ranks_refusal(folder, [&](int) { return source.get(); }),
             "caller: [pca::fit] needs finite snapshots, received nan in row 5 (memory[5]), column "
             "80000");
   EXPECT_EQ(folder.count(), 0U);
@@ -56,7 +56,7 @@ TEST(RanksRefuse, AReadErrorAndKeepTheOldMatrix) {
       failing.at_read = [&](std::int64_t, std::int64_t, std::int64_t) {
         if (failing.values > allowed) throw std::runtime_error("disk on fire");
       };
-      EXPECT_EQ(refusal(folder, [&](int i) { return i == rank ? &failing : &good; }),
+      EXPECT_EQ(ranks_refusal(folder, [&](int i) { return i == rank ? &failing : &good; }),
                 "environment: disk on fire");
     }
   }
@@ -74,13 +74,13 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
             "caller: [pca::fit] needs the folder of its output to exist, received '" +
                 (folder / "none/p.npy").string() + "'");
   {
-    const checkpoints::AtomicFile other(folder / "p.npy");
+    const AtomicFile other(folder / "p.npy");
     EXPECT_EQ(error(folder / "p.npy"),
               "environment: [file] '" + (folder / "p.npy.tmp").string() +
                   "' is being written by another writer");
   }
   {
-    const checkpoints::AtomicFile other(folder / "p.json");  // met at the commit only
+    const AtomicFile other(folder / "p.json");  // met at the commit only
     EXPECT_NE(error(folder / "p.npy").find("p.json.tmp' is being written by another writer"),
               std::string::npos);
   }
@@ -91,7 +91,7 @@ TEST(RanksRefuse, DifferentProblems) {
   const TemporaryFolder folder;
   const auto other = source_of(random_matrix(kRows, 20000, 5));
   const std::string rest = " snapshots, k = 5, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
-  EXPECT_EQ(refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
+  EXPECT_EQ(ranks_refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
             "caller: [pca::fit] needs the same on every rank, received 13 x 103305" + rest +
                 " on rank 0, 13 x 20000" + rest + " on rank 2");
 }
@@ -101,7 +101,7 @@ TEST(RanksRefuse, TooFewDirections) {
   Matrix matrix = random_matrix(kRows, 40000, 6);
   matrix.rowwise() = matrix.row(0).eval();
   const auto source = source_of(matrix);
-  EXPECT_NE(refusal(folder, [&](int) { return source.get(); }).find("13 that span 0"),
+  EXPECT_NE(ranks_refusal(folder, [&](int) { return source.get(); }).find("13 that span 0"),
             std::string::npos);
 }
 

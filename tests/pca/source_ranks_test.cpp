@@ -20,7 +20,7 @@ TEST(OpenSourceByRanks, VerifiesEveryFileOnceAndGivesAllTheSameMatrix) {
   const layout::Layout layout = small_layout(50);
   const Matrix matrix = testing::random_matrix(7, layout.file_size, 3);
   for (int i = 0; i < 7; ++i) {
-    checkpoints::write_snapshot(folder / concat(i, ".h5"), snapshot_of(layout, matrix.row(i)));
+    checkpoints::write_snapshot(folder / formatted("{}.h5", i), snapshot_of(layout, matrix.row(i)));
   }
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "0.h5"));
   for (const int size : {2, 3, 9}) {
@@ -41,7 +41,7 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
   for (int i = 0; i < 5; ++i) {
     const float value = static_cast<float>(i);
     checkpoints::FloatTensor a{"a.\xC3\xA9", {2}, {value, 2}}, b{"b", {1, 1}, {value * value}};
-    checkpoints::write_safetensors(folder / concat(i, ".safetensors"), {a, b});
+    checkpoints::write_safetensors(folder / formatted("{}.safetensors", i), {a, b});
   }
   const std::vector<float> expected = all_of(*open_source(folder.path()));
   const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) {
@@ -64,7 +64,7 @@ TEST(OpenSourceByRanks, ThrowOnEveryRankWhatOneMeets) {
   const layout::Layout layout = small_layout(3);
   for (int i = 0; i < 5; ++i) {
     const Eigen::RowVectorXd row = Eigen::RowVectorXd::Constant(layout.file_size, i);
-    checkpoints::write_snapshot(folder / concat(i, ".h5"), snapshot_of(layout, row));
+    checkpoints::write_snapshot(folder / formatted("{}.h5", i), snapshot_of(layout, row));
   }
   EXPECT_EQ(common_refusal(folder.path()), "");
   const std::string whole = text_of_file(folder / "4.h5");

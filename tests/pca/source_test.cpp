@@ -78,7 +78,7 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   std::filesystem::create_directory(snapshots);
   std::int64_t bytes = 0;
   for (int i = 0; i < 12; ++i) {  // "s_2" sorts before "s_10" by number, not by letter
-    const std::filesystem::path path = snapshots / concat("s_", i, ".h5");
+    const std::filesystem::path path = snapshots / formatted("s_{}.h5", i);
     checkpoints::write_snapshot(path, snapshot_of(layout, matrix.row(i)));
     bytes += static_cast<std::int64_t>(std::filesystem::file_size(path));
   }
@@ -136,7 +136,7 @@ TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {
   const TemporaryFolder folder;
   const std::string header = R"({"a":{"dtype":"F64","shape":[3],"data_offsets":[0,24]}})";
   for (int i = 0; i < 3; ++i) {
-    put_file(folder / concat(i, ".safetensors"),
+    put_file(folder / formatted("{}.safetensors", i),
              bytes_of_values<std::uint64_t>({header.size()}) + header +
                  bytes_of_values<double>({1.0 * i, 2.0 * i * i, i == 1 ? 1e39 : 3}));
   }
@@ -183,7 +183,7 @@ TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
   const layout::Layout other = small_layout(4);
   for (int i = 0; i < 3; ++i) {
     checkpoints::write_snapshot(
-        folder / concat(i, ".h5"),
+        folder / formatted("{}.h5", i),
         snapshot_of(layout, Eigen::RowVectorXd::Constant(layout.file_size, i)));
   }
   checkpoints::write_snapshot(folder / "3.h5",

@@ -17,6 +17,7 @@ sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "benchm
 import archive  # noqa: E402
 import make  # noqa: E402
 import shared_libraries  # noqa: E402
+import torch_libraries  # noqa: E402
 from archive import write_archive  # noqa: E402
 
 BUNDLE = REPOSITORY / "scripts" / "bundle.sh"
@@ -52,7 +53,7 @@ def test_programs_of_a_moved_bundle_start(bundle: Path) -> None:
 
 
 def test_libraries_come_from_the_bundle_from_torch_and_from_the_c_library(bundle: Path, monkeypatch) -> None:
-    script = bundle / "python" / "benchmarks" / "device_check" / "torch_libraries.py"
+    script = bundle / "python" / "scripts" / "bundle" / "torch_libraries.py"
     path = subprocess.run([sys.executable, script, bundle], capture_output=True, text=True, check=True).stdout.strip()
     torch = next(folder for folder in path.split(":") if folder.endswith("torch/lib"))
     nvidia = str(Path(torch).parents[1] / "nvidia")
@@ -90,7 +91,7 @@ def test_an_unfinished_bundle_is_said_to_be_one(bundle: Path, tmp_path: Path, te
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable}
     command = [other / "gpu_check.sh", "--device=cpu", "--output", tmp_path / "out"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, f"gpu_check: {says}\n")
+    assert (done.returncode, done.stderr) == (1, f"{other}: {says}\n")
 
 
 def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, tmp_path: Path) -> None:
@@ -104,11 +105,16 @@ def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, t
 
 def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "tests", "algebra", "demo", "--output",
+    given |= {"DIMRED_DEVICE": "cpu"}
+    missing = ("numpy", "torchvision", "scipy", "sklearn", "pandas", "safetensors")  # on a machine with torch alone
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({missing})\n")
+    given |= {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "algebra", "demo", "--output",
                            tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "gpu_check: not all is good: demo skipped", done.stderr
-    parts = json.loads((tmp_path / "out" / "gpu_check.json").read_text())["parts"]
-    assert [(part["name"], part["outcome"]) for part in parts] == [("tests", "done"), ("algebra", "done"), ("demo", "skipped")]
+    assert "3 passed" in done.stdout, done.stdout
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "device: these parts have no figures: demo", done.stderr
+    figures = json.loads((tmp_path / "out" / "device.json").read_text())["figures"]
+    assert {figure["part"] for figure in figures} == {"algebra"}
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, binaries: Path) -> None:
@@ -166,3 +172,22 @@ def test_a_new_bundle_takes_the_archive_of_the_earlier_one_along(tmp_path: Path)
     path.write_text("of the earlier one")
     make.begin(folder)
     assert not path.exists() and (folder / "bundle.json").read_text() == "{}\n"
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    ({"torch": "2.99.0"}, "needs torch 2.99.0 for CUDA 13.0, "),
+    ({"cuda": "99.0"}, "for CUDA 99.0, "),
+    ({"glibc": "99.1"}, "needs glibc 99.1 or later, this system has "),
+])  # fmt: skip
+def test_another_torch_or_system_is_refused(change: dict[str, str], says: str) -> None:
+    folder = torch_libraries.torch_folder()
+    version, cuda = torch_libraries.torch_version(folder)
+    fits = {"torch": version, "cuda": cuda, "glibc": "2.17", "glibcxx": "3.4.9"}
+    torch_libraries.require_fit(fits, folder)
+    with pytest.raises(torch_libraries.Unfit, match=says):
+        torch_libraries.require_fit(fits | change, folder)
+
+
+def test_versions_compare_by_their_numbers() -> None:
+    assert torch_libraries.version_of("3.4.30") > torch_libraries.version_of("3.4.9")
+    assert torch_libraries.version_of(torch_libraries.newest_glibcxx()) > (3, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 
@@ -157,6 +158,30 @@ def test_damaged_snapshots_and_matrices_are_refused(copy: Path) -> None:
     np.save(copy / "gram.npy", np.arange(6.0).reshape(2, 3))
     with pytest.raises(Damaged, match="not a Gram matrix"):
         read_gram(copy / "gram.npy")
+
+
+@pytest.mark.parametrize("kind", ["soft", "external link", "external data", "virtual"])
+def test_snapshots_are_read_from_their_own_file_alone(kind: str, copy: Path) -> None:
+    file, pipe = sorted((copy / "stage1/snapshots").iterdir())[0], copy / "pipe"
+    os.mkfifo(pipe)
+    with h5py.File(file, "r+") as h5:
+        h5["other"] = h5.pop("weights")
+        if kind == "soft":
+            h5["weights"] = h5py.SoftLink("/other")
+        elif kind == "external link":
+            h5["weights"] = h5py.ExternalLink(pipe, "weights")
+        elif kind == "external data":
+            h5.create_dataset("weights", (4,), "f4", external=[(pipe, 0, 16)])
+        else:
+            layout = h5py.VirtualLayout((4,), "f4", (None,))
+            layout[: h5py.h5s.UNLIMITED] = h5py.VirtualSource(pipe, "weights", (4,), "f4", (None,))[: h5py.h5s.UNLIMITED]
+            h5.create_virtual_dataset("weights", layout)
+    with pytest.raises(Damaged, match="another place"):
+        read_weights(file, digest=False)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(NotARun, match="no file"):
+        read_weights(file)
 
 
 RESULTS = {

@@ -54,6 +54,16 @@ def test_headings_that_a_page_links_to_are_there(page: Path) -> None:
         assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
 
 
+def test_pages_that_a_source_cites_are_there() -> None:
+    rooms = [path for path in REPOSITORY.iterdir() if path.is_dir() and path.name not in ("build", "runs") and path.name[0] != "."]
+    files = [file for room in rooms for file in room.rglob("*")]
+    pages = {file.name for file in [*files, *PAGES] if file.suffix == ".md"} | {"record.md"}  # which a comparison writes
+    sources = [file for file in files if file.suffix in (".py", ".sh", ".h", ".cpp", ".cu", ".cuh", ".cmake")]
+    cited = {name for file in sources for name in re.findall(r"[\w-]+\.md\b", file.read_text())}
+    assert len(cited) > 5
+    assert sorted(cited - pages) == []
+
+
 def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
     sources = "".join(file.read_text() for file in (REPOSITORY / "imports").glob("fastnn_*.cpp"))
     keys = set(re.findall(r'\{"(\w+)",\s*Type::', sources))

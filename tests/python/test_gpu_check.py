@@ -1,135 +1,120 @@
-"""The check for GPU machines as a whole, tiny, on a processor; its options and its exit codes."""
+"""The check for GPU machines, tiny, on a processor: its tests, its figures, its options and its exit codes."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from conftest import REPOSITORY
 from fashion import few
+from torchvision import models
 
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
-from device_check.sizes import TINY  # noqa: E402
+import device  # noqa: E402
+from resnet50 import ResNet50  # noqa: E402
 
-PROGRAM = [sys.executable, str(REPOSITORY / "benchmarks" / "gpu_check.py")]
+SCRIPT = [sys.executable, str(REPOSITORY / "benchmarks" / "device.py")]
+TESTS = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(REPOSITORY / "tests" / "device")]
 
 
-def environment(binaries: Path) -> dict[str, str]:
+def run(command: list[str], binaries: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Of the build under test, on few images and one core."""
-    return os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"}
+    given = os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"} | more
+    return subprocess.run([*command, *words], env=given, capture_output=True, text=True, timeout=500, check=False)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, binaries: Path) -> SimpleNamespace:
-    """All parts, tiny, on a processor."""
-    folder = tmp_path_factory.mktemp("gpu_check")
-    command = [*PROGRAM, "--device=cpu", "--quick", f"--output={folder}"]
-    done = subprocess.run(command, env=environment(binaries), capture_output=True, text=True, timeout=550, check=False)
+def test_all_parts_have_figures_on_a_processor_and_nothing_is_judged_there(tmp_path: Path, binaries: Path) -> None:
+    done = run(SCRIPT, binaries, "--device=cpu", f"--output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
-    return SimpleNamespace(folder=folder, output=done.stdout, told=json.loads((folder / "gpu_check.json").read_text()))
+    told = json.loads((tmp_path / "device.json").read_text())
+    assert {figure["part"] for figure in told["figures"]} == {part.__name__ for part in device.PARTS}
+    assert all(math.isfinite(value) for figure in told["figures"] for value in figure["values"])
+    assert not told["judged"] and {figure["reached"] for figure in told["figures"]} == {None} and not told["missing"]
+    for figure in told["figures"]:
+        assert any(line.startswith(figure["part"]) and figure["name"] in line for line in done.stdout.splitlines())
+    assert [path.name for path in tmp_path.iterdir()] == ["device.json"]
 
 
-def test_all_parts_run_on_a_processor_and_nothing_is_judged_there(whole) -> None:
-    parts = {part["name"]: part for part in whole.told["parts"]}
-    assert list(parts) == ["tests", "algebra", "agreement", "convnet", "resnet20", "stage1", "stage2", "demo", "accuracy", "pca"]
-    assert {part["outcome"] for part in parts.values()} == {"done"}
-    assert all(part["figures"] for part in parts.values())
-    figures = [figure for part in parts.values() for figure in part["figures"]]
-    assert {figure["reached"] for figure in figures} == {None}
-    assert all(math.isfinite(value) for figure in figures for value in figure["values"])
-    assert whole.told["device"]["device"] == "cpu" and not whole.told["judged"]
-    assert whole.told["reached"] == whole.told["not_reached"] == 0 < whole.told["not_judged"]
-
-
-def test_the_table_has_a_line_for_each_figure_and_for_what_is_missing(whole) -> None:
-    lines = whole.output.splitlines()
-    for part in whole.told["parts"]:
-        for figure in part["figures"]:
-            assert any(line.startswith(part["name"]) and figure["name"] in line for line in lines), figure["name"]
-        for one in part["left_out"]:
-            assert f"  {part['name']}: without {one['what']}: {one['why']}" in lines
-
-
-def test_the_tests_are_counted_though_none_finds_a_device(whole) -> None:
-    (tests,) = (part for part in whole.told["parts"] if part["name"] == "tests")
-    assert [(f["name"], f["median"]) for f in tests["figures"]] == [("device tests that run", 0)]
-    ((count, unit),) = (one["what"].split() for one in tests["left_out"])
-    assert int(count) > 0 and unit == "tests"
-
-
-def test_parts_that_were_asked_for_and_skipped_are_not_good(tmp_path: Path, binaries: Path) -> None:
-    given = environment(binaries) | {"DIMRED_FASHION": str(tmp_path / "nowhere")}
-    for words, skipped in ((["--minutes=0.001", "--parts", "tests", "algebra"], "tests skipped, algebra skipped"),
-                           (["--parts", "demo"], "demo skipped")):  # fmt: skip
-        command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}", *words]
-        done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120, check=False)
-        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"gpu_check: not all is good: {skipped}")
-
-
-def test_both_sides_of_the_agreement_start_alike_and_differ_by_rounding_alone(whole) -> None:
-    (agreement,) = (part for part in whole.told["parts"] if part["name"] == "agreement")
-    assert [figure["name"].split(":")[0] for figure in agreement["figures"]] == ["convnet, stage 1", "convnet, stage 2"]
-    for figure in agreement["figures"]:
-        assert len(figure["rounds"]) == TINY.steps
-        assert figure["median"] < 1e-5  # sums in other orders: a few units of float32's 6e-8
-
-
-def test_what_was_written_besides_the_result_is_removed(whole) -> None:
-    assert [path.name for path in whole.folder.iterdir()] == ["gpu_check.json"]
+def test_the_tests_of_a_device_hold_on_a_processor(binaries: Path) -> None:
+    done = run(TESTS, binaries, DIMRED_DEVICE="cpu")
+    assert done.returncode == 0, done.stdout
+    assert "failed" not in done.stdout and " passed" in done.stdout  # two orders of summing agree; programs find no device
+    assert "tests found no device" in done.stdout
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_it_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None:
-    command = [*PROGRAM, f"--output={tmp_path}"]
-    done = subprocess.run(command, env=environment(binaries), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("gpu_check: needs the device cuda, received none: ")
+def test_without_a_device_tests_are_counted_and_figures_refused(tmp_path: Path, binaries: Path) -> None:
+    done = run(TESTS, binaries)
+    assert done.returncode == 0 and "9 skipped" in done.stdout and "no CUDA device" in done.stdout, done.stdout
+    done = run(SCRIPT, binaries, f"--output={tmp_path}")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("device: needs the device cuda, received none: ")
 
 
-def test_a_build_that_is_not_there_is_named(tmp_path: Path) -> None:
-    command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}"]
-    given = os.environ | {"DIMRED_BUILD": str(tmp_path)}
-    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (1, "gpu_check: this build has no dimred\n")
+def test_parts_that_have_no_figures_are_named(tmp_path: Path, binaries: Path) -> None:
+    done = run(SCRIPT, binaries, "--device=cpu", "--parts", "demo", f"--output={tmp_path}", DIMRED_FASHION=str(tmp_path / "nowhere"))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "device: these parts have no figures: demo")
+    assert "not measured: demo: Fashion-MNIST is not here" in done.stdout
+    done = run(SCRIPT, binaries, "--device=cpu", f"--output={tmp_path}", DIMRED_BUILD=str(tmp_path))
+    assert done.returncode == 1 and done.stderr.startswith(f"device: cannot start {tmp_path}/bin/dimred: ")
 
 
 @pytest.mark.parametrize("option", ["--device=gpu", "--minutes=0", "--minutes=nan", "--parts=none"])
-def test_bad_options_are_refused(tmp_path: Path, option: str) -> None:
-    done = subprocess.run([*PROGRAM, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and option.split("=")[0] in done.stderr
-    assert not any(tmp_path.iterdir())
+def test_bad_options_are_refused(tmp_path: Path, binaries: Path, option: str) -> None:
+    done = run(SCRIPT, binaries, option, f"--output={tmp_path / 'out'}")
+    assert done.returncode == 2 and option.split("=")[0] in done.stderr and not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("option", ["--output", "--scratch"])
-def test_folders_that_cannot_be_made_are_named(tmp_path: Path, option: str) -> None:
-    (tmp_path / "file").write_text("mine")
-    for folder, why in ((tmp_path / "file", "File exists"), (Path("/proc/nothere"), "No such file or directory")):
-        command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}", f"{option}={folder}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        says = f"gpu_check: {option} needs a folder that can be written, received {folder}: {why}\n"
-        assert (done.returncode, done.stderr) == (1, says)
+def test_a_bar_is_held_against_the_median() -> None:
+    assert device.Figure("p", "f", [0.8, 0.9, 5.0], at_least=0.85).reached
+    assert not device.Figure("p", "f", [0.8, 0.84, 5.0], at_least=0.85).reached
+    assert device.Figure("p", "f", [1.45], at_most=1.45).reached
+    assert device.Figure("p", "f", [1.0]).reached is None
+    assert device.Figure("p", "f", [0.8, 0.9, 5.0], "x", 0.85).row(True) == ["p", "f", "0.9 (0.8 to 5) x", ">= 0.85", "yes"]
 
 
-def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "dimred").write_text(f"#!/bin/sh\ntouch {tmp_path / 'begun'}\nexec sleep 60\n")
-    (tmp_path / "bin" / "dimred").chmod(0o755)
-    command = [*PROGRAM, "--device=cpu", f"--output={tmp_path / 'out'}"]
-    given = os.environ | {"DIMRED_BUILD": str(tmp_path)}
-    process = subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert (process.communicate(timeout=20)[1], process.returncode) == ("gpu_check: interrupted\n", 130)
-    assert not any((tmp_path / "out").iterdir())
+def test_turns_rotate_a_failed_peer_drops_out_and_ours_does_not() -> None:
+    order: list[str] = []
+
+    def contestant(name: str, value: float | None = None):
+        def call() -> float:
+            order.append(name)
+            if value is None:
+                raise RuntimeError("of a kind")
+            return value
+
+        return call
+
+    timing = device.Timing(torch.device("cpu"), device.QUICK, Path(), math.inf)
+    found = timing.rounds("p", {"dimred": contestant("dimred", 2.0), "PyTorch": contestant("PyTorch", 4.0)})
+    assert order == ["dimred", "PyTorch", "PyTorch", "dimred"] and device.ratios(found["PyTorch"], found["dimred"]) == [2.0, 2.0]
+    found = timing.rounds("p", {"dimred": contestant("dimred", 2.0), "PyTorch": contestant("PyTorch")})
+    assert found == {"dimred": [2.0, 2.0], "PyTorch": []} and timing.missing == ["p, PyTorch: of a kind"]
+    with pytest.raises(RuntimeError, match="of a kind"):
+        timing.rounds("p", {"dimred": contestant("dimred")})
+
+
+def test_resnet50_is_torchvisions() -> None:
+    torch.manual_seed(3)
+    theirs = models.get_model("resnet50", weights=None, num_classes=7)
+    ours = ResNet50(3, 7)
+    assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
+    ours.load_state_dict(theirs.state_dict())
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(ours.eval()(images), theirs.eval()(images))
+
+
+def test_crops_hold_what_the_padded_image_holds() -> None:
+    torch.manual_seed(0)
+    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).view(2, 3, 8, 8) + 1
+    wide = torch.nn.functional.pad(images, (4, 4, 4, 4))
+    for image, cut in zip(wide, device.cropped_and_flipped(images), strict=True):
+        places = [image[:, y : y + 8, x : x + 8] for y in range(9) for x in range(9)]
+        assert sum(torch.equal(cut, one) or torch.equal(cut, one.flip(2)) for one in places) >= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import shutil
 from pathlib import Path
 
 import h5py
@@ -108,6 +109,17 @@ def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_pat
     assert 0 < int(soup["forward_passes"]) * 64 <= 7 * 320  # four alone, three mixtures, in batches of 64
     line = fails(2, "stage2", *common, "--validation_fraction=0", "--start=soup", "--output", tmp_path / "none")
     assert "needs --validation_fraction > 0" in line
+
+
+def test_a_run_goes_on_without_the_snapshots_that_it_began_with(start: Path, tmp_path: Path, execute) -> None:
+    files = shutil.copytree(start / "snapshots", tmp_path / "snapshots")
+    common = ["stage2", *COMMON, "--preset=robust", "--start=soup", "--start_latest=3", "--checkpoint", start, "--snapshots", files]
+    assert "start: greedy soup" in execute("dimred", *common, "--epochs=2", "--output", tmp_path / "whole")
+    execute("dimred", *common, "--epochs=1", "--output", tmp_path / "run")
+    shutil.rmtree(files)
+    assert "start: " not in execute("dimred", *common, "--epochs=2", "--output", tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    assert np.array_equal(weights(tmp_path / "run" / "final.h5"), weights(tmp_path / "whole" / "final.h5"))
 
 
 SCHEDULED = {

@@ -88,7 +88,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("options", REFUSED)
 def test_what_cannot_be_is_refused(options: str, tmp_path: Path, fails) -> None:
-    assert REFUSED[options] in fails(2, "stage1", *STAGE1, *options.split(), "--output", tmp_path / "run")
+    told = fails(2, "stage1", *STAGE1, *options.split(), "--output", tmp_path / "run")
+    if "bfloat16 is not native" in told:
+        pytest.skip("no native bfloat16 on this processor")
+    assert REFUSED[options] in told
     assert not (tmp_path / "run").exists()
 
 

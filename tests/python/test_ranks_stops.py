@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,10 @@ def wait_for_training(run: Path, processes: list[subprocess.Popen]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGUSR1, 143), (signal.SIGINT, 130)])
-def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp_path: Path, dimred: Path) -> None:
+@pytest.mark.parametrize(("stop", "code", "later"), [(signal.SIGUSR1, 143, 2), (signal.SIGINT, 130, 3)])
+def test_a_signal_to_one_rank_stops_all_with_the_step_saved(
+    stop, code: int, later: int, tmp_path: Path, dimred: Path
+) -> None:
     run = tmp_path / "run"
     with started(dimred, [*LONG, "--output", run], 3) as processes:
         wait_for_training(run, processes)
@@ -39,10 +42,31 @@ def test_a_signal_to_one_rank_stops_all_with_the_step_saved(stop, code: int, tmp
     assert "stopped by a signal" in done.output[0]
     step = sorted((run / "checkpoints").iterdir())[-1].name
     before = rows(run)
-    done = run_ranks(dimred, ["stage1", *FEW, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], 2)
-    assert done.codes == [0, 0], done.errors
+    done = run_ranks(dimred, ["stage1", *FEW, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], later)
+    assert done.codes == [0] * later, done.errors
     assert f"step {int(step.split('_')[1])} of" in done.output[0]
     assert rows(run)[: len(before)] == before
+    if later == 3:  # every epoch sends the same, also the one that was stopped and taken up
+        sent = [0, *(int(row["wire_bytes"]) for row in rows(run))]
+        assert len({after - since for since, after in pairwise(sent)}) == 1, sent
+
+
+def test_a_signal_to_one_rank_stops_the_evaluation_of_all(tmp_path: Path, dimred: Path) -> None:
+    """It would go on for many seconds, and there is no step before or after it."""
+    small = ["--model=resnet56", "--precision=float32", "--train_samples=60", "--global_batch_size=60", "--threads=1"]
+    done = run_ranks(dimred, ["stage1", *small, "--test_samples=10", "--epochs=1", "--output", tmp_path / "start"], 1)
+    assert done.codes == [0], done.errors
+    long = ["stage2", "--checkpoint", tmp_path / "start", "--preset=sgd", "--epochs=0", "--test_samples=10000", "--threads=1"]
+    with started(dimred, [*long, "--output", tmp_path / "run"], 2) as processes:
+        while not (tmp_path / "run" / "curve.csv").exists():
+            assert all(process.poll() is None for process in processes), ended(processes)
+            time.sleep(0.02)
+        time.sleep(0.5)
+        processes[1].send_signal(signal.SIGTERM)
+        done = ended(processes)
+    assert done.codes == [143] * 2, done.errors
+    assert "stopped by a signal" in done.output[0]
+    assert len(rows(tmp_path / "run")) == 0
 
 
 def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None:
@@ -89,6 +113,8 @@ def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path:
         since = time.monotonic()
         others = ended([process for rank, process in enumerate(processes) if rank != dead])
         assert time.monotonic() - since < 10
+        # It is ended with the others: a launcher would wait for it, and going on it would write.
+        assert processes[dead].wait(timeout=PATIENCE) == -signal.SIGKILL
     assert others.codes == [1, 1]
     said = [line for text in others.errors for line in text.splitlines()]
     assert len(said) == 1, said

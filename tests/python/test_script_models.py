@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -290,3 +293,131 @@ def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails
     file.unlink()
     assert "no such file" in told()
     assert not (tmp_path / "run").exists()
+
+
+def saving(file: str, images: torch.Tensor) -> torch.Tensor:
+    """Writes it."""
+    torch.ops.aten.save(images, file)
+    return images
+
+
+def mapping(file: str, images: torch.Tensor) -> torch.Tensor:
+    """Makes it."""
+    return images + torch.from_file(file, True, 64).sum()  # noqa: FBT003
+
+
+def recording(file: str, images: torch.Tensor) -> torch.Tensor:
+    """An operator of another kind than those that compute."""
+    torch.ops.profiler._record_function_enter(file)  # noqa: SLF001
+    return images
+
+
+class Calling(nn.Module):
+    """Does one of these beside its logits."""
+
+    def __init__(self, touch: Callable[[str, torch.Tensor], torch.Tensor], file: Path) -> None:
+        super().__init__()
+        self.touch, self.file, self.fc = touch, str(file), nn.Linear(784, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        return self.fc(self.touch(self.file, images).flatten(1))
+
+
+class Restoring(nn.Module):
+    """Makes a file when it is loaded."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.file, self.data = str(file), torch.zeros(1)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Images."""
+        return images
+
+    @torch.jit.export
+    def __getstate__(self):  # noqa: ANN204
+        return self.file, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.file, self.training = state
+        self.data = torch.from_file(self.file, True, 64)  # noqa: FBT003
+
+
+def with_default(file: Path, target: Path, touched: Path) -> None:
+    """The module in `file` with a default argument that touches a file when the module is loaded."""
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(target, "w") as out:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".py"):
+                call = f'images: Tensor, other: Tensor=torch.from_file("{touched}", True, 64)'
+                content = content.replace(b"images: Tensor", call.encode())
+            out.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("how", "operator"),
+    [(saving, "aten::save"), (mapping, "aten::from_file"), (recording, "profiler::_record_function_enter"),
+     ("restored", "aten::from_file"), ("default", "aten::from_file")],
+)  # fmt: skip
+def test_a_module_that_touches_files_is_refused_before_it_does(how, operator: str, tmp_path: Path, fails) -> None:
+    """Also in code that runs while the module is loaded."""
+    file, touched = tmp_path / "net.pt", tmp_path / "touched"
+    if how == "restored":
+        torch.jit.script(Restoring(touched)).save(file)
+    elif how == "default":
+        torch.jit.script(Viewing()).save(tmp_path / "plain.pt")
+        with_default(tmp_path / "plain.pt", file, touched)
+    else:
+        torch.jit.script(Calling(how, touched)).save(file)
+    assert f"uses the operator {operator}; " in fails(2, "inspect", "--model", file, "--image_size=28", "--channels=1")
+    assert not touched.exists()
+    if how in ("restored", "default"):
+        torch.jit.load(file)
+        assert touched.exists()  # by PyTorch's own loading
+
+
+class Endless(nn.Module):
+    """Never comes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        turns = 0
+        while turns >= 0:
+            turns = (turns + 1) % 7
+        return self.fc(images.flatten(1))
+
+
+def test_a_module_that_does_not_come_back_is_named(tmp_path: Path, fails) -> None:
+    file = tmp_path / "net.pt"
+    torch.jit.script(Endless()).save(file)
+    told = fails(2, "inspect", "--model", file, "--image_size=28", "--channels=1", "--module_timeout=0.5")
+    assert f"the module {file} has not come back from its first passes within 0.5 s" in told
+
+
+class Printing(nn.Module):
+    """Speaks to the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, 10]."""
+        print("\x1b[2J")
+        return self.fc(images.flatten(1))
+
+
+def test_what_a_module_prints_is_no_command_to_the_terminal(tmp_path: Path, binaries: Path) -> None:
+    file = tmp_path / "net.pt"
+    torch.jit.script(Printing()).save(file)
+    done = subprocess.run([binaries / "dimred", "inspect", "--model", file, "--image_size=28", "--channels=1"],
+                          capture_output=True, text=True, timeout=120, check=True)  # fmt: skip
+    assert "\\u001B[2J" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert f"{file} is TorchScript: its code runs with your rights" in done.stdout

@@ -31,7 +31,7 @@ def plain_run(dimred: Path, folder: Path, epochs: int) -> Path:
 
 
 def test_a_take_up_that_is_cut_is_no_run(dimred: Path, tmp_path: Path) -> None:
-    """Killed when checkpoints, configuration and curve were here, and no snapshot."""
+    """Ended when checkpoints, configuration and curve were here, and no snapshot."""
     there = tmp_path / "there"
     assert stage1(dimred, f"file://{there}", tmp_path / "first", 1).returncode == 0
     subprocess.run([dimred, "store", "get", f"file://{there}", tmp_path / "copy"], check=True, capture_output=True)
@@ -40,7 +40,7 @@ def test_a_take_up_that_is_cut_is_no_run(dimred: Path, tmp_path: Path) -> None:
     limit = (30_000_000, resource.RLIM_INFINITY)
     cut = stage1(dimred, f"file://{there}", tmp_path / "second", 2,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))  # fmt: skip
-    assert cut.returncode == -signal.SIGXFSZ, cut.stderr
+    assert cut.returncode == 1 and "File too large" in cut.stderr, cut.stderr
     assert list((tmp_path / "second").rglob("config.toml"))
     done = stage1(dimred, f"file://{there}", tmp_path / "second", 2)
     assert done.returncode == 0, done.stderr

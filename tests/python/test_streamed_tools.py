@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import re
 import shutil
 import subprocess
 import threading
@@ -225,6 +226,28 @@ def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fail
     execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
     words = ["data", "index", f"file://{tmp_path}/listed", "--stream_cache=1", "--output", f"file://{tmp_path}/listed/shards.index", cache]
     assert "names; send that folder again" in fails(2, *words, "--overwrite")
+
+
+@pytest.mark.parametrize("streamed", [["--stream_cache=1"], []])
+def test_an_index_of_a_folder_fetches_its_training_files_alone(
+    streamed: list[str], execute: Callable, fails: Callable, web: HttpFiles, dimred: Path, tmp_path: Path
+) -> None:
+    shards = put_shards(tmp_path / "shards")
+    write_tfrecords(shards / "test-00000-of-00001", SAMPLES[:3])
+    (shards / "notes.pdf").write_bytes(bytes(1000))
+    (shards / "pictures").mkdir()
+    (shards / "pictures" / "a.png").write_bytes(SAMPLES[0][0])
+    subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
+    words = ["data", "index", f"{web.url}/tf", *streamed, f"--store_cache={tmp_path / 'cache'}"]
+    assert "8 files, 64 records" in execute("dimred", *words, "--output", tmp_path / "a" / "shards.index")
+    fetched = {path.removeprefix("/tf/") for path, _ in web.requests}
+    assert {name for name in fetched if name.startswith("train-")} == {file.name for file in shards.glob("train-*")}
+    assert not fetched & {"test-00000-of-00001", "notes.pdf", "pictures/a.png", "labels.txt"}
+    (web.folder / "other").mkdir()
+    (web.folder / "other" / "notes.pdf").write_bytes(bytes(1000))
+    subprocess.run([dimred, "store", "put", web.folder / "other", f"file://{web.folder}/others"], check=True, capture_output=True)
+    words[2] = f"{web.url}/others"
+    assert re.search(r"nothing to \w+ at http://.*/others", fails(2, *words, "--output", tmp_path / "c" / "shards.index"))
 
 
 def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, tmp_path: Path) -> None:

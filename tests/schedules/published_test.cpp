@@ -12,7 +12,7 @@ namespace dimred::schedules {
 namespace {
 
 // A few operations in another order on values <= 1.
-constexpr double rounding = 16 * std::numeric_limits<double>::epsilon();
+constexpr double published_rounding = 16 * std::numeric_limits<double>::epsilon();
 
 double at(const ScheduleOptions& options, double step) { return learning_rate(options, step, 10); }
 
@@ -26,9 +26,9 @@ TEST(Published, T2tStartsAtAHundredthAndGrowsByAConstantRatio) {
   auto options = of_100_steps(ScheduleKind::constant);
   options.warmup_scheme = WarmupScheme::t2t;
   options.steps.warmup = 20;
-  EXPECT_NEAR(at(options, 0), 0.008, rounding);
-  EXPECT_NEAR(at(options, 10), 0.08, rounding);
-  EXPECT_NEAR(at(options, 19) / at(options, 18), std::pow(100, 0.05), rounding);
+  EXPECT_NEAR(at(options, 0), 0.008, published_rounding);
+  EXPECT_NEAR(at(options, 10), 0.08, published_rounding);
+  EXPECT_NEAR(at(options, 19) / at(options, 18), std::pow(100, 0.05), published_rounding);
   EXPECT_EQ(at(options, 20), 0.8);
 }
 
@@ -54,9 +54,9 @@ TEST(Published, FastnnsPolynomialEndsWithinOneInterval) {
   options.decay_scheme = DecayScheme::luong5;
   options.end_learning_rate = 0.2;
   EXPECT_EQ(at(options, 50), 0.8);
-  EXPECT_NEAR(at(options, 55), 0.5, rounding);
-  EXPECT_NEAR(at(options, 60), 0.2, rounding);
-  EXPECT_NEAR(at(options, 99), 0.2, rounding);
+  EXPECT_NEAR(at(options, 55), 0.5, published_rounding);
+  EXPECT_NEAR(at(options, 60), 0.2, published_rounding);
+  EXPECT_NEAR(at(options, 99), 0.2, published_rounding);
 }
 
 TEST(Published, OurPolynomialWithADecaySchemeEndsWithTheSchedule) {
@@ -65,25 +65,25 @@ TEST(Published, OurPolynomialWithADecaySchemeEndsWithTheSchedule) {
   options.end_learning_rate = 0.2;
   options.power = 1;
   EXPECT_EQ(at(options, 50), 0.8);
-  EXPECT_NEAR(at(options, 75), 0.5, rounding);
-  EXPECT_NEAR(at(options, 100), 0.2, rounding);
+  EXPECT_NEAR(at(options, 75), 0.5, published_rounding);
+  EXPECT_NEAR(at(options, 100), 0.2, published_rounding);
 }
 
 TEST(Published, MindsporesCosineKeepsItsQuirks) {
   auto options = of_100_steps(ScheduleKind::mindspore_cosine);
   options.steps.warmup = 20;
-  EXPECT_NEAR(at(options, 0), 0.04, rounding);  // a step ahead
-  EXPECT_NEAR(at(options, 19), 0.8, rounding);
+  EXPECT_NEAR(at(options, 0), 0.04, published_rounding);  // a step ahead
+  EXPECT_NEAR(at(options, 19), 0.8, published_rounding);
   const double cosine = (1 + std::cos(3.14159265358979323846 * 0.94 * 60 / 80)) / 2;
-  EXPECT_NEAR(at(options, 60), 0.8 * (0.5 * cosine + 1e-5), rounding);
+  EXPECT_NEAR(at(options, 60), 0.8 * (0.5 * cosine + 1e-5), published_rounding);
   EXPECT_EQ(at(options, 150), at(options, 99));  // it has no rate beyond its end
 }
 
 TEST(Published, MindsporesStepEndsAtItsConstant) {
   const auto options = of_100_steps(ScheduleKind::mindspore_step);
   EXPECT_EQ(at(options, 19), 0.8);
-  EXPECT_NEAR(at(options, 20), 0.08, rounding);
-  EXPECT_NEAR(at(options, 89), 0.0008, rounding);
+  EXPECT_NEAR(at(options, 20), 0.08, published_rounding);
+  EXPECT_NEAR(at(options, 89), 0.0008, published_rounding);
   EXPECT_EQ(at(options, 90), 0.00005);
 }
 
@@ -94,18 +94,18 @@ TEST(Published, PlscScalesTheRateButNotTheStartOfItsWarmUp) {
   options.milestones = {40, 80};
   options.warmup_epochs = 2;
   EXPECT_EQ(at(options, 0), 0.8);
-  EXPECT_NEAR(at(options, 10), 2.0, rounding * 4);
-  EXPECT_NEAR(at(options, 20), 3.2, rounding * 4);
-  EXPECT_NEAR(at(options, 40), 0.32, rounding);
-  EXPECT_NEAR(at(options, 80), 0.032, rounding);
+  EXPECT_NEAR(at(options, 10), 2.0, published_rounding * 4);
+  EXPECT_NEAR(at(options, 20), 3.2, published_rounding * 4);
+  EXPECT_NEAR(at(options, 40), 0.32, published_rounding);
+  EXPECT_NEAR(at(options, 80), 0.032, published_rounding);
 }
 
 TEST(Published, PiecesJoinAndTheLastHolds) {
   const auto pieces = parse_pieces("5:0.1->0.4,10:0.4=>0.8,15:0.8,20:0.08");
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[1].shape, PieceShape::exponential);
-  EXPECT_NEAR(piecewise_rate(pieces, 2.5), 0.25, rounding);
-  EXPECT_NEAR(piecewise_rate(pieces, 7.5), 0.4 * std::sqrt(2), rounding);
+  EXPECT_NEAR(piecewise_rate(pieces, 2.5), 0.25, published_rounding);
+  EXPECT_NEAR(piecewise_rate(pieces, 7.5), 0.4 * std::sqrt(2), published_rounding);
   EXPECT_EQ(piecewise_rate(pieces, 10), 0.8);
   EXPECT_EQ(piecewise_rate(pieces, 14.99), 0.8);
   EXPECT_EQ(piecewise_rate(pieces, 15), 0.08);

@@ -162,21 +162,6 @@ TEST(Schedule, ZeroTotalStandsForTheEpochsTrained) {
   EXPECT_NEAR(at_epoch(with_total(options, 20), 5), 0.875, rounding);
 }
 
-TEST(Schedule, KindsAreFoundByName) {
-  EXPECT_EQ(schedule_kind("cosine"), ScheduleKind::cosine);
-  EXPECT_EQ(schedule_kind("step"), ScheduleKind::step);
-  try {
-    schedule_kind("cosin");
-    FAIL() << "an unknown kind was accepted";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "[schedules] needs one of constant, linear, cosine, polynomial, step, exponential, "
-        "piecewise, fastnn-polynomial, mindspore-steps, mindspore-step, mindspore-cosine, plsc, "
-        "received cosin");
-  }
-}
-
 struct BadCase {
   std::string rule;
   void (*spoil)(ScheduleOptions&);

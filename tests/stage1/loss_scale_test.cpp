@@ -19,7 +19,7 @@ struct Ended {
 
 /// Stage 1 on gradients of 2^85 to 2^91, which overflow from a loss scale of 2^43 on: 2^60 falls to
 /// 2^36 in three steps.
-Ended run(const std::filesystem::path& folder, std::int64_t stop_at_step) {
+Ended run_scaled(const std::filesystem::path& folder, std::int64_t stop_at_step) {
   Ended ended{.setup = training::toy_setup(models::Precision::float32,
                                            training::steep_network(std::ldexp(1, 90)))};
   auto& setup = ended.setup;
@@ -44,7 +44,7 @@ Ended run(const std::filesystem::path& folder, std::int64_t stop_at_step) {
 TEST(TrainWithLossScale, LeavesOverflowingStepsOutAndCountsThem) {
   const TemporaryFolder folder;
   const auto fresh = training::toy_setup(models::Precision::float32, training::steep_network(1));
-  const auto ended = run(folder / "run", 3);
+  const auto ended = run_scaled(folder / "run", 3);
   EXPECT_TRUE(torch::equal(ended.setup.flat.weights, fresh.flat.weights));
   for (const float value : ended.state.vectors.at("momentum")) EXPECT_EQ(value, 0);
   const auto& scalars = ended.state.scalars;
@@ -55,14 +55,14 @@ TEST(TrainWithLossScale, LeavesOverflowingStepsOutAndCountsThem) {
 
 TEST(TrainWithLossScale, ResumesBitForBit) {
   const TemporaryFolder folder;
-  const auto whole = run(folder / "whole", 0);
+  const auto whole = run_scaled(folder / "whole", 0);
   EXPECT_GT(whole.state.scalars.at("loss_scale").at("value"), std::ldexp(1, 36));  // grew again
   EXPECT_FALSE(std::isnan(whole.state.vectors.at("weights").front()));
-  for (const std::int64_t stop : {2, 5, 7, 0}) run(folder / "parts", stop);
+  for (const std::int64_t stop : {2, 5, 7, 0}) run_scaled(folder / "parts", stop);
   const auto parts = training::read_run_state(folder / "parts");
   EXPECT_EQ(parts.vectors, whole.state.vectors);
   EXPECT_EQ(parts.scalars.at("loss_scale"), whole.state.scalars.at("loss_scale"));
-  const auto begun = run(folder / "begun", 3);
+  const auto begun = run_scaled(folder / "begun", 3);
   EXPECT_NE(begun.state.vectors.at("weights"), whole.state.vectors.at("weights"));
 }
 

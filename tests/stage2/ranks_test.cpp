@@ -2,15 +2,21 @@
 
 #include <mutex>
 
+#include "method/method.h"
+#include "method/presets.h"
 #include "scaling/step.h"
 #include "scaling/volume.h"
 #include "stage2/projection.h"
-#include "stage2/step.h"
 #include "support/errors.h"
+#include "tests/tools/function_space.h"
 #include "tests/tools/gloo_ranks.h"
 
 namespace dimred::stage2 {
 namespace {
+
+using method::MethodOptions;
+using method::preset;
+using method::StepReport;
 
 /// A least-squares problem in M columns whose batch is split over ranks, float64 where it is
 /// summed: f(w) = mean over samples of (a_i'w - b_i)^2 / 2.
@@ -38,7 +44,7 @@ struct Result {
 
 /// `steps` steps on the communicator's rank; momentum is gathered.
 Result descend(const Problem& problem,
-               const StepOptions& options,
+               const MethodOptions& options,
                int steps,
                distributed::Communicator& communicator) {
   const auto size = communicator.size();
@@ -61,21 +67,15 @@ Result descend(const Problem& problem,
     communicator.all_reduce(sum);
     return sum[0];
   };
-  const Place place{.subspace = basis,
-                    .communicator = communicator,
-                    .columns = columns,
-                    .own_columns = torch::zeros({range.size()})};
-  auto state = initial_state(place);
-  for (int i = 0; i < steps; ++i) {
+  FunctionSpace space(basis, communicator, columns, result.weights, loss, [&] {
     auto gradient = torch::zeros({problem.layout.memory_size});
     gradient.narrow(0, 0, problem.layout.file_size).copy_(a.t().mv(residual()) / 24);
-    const BatchLoss batch{.loss = loss,
-                          .gradient = reduce_scatter(communicator, gradient, columns),
-                          .evaluate = loss};
-    result.reports.push_back(step(place, batch, result.weights, state, options));
-  }
+    return reduce_scatter(communicator, gradient, columns);
+  });
+  const auto method = make_method(options, space.block_sizes());
+  for (int i = 0; i < steps; ++i) result.reports.push_back(method->step(space, 0));
   result.bytes_sent = communicator.bytes_sent();
-  result.momentum = all_gather(communicator, state.residual_momentum, columns);
+  result.momentum = all_gather(communicator, space.momentum(), columns);
   return result;
 }
 
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All,
 TEST_P(Presets, AreTheSameOnAnyNumberOfRanks) {
   for (const std::int64_t columns : {100, 40}) {
     const Problem problem(columns);
-    const auto options = preset(GetParam()).step;
+    const auto options = preset(GetParam()).method;
     const int steps = 3;  // at the subspace's minimum, rounding would decide the searches
     const auto alone = distributed::single_rank();
     const auto expected = descend(problem, options, steps, *alone);
@@ -114,25 +114,24 @@ TEST_P(Presets, AreTheSameOnAnyNumberOfRanks) {
 
 TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
   const Problem problem(100);
-  const auto options = preset("robust").step;
+  const auto options = preset("robust").method;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto columns = distributed::columns_of(problem.layout, communicator);
     const auto own = columns.own.memory_columns();
     auto weights = torch::ones({problem.layout.memory_size});
     auto gradient = torch::ones({problem.layout.memory_size});
     if (communicator.rank() == 1) gradient[70] = NAN;  // a column of rank 2
-    const Place place{.subspace = torch::randn({3, own}),
-                      .communicator = communicator,
-                      .columns = columns,
-                      .own_columns = torch::zeros({own})};
-    auto state = initial_state(place);
-    const BatchLoss batch{.loss = [] { return 1.0; },
-                          .gradient = reduce_scatter(communicator, gradient, columns),
-                          .evaluate = [] { return 0.0; }};
-    const auto report = step(place, batch, weights, state, options);
+    FunctionSpace space(
+        torch::randn({3, own}),
+        communicator,
+        columns,
+        weights,
+        [] { return 1.0; },
+        [&] { return reduce_scatter(communicator, gradient, columns); });
+    const auto report = make_method(options, space.block_sizes())->step(space, 0);
     EXPECT_TRUE(report.not_finite);
     EXPECT_TRUE(torch::all(weights == 1).item<bool>());
-    EXPECT_TRUE(torch::all(state.residual_momentum == 0).item<bool>());
+    EXPECT_TRUE(torch::all(space.momentum() == 0).item<bool>());
   });
 }
 
@@ -141,7 +140,7 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
   const std::int64_t columns = 64000;  // 8 equal shares
   const Problem problem(columns);
   for (const auto& [name, gathers] : {std::pair{"robust", 1}, {"mindspore-latest", 2}}) {
-    const auto options = preset(name).step;
+    const auto options = preset(name).method;
     on_gloo_ranks(8, [&, gathers = gathers](distributed::Communicator& communicator) {
       const auto result = descend(problem, options, 3, communicator);
       const auto vector = 4 * columns * 7 / 8;

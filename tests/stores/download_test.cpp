@@ -13,44 +13,65 @@ namespace {
 
 using testing::HasSubstr;
 
-const Url file = parse_url("s3://bucket/data/a.bin");
-const Url folder_url = parse_url("s3://bucket/data");
+const Url remote_file = parse_url("s3://bucket/data/a.bin");
+const Url download_url = parse_url("s3://bucket/data");
 
 TEST(Download, ContinuesWhereItWasCut) {
   const TemporaryFolder folder;
   MemoryStore store;
-  store.objects[file.path] = std::string(1000, 'x') + "end";
+  store.objects[remote_file.path] = std::string(1000, 'x') + "end";
   store.cut_after = 100;  // more pieces than attempts: progress counts
-  EXPECT_EQ(download(store, file, folder / "a", quick(2)).bytes, 1003);
+  EXPECT_EQ(download(store, remote_file, folder / "a", quick(2)).bytes, 1003);
   EXPECT_EQ(store.read_bytes, 1003);
-  EXPECT_EQ(text_of_file(folder / "a"), store.objects[file.path]);
+  EXPECT_EQ(text_of_file(folder / "a"), store.objects[remote_file.path]);
   EXPECT_EQ(folder.count(), 1U);
+}
+
+TEST(Download, WritesThroughNoLinkThatTheFolderHolds) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  make_files(folder / "outside", {{"a.bin", "precious"}});
+  const std::vector<std::pair<std::string, std::string>> links{
+      {"got/sub", "../outside"},
+      {"got/sub/a.bin.part", "../../outside/a.bin"},
+      {"got/sub/a.bin.part.of.tmp", "../../outside/a.bin"},
+      {"got/.part.of.tmp", "../outside/a.bin"}};
+  for (const auto& [link, target] : links) {
+    fs::remove_all(folder / "got");
+    fs::create_directories((folder / link).parent_path());
+    fs::create_symlink(target, folder / link);
+    MemoryStore store;
+    store.objects["/data/sub/a.bin"] = "new";
+    EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick(1)); }),
+                HasSubstr(link + "' is a link"));
+    EXPECT_EQ(files_of(folder / "outside"), (Files{{"a.bin", "precious"}})) << link;
+  }
 }
 
 TEST(Download, ALaterCallContinuesTheSameFile) {
   const TemporaryFolder folder;
   MemoryStore store;
-  store.objects[file.path] = std::string(1000, 'x');
+  store.objects[remote_file.path] = std::string(1000, 'x');
   store.cut_after = 600;
-  EXPECT_THROW(download(store, file, folder / "a", quick(1)), StoreError);
+  EXPECT_THROW(download(store, remote_file, folder / "a", quick(1)), StoreError);
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
   store.cut_after = -1;
   store.read_bytes = 0;
-  download(store, file, folder / "a", quick(1));
+  download(store, remote_file, folder / "a", quick(1));
   EXPECT_EQ(store.read_bytes, 400);
-  EXPECT_EQ(text_of_file(folder / "a"), store.objects[file.path]);
+  EXPECT_EQ(text_of_file(folder / "a"), store.objects[remote_file.path]);
 }
 
 TEST(Download, APartOfAnotherFileIsNotContinued) {
   const TemporaryFolder folder;
   MemoryStore store;
-  store.objects[file.path] = std::string(1000, 'x');
+  store.objects[remote_file.path] = std::string(1000, 'x');
   store.cut_after = 600;
-  EXPECT_THROW(download(store, file, folder / "a", quick(1)), StoreError);
+  EXPECT_THROW(download(store, remote_file, folder / "a", quick(1)), StoreError);
   store.cut_after = -1;
   store.read_bytes = 0;
-  store.objects[file.path] = std::string(1000, 'y');  // of the same length
-  download(store, file, folder / "a", quick(1));
+  store.objects[remote_file.path] = std::string(1000, 'y');  // of the same length
+  download(store, remote_file, folder / "a", quick(1));
   EXPECT_EQ(store.read_bytes, 1000);
   EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
 }
@@ -59,17 +80,17 @@ TEST(Download, DamageIsFoundByTheListingsDigest) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a.bin", "good bytes"}, {"b", "b"}});
-  upload(store, folder / "run", folder_url, quick(), Sending::run);
-  store.objects[file.path] = "evil bytes";
-  const auto error = error_of([&] { download(store, folder_url, folder / "got", quick()); });
+  upload(store, folder / "run", download_url, quick(), Sending::run);
+  store.objects[remote_file.path] = "evil bytes";
+  const auto error = error_of([&] { download(store, download_url, folder / "got", quick()); });
   EXPECT_THAT(error,
               HasSubstr("s3://bucket/data/a.bin differs from its digest (after 3 attempts)"));
   EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
-  store.objects[file.path] = "short";
-  EXPECT_THAT(error_of([&] { download(store, folder_url, folder / "got", quick()); }),
+  store.objects[remote_file.path] = "short";
+  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick()); }),
               HasSubstr("is damaged: a.bin has 5 bytes of 10"));
-  store.objects.erase(file.path);
-  EXPECT_THAT(error_of([&] { download(store, folder_url, folder / "got", quick()); }),
+  store.objects.erase(remote_file.path);
+  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick()); }),
               HasSubstr("is damaged: a.bin is missing"));
 }
 
@@ -77,15 +98,15 @@ TEST(Download, DamageIsFoundInTheEndAlthoughEachReadIsCut) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a.bin", std::string(1000, 'x')}});
-  upload(store, folder / "run", folder_url, quick(), Sending::run);
-  store.objects[file.path] = std::string(1000, 'y');
+  upload(store, folder / "run", download_url, quick(), Sending::run);
+  store.objects[remote_file.path] = std::string(1000, 'y');
   const auto listing_size = std::ssize(store.objects.at("/data/_COMPLETE"));
   store.cut_after = std::max<std::int64_t>(400, listing_size);
   int reads = 0;
   store.before_read = [&] {
     if (++reads > 50) throw Killed();  // it would go on for ever
   };
-  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), StoreError);
+  EXPECT_THROW(download(store, download_url, folder / "got", quick()), StoreError);
   EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
 }
 
@@ -93,7 +114,7 @@ TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
   const TemporaryFolder folder;
   MemoryStore store;
   store.objects = {{"/data/a.bin", "a"}, {"/data/_INCOMPLETE", listing_text({})}};
-  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), Unfinished);
+  EXPECT_THROW(download(store, download_url, folder / "got", quick()), Unfinished);
   EXPECT_THAT(
       error_of([&] { download(store, parse_url("s3://bucket/none"), folder / "x", quick()); }),
       HasSubstr("nothing at s3://bucket/none"));
@@ -102,13 +123,13 @@ TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
 TEST(Download, AFileThatIsOverwrittenMeanwhileIsNoMixture) {
   const TemporaryFolder folder;
   MemoryStore store;
-  store.objects[file.path] = std::string(1000, 'x');
-  store.after_read = [&] { store.objects[file.path] = std::string(1000, 'y'); };
-  EXPECT_THAT(error_of([&] { download(store, file, folder / "a", quick()); }),
+  store.objects[remote_file.path] = std::string(1000, 'x');
+  store.after_read = [&] { store.objects[remote_file.path] = std::string(1000, 'y'); };
+  EXPECT_THAT(error_of([&] { download(store, remote_file, folder / "a", quick()); }),
               HasSubstr("s3://bucket/data/a.bin has changed while it was read"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
   store.after_read = {};
-  download(store, file, folder / "a", quick());
+  download(store, remote_file, folder / "a", quick());
   EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
 }
 
@@ -120,10 +141,10 @@ TEST(Download, OfAFolderThatWasCutOnlyTheRestIsRead) {
   store.before_read = [&] {
     if (++reads == 3) throw Killed();  // no handler of ours sees it
   };
-  EXPECT_THROW(download(store, folder_url, folder / "got", quick()), Killed);
+  EXPECT_THROW(download(store, download_url, folder / "got", quick()), Killed);
   store.before_read = {};
   store.read_bytes = 0;
-  const auto done = download(store, folder_url, folder / "got", quick());
+  const auto done = download(store, download_url, folder / "got", quick());
   EXPECT_EQ(done.present, 2);
   EXPECT_EQ(store.read_bytes, 4);
   EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "aaaa"}, {"b", "bbbb"}, {"c", "cccc"}}));
@@ -150,11 +171,11 @@ TEST(Download, AFileOfTheListedDigestIsNotReadAgain) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a", "aaaa"}, {"b", "bbbb"}});
-  upload(store, folder / "run", folder_url, quick(), Sending::run);
-  download(store, folder_url, folder / "got", quick());
+  upload(store, folder / "run", download_url, quick(), Sending::run);
+  download(store, download_url, folder / "got", quick());
   std::ofstream(folder / "got/b") << "spoilt";
   store.read_bytes = -std::ssize(store.objects.at("/data/_COMPLETE"));
-  EXPECT_EQ(download(store, folder_url, folder / "got", quick()).present, 1);
+  EXPECT_EQ(download(store, download_url, folder / "got", quick()).present, 1);
   EXPECT_EQ(store.read_bytes, 4);
   EXPECT_EQ(files_of(folder / "got"), files_of(folder / "run"));
 }

@@ -24,11 +24,11 @@ std::unique_ptr<Store> store_of(const TemporaryFolder& folder, const std::string
   return make_hadoop_store(options);
 }
 
-std::string error_of(const std::function<void()>& work) {
+std::string store_error_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const StoreError& error) {
-    return concat(error.passing() ? "passing: " : "", error.what());
+    return formatted("{}{}", error.passing() ? "passing: " : "", error.what());
   }
   return "";
 }
@@ -76,15 +76,15 @@ TEST(Hadoop, OnlyTheCommandItselfSaysThatNothingIsThere) {
   const auto broken = store_of(
       folder,
       "echo '/opt/hadoop/bin/hadoop: line 9: java: No such file or directory' >&2\nexit 127\n");
-  EXPECT_THAT(error_of([&] { broken->list(data); }), HasSubstr("line 9: java"));
-  EXPECT_THAT(error_of([&] { broken->stat(data); }), HasSubstr("line 9: java"));
+  EXPECT_THAT(store_error_of([&] { broken->list(data); }), HasSubstr("line 9: java"));
+  EXPECT_THAT(store_error_of([&] { broken->stat(data); }), HasSubstr("line 9: java"));
 }
 
 TEST(Hadoop, AFilesNameIsNoReason) {
   const TemporaryFolder folder;
   const auto said = [&](const std::string& text) {
     const auto store = store_of(folder, "echo \"ls: " + text + "\" >&2; exit 1\n");
-    return error_of([&] { store->list(parse_url("hdfs://h/quota/GSS/Connect")); });
+    return store_error_of([&] { store->list(parse_url("hdfs://h/quota/GSS/Connect")); });
   };
   EXPECT_EQ(said("hdfs://h/quota/GSS/Connect is odd"),
             "[stores] cannot list hdfs://h/quota/GSS/Connect: hdfs://h/quota/GSS/Connect is odd");
@@ -116,7 +116,7 @@ esac
 )sh";
   const auto store = store_of(folder, script);
   folder.write("broken", "4");
-  EXPECT_THAT(error_of([&] { download(*store, data, folder / "got", quick(1)); }),
+  EXPECT_THAT(store_error_of([&] { download(*store, data, folder / "got", quick(1)); }),
               HasSubstr("Input/output error"));
   for (const auto* name : {"1", "2", "3"})
     EXPECT_EQ(text_of_file(folder / "got" / name), files[name]);

@@ -22,7 +22,7 @@ void add_state(const fs::path& run, const std::string& name, const std::string& 
 }
 
 template <class Holds>
-bool becomes(Holds holds) {
+bool mirror_becomes(Holds holds) {
   for (int i = 0; i < 1000 && !holds(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return holds();
@@ -76,7 +76,7 @@ TEST(Mirror, AnUploadUnderWayIsBrokenOff) {
   options.hadoop = client;
   Mirror mirror(run, parse_url("hdfs:///x"), options, folder / "staging");
   add_state(run, "state_1", "1");
-  ASSERT_TRUE(becomes([&] { return fs::exists(folder / "staging/checkpoints/state_1"); }));
+  ASSERT_TRUE(mirror_becomes([&] { return fs::exists(folder / "staging/checkpoints/state_1"); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto began = std::chrono::steady_clock::now();
   mirror.stop();
@@ -93,10 +93,10 @@ TEST(Mirror, SendsEachNewestStateAndNotTheOneOfAnEarlierStart) {
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   EXPECT_FALSE(fs::exists(there));
   add_state(run, "state_2", "2");
-  ASSERT_TRUE(becomes([&] { return mirror.report().uploads == 1; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().uploads == 1; }));
   add_state(run, "state_3", "3");
   add_state(run, "state_4", "4");
-  ASSERT_TRUE(becomes([&] { return mirror.report().last_state == "state_4"; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().last_state == "state_4"; }));
   mirror.stop();
   EXPECT_EQ(files_of(there).count("checkpoints/state_4/state.json"), 1U);
   EXPECT_EQ(files_of(there).count("checkpoints/state_2/state.json"), 0U);
@@ -114,10 +114,10 @@ TEST(Mirror, AFolderOfStatesThatCannotBeReadIsAFailureToo) {
   Mirror mirror(
       run, parse_url("file://" + (folder / "there").string()), options, folder / "staging");
   fs::create_symlink("checkpoints", run / "checkpoints");
-  ASSERT_TRUE(becomes([&] { return mirror.report().failures > 0; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().failures > 0; }));
   fs::remove(run / "checkpoints");
   add_state(run, "state_1", "1");
-  ASSERT_TRUE(becomes([&] { return mirror.report().uploads == 1; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().uploads == 1; }));
   mirror.stop();
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("tried again"));
 }
@@ -132,10 +132,10 @@ TEST(Mirror, AFailureIsCountedAndTriedAgain) {
   testing::internal::CaptureStderr();
   Mirror mirror(run, parse_url("file://" + there.string()), options, folder / "staging");
   add_state(run, "state_1", "1");
-  ASSERT_TRUE(becomes([&] { return mirror.report().failures >= 2; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().failures >= 2; }));
   EXPECT_THAT(mirror.report().last_error, testing::HasSubstr("cannot"));
   fs::remove(there);
-  ASSERT_TRUE(becomes([&] { return mirror.report().uploads == 1; }));
+  ASSERT_TRUE(mirror_becomes([&] { return mirror.report().uploads == 1; }));
   mirror.stop();
   const auto told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;

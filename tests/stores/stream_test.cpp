@@ -36,7 +36,7 @@ struct OpenStream : testing::Test {
   StreamedPlace open(const std::string& below) {
     return open_stream(parse_url("file://" + (folder / below).string()),
                        pick_trains,
-                       {"labels.txt", "other"},
+                       {.beside = {"labels.txt", "other"}},
                        options);
   }
   static std::vector<std::string> names_of(const StreamedPlace& place) {

@@ -196,6 +196,21 @@ TEST(Upload, AFolderIsNotSentIntoItself) {
   EXPECT_EQ(send(folder / "data/a", "data/copy"), "");  // a file
 }
 
+TEST(Upload, AFolderHereIsWrittenThroughNoLinkThatItHolds) {
+  const TemporaryFolder folder;
+  make_files(folder / "run", {{"sub/a", "new"}});
+  std::filesystem::create_directories(folder / "outside");
+  std::filesystem::create_directories(folder / "to");
+  std::filesystem::create_directory_symlink("../outside", folder / "to/sub");
+  EXPECT_THAT(
+      error_of([&] {
+        upload(
+            folder / "run", parse_url("file://" + (folder / "to").string()), quick(), Sending::all);
+      }),
+      testing::HasSubstr("to/sub' is a link"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "outside"));
+}
+
 TEST(Upload, WhatAKilledPutLeftGoes) {
   const TemporaryFolder folder;
   const auto there = folder / "there";

@@ -149,7 +149,7 @@ TEST(Console, DrawsOneLineWithinTheTerminal) {
   Console console(false, lines.stream(), terminal.stream());
   console.progress(full_state());
   const auto text = terminal.text();
-  EXPECT_EQ(text, concat('\r', progress_line(full_state(), 59), "\x1B[K"));
+  EXPECT_EQ(text, formatted("\r{}\x1B[K", progress_line(full_state(), 59)));
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 

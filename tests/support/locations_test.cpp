@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred {
@@ -139,6 +140,23 @@ TEST(Locations, WhatIsAUrl) {
   EXPECT_EQ(without_credentials("https://u:12/ss@h/x"), "https://...");
   EXPECT_EQ(without_credentials("https://u:12?s@h/x"), "https://...");
   EXPECT_EQ(without_credentials("hdfs://h:9000/a@b"), "hdfs://h:9000/a@b");
+}
+
+TEST(Locations, WhatStandsBeforeAUrlHidesNoPassword) {
+  for (const std::string flag : {"--data", "--model", "--output"}) {
+    for (const auto* before : {" ", "\n", "x="}) {
+      Fields fields;
+      auto table = table_of(fields);
+      try {
+        table.parse({formatted("{}={}s3://user:secret@bucket/x", flag, before)});
+        ADD_FAILURE() << flag << before << "accepted";
+      } catch (const std::invalid_argument& error) {
+        EXPECT_THAT(error.what(), HasSubstr("needs a URL to begin with its scheme"));
+        EXPECT_THAT(error.what(), HasSubstr("s3://bucket/x"));
+        EXPECT_THAT(error.what(), Not(HasSubstr("secret")));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -57,6 +57,26 @@ TEST(TomlFile, EntriesComeInFileOrderWithTheirPlaces) {
   EXPECT_EQ(entries[1].place, file.string() + ":3:3");
 }
 
+TEST(TomlFile, DepthAndSizeAreBounded) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& text) {
+    const auto file = folder.write("a.toml", text);
+    return thrown<std::invalid_argument>([&] { read_config_file(file); });
+  };
+  const auto repeated = [](const std::string& part, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += part;
+    return text;
+  };
+  EXPECT_THAT(refusal(repeated("# 2345678\n", 30'000)),
+              testing::HasSubstr("of at most 262144 bytes"));
+  EXPECT_THAT(refusal("a" + repeated(".a", 100'000) + "=1"),
+              testing::HasSubstr("at most 4000 dots"));
+  EXPECT_THAT(refusal("a=" + repeated("[", 100'000)), testing::HasSubstr("not TOML"));
+  EXPECT_THAT(refusal("a=" + repeated("{a=", 50'000)), testing::HasSubstr("not TOML"));
+  EXPECT_EQ(refusal("a" + repeated(".a", 4000) + "=1"), "no exception");
+}
+
 TEST(KeyValueFile, RestOfTheLineIsTheValue) {
   const TemporaryFolder folder;
   Everything e;

@@ -230,6 +230,8 @@ TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {
   EXPECT_EQ(nearest("zzzzzz", names), std::nullopt);
   EXPECT_EQ(nearest("", names), std::nullopt);
   EXPECT_EQ(nearest("batch_size", {}), std::nullopt);
+  const std::string endless = std::string(std::size_t{10} << 20, 'e') + "batch_size";
+  EXPECT_EQ(nearest(endless, names), std::nullopt);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ File read(std::istream& request) {
   File file;
   read_file(path, "image_tool", file.bytes);
   const auto encoding = sniff(file.bytes);
-  require_environment(encoding.has_value(), "image_tool", path, ": neither JPEG nor PNG");
+  require_environment(encoding.has_value(), "[image_tool] {}: neither JPEG nor PNG", path);
   file.sample = {.encoding = *encoding, .bytes = file.bytes};
   return file;
 }
@@ -61,23 +61,16 @@ std::string decode_request(std::istream& request) {
   decode(file.sample, region, at_least, channels, image);
   write(request, image.pixels);
   const auto& covers = image.covers;
-  return concat(shape.channels,
-                ' ',
-                shape.height,
-                ' ',
-                shape.width,
-                ' ',
-                image.height,
-                ' ',
-                image.width,
-                ' ',
-                image.reduction,
-                ' ',
-                covers.top,
-                ' ',
-                covers.left,
-                ' ',
-                image.damage);
+  return formatted("{} {} {} {} {} {} {} {} {}",
+                   shape.channels,
+                   shape.height,
+                   shape.width,
+                   image.height,
+                   image.width,
+                   image.reduction,
+                   covers.top,
+                   covers.left,
+                   image.damage);
 }
 
 std::string resize_request(std::istream& request) {
@@ -114,7 +107,7 @@ Recipe recipe_named(const std::string& name) {
   constexpr std::array<const char*, 7> names{
       "none", "imagenet", "inception", "vgg", "cifarnet", "lenet", "fashion"};
   const auto found = std::find(names.begin(), names.end(), name);
-  require(found != names.end(), "image_tool", "no recipe ", name);
+  require(found != names.end(), "[image_tool] no recipe {}", name);
   return static_cast<Recipe>(found - names.begin());
 }
 
@@ -149,21 +142,15 @@ std::string prepare_request(std::istream& request) {
                       static_cast<std::uint64_t>(index));
   const auto [region, resized, window] =
       cut(preprocessing.crop, {stored.height, stored.width}, stream);
-  return concat(region.top,
-                ' ',
-                region.left,
-                ' ',
-                region.height,
-                ' ',
-                region.width,
-                ' ',
-                resized.height,
-                ' ',
-                resized.width,
-                ' ',
-                window.top,
-                ' ',
-                window.left);
+  return formatted("{} {} {} {} {} {} {} {}",
+                   region.top,
+                   region.left,
+                   region.height,
+                   region.width,
+                   resized.height,
+                   resized.width,
+                   window.top,
+                   window.left);
 }
 
 std::string answer(const std::string& line) {
@@ -177,7 +164,7 @@ std::string answer(const std::string& line) {
     if (kind == "prepare") return prepare_request(request);
     return "error: unknown request";
   } catch (const std::exception& error) {
-    return concat("error: ", error.what());
+    return formatted("error: {}", error.what());
   }
 }
 

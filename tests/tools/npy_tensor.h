@@ -2,8 +2,8 @@
 
 #include <torch/types.h>
 
-#include "checkpoints/atomic_file.h"
 #include "checkpoints/npy.h"
+#include "support/atomic_file.h"
 
 namespace dimred::tests {
 
@@ -13,7 +13,7 @@ inline torch::Tensor load_npy(const std::filesystem::path& path) {
   TORCH_CHECK(
       header.item_bytes == 4 && !header.fortran_order, path.string(), " is not C-order float32");
   auto tensor = torch::empty(header.shape, torch::kFloat32);
-  const checkpoints::InputFile file(path);
+  const InputFile file(path);
   file.read(
       header.data_offset,
       {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.nbytes())});
@@ -23,7 +23,7 @@ inline torch::Tensor load_npy(const std::filesystem::path& path) {
 inline void save_npy(const std::filesystem::path& path, const torch::Tensor& values) {
   const auto host = values.contiguous();
   const auto header = checkpoints::npy_header_bytes(host.sizes().vec());
-  checkpoints::AtomicFile file(path);
+  AtomicFile file(path);
   file.append(std::as_bytes(std::span(header)));
   file.append({static_cast<const std::byte*>(host.const_data_ptr()),
                static_cast<std::size_t>(host.nbytes())});

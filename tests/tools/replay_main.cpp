@@ -5,7 +5,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "stage2/step.h"
+#include "method/presets.h"
+#include "method/quasi_newton.h"
+#include "tests/tools/function_space.h"
 #include "tests/tools/npy_tensor.h"
 
 namespace {
@@ -29,15 +31,15 @@ torch::Tensor loss(const Problem& p, const torch::Tensor& w, std::int64_t index)
   return -torch::log_softmax(logits, 1).gather(1, labels.unsqueeze(1)).to(torch::kFloat64).mean();
 }
 
-stage2::StepOptions options_of(const std::string& preset, const nlohmann::json& numbers) {
-  auto options = stage2::preset(preset).step;
+method::MethodOptions options_of(const std::string& preset, const nlohmann::json& numbers) {
+  auto options = method::preset(preset).method;
   options.search.rho = numbers.at("rho");
   options.search.sigma = numbers.at("sigma");
   options.search.trials = numbers.at("trials");
   options.residual.gamma = numbers.at("gamma");
   options.residual.alpha = numbers.at("alpha");
-  options.bfgs.curvature_floor = numbers.at("curvature_floor");
-  options.bfgs.relative_curvature_floor = numbers.at("relative_curvature_floor");
+  options.floors.absolute = numbers.at("curvature_floor");
+  options.floors.relative = numbers.at("relative_curvature_floor");
   return options;
 }
 
@@ -55,24 +57,28 @@ void replay(const std::filesystem::path& folder, const std::string& preset) {
   const auto options = options_of(preset, numbers);
   const auto communicator = distributed::single_rank();
   const distributed::Columns columns;
-  const stage2::Place place{
-      .subspace = basis, .communicator = *communicator, .columns = columns, .own_columns = weights};
-  auto state = stage2::initial_state(place);
+  std::int64_t i = 0;
+  stage2::FunctionSpace space(
+      basis,
+      *communicator,
+      columns,
+      weights,
+      [&] { return loss(problem, weights, i).item<double>(); },
+      [&] {
+        auto w = weights.clone().requires_grad_(true);
+        loss(problem, w, i).backward();
+        return w.grad();
+      });
+  // Not by make_method(): some cases need floors out of range.
+  method::QuasiNewton method(options, space.block_sizes());
   std::vector<torch::Tensor> trace;
   std::ofstream csv(folder / "steps.csv");
   csv << "step,loss,slope,trials,step_size,curvature,outcome\n" << std::setprecision(12);
-  for (std::int64_t i = 0; i < numbers.at("steps").get<std::int64_t>(); ++i) {
-    auto w = weights.clone().requires_grad_(true);
-    const auto value = loss(problem, w, i);
-    value.backward();
-    const stage2::BatchLoss batch{
-        .loss = [&value] { return value.item<double>(); },
-        .gradient = w.grad(),
-        .evaluate = [&] { return loss(problem, weights, i).item<double>(); }};
-    const auto r = stage2::step(place, batch, weights, state, options);
+  for (; i < numbers.at("steps").get<std::int64_t>(); ++i) {
+    const auto r = method.step(space, 0);
     trace.push_back(weights.clone());
     csv << i << ',' << r.loss << ',' << r.slope << ',' << r.search.trials << ',' << r.step_size
-        << ',' << r.curvature << ',' << stage2::name(r.search.outcome) << '\n';
+        << ',' << r.curvature << ',' << method::name(r.search.outcome) << '\n';
   }
   tests::save_npy(folder / "trace.npy", torch::stack(trace));
 }

@@ -15,7 +15,7 @@ using models::BeyondPi;
 using models::Margin;
 
 constexpr std::int64_t embedding = 6;
-constexpr std::int64_t classes = 11;  // divisible by no number of ranks but one
+constexpr std::int64_t softmax_classes = 11;  // divisible by no number of ranks but one
 
 struct Problem {
   torch::Tensor features, labels, weights;
@@ -24,11 +24,11 @@ struct Problem {
 Problem problem(torch::ScalarType type = torch::kFloat64) {
   torch::manual_seed(4);
   return {torch::randn({13, embedding}, type) * 2,
-          torch::randint(0, classes, {13}),
-          torch::randn({classes, embedding}, type)};
+          torch::randint(0, softmax_classes, {13}),
+          torch::randn({softmax_classes, embedding}, type)};
 }
 
-void on_ranks(int ranks, const std::function<void(Communicator&)>& work) {
+void softmax_on_ranks(int ranks, const std::function<void(Communicator&)>& work) {
   if (ranks > 1) return on_gloo_ranks(ranks, work);
   work(*distributed::single_rank());
 }
@@ -55,11 +55,11 @@ Gathered sharded(const Problem& p,
                   .feature_gradient = torch::zeros_like(p.features),
                   .weight_gradient = torch::zeros_like(p.weights)};
   std::mutex mutex;
-  on_ranks(ranks, [&](Communicator& communicator) {
+  softmax_on_ranks(ranks, [&](Communicator& communicator) {
     const int rank = communicator.rank();
     const auto begin = first_sample(rank, ranks);
     const auto count = first_sample(rank + 1, ranks) - begin;
-    const auto range = class_range(classes, rank, ranks);
+    const auto range = class_range(softmax_classes, rank, ranks);
     const auto before = communicator.bytes_sent();
     const auto own = class_sharded_softmax(p.features.narrow(0, begin, count),
                                            p.labels.narrow(0, begin, count),
@@ -69,7 +69,7 @@ Gathered sharded(const Problem& p,
                                            sampling,
                                            communicator);
     const scaling::Head head{.ranks = ranks,
-                             .classes = classes,
+                             .classes = softmax_classes,
                              .embedding = embedding,
                              .batch = 13,
                              .number_bytes = p.features.element_size()};
@@ -123,8 +123,9 @@ TEST_P(ClassSharded, EqualsTheWholeInFloat32) {
 TEST_P(ClassSharded, ASampleIsTheWholeOfItsClasses) {
   const auto p = problem();
   const models::ClassSampling sampling{.ratio = 0.3, .seed = 2, .step = 5};
-  const auto sample = models::sampled_classes(sampling, classes, 0, classes, p.labels);
-  ASSERT_LT(sample.numel(), classes);
+  const auto sample =
+      models::sampled_classes(sampling, softmax_classes, 0, softmax_classes, p.labels);
+  ASSERT_LT(sample.numel(), softmax_classes);
   const auto whole = models::margin_softmax(
       p.features, models::places_in(sample, p.labels), p.weights.index_select(0, sample), {});
   const auto ours = sharded(p, {}, GetParam(), sampling);
@@ -138,8 +139,8 @@ TEST_P(ClassSharded, ASampleIsTheWholeOfItsClasses) {
 TEST_P(ClassSharded, WithoutGradientsTheLossHasTheSameBits) {
   const auto p = problem(torch::kFloat32);
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& communicator) {
-    const auto range = class_range(classes, communicator.rank(), ranks);
+  softmax_on_ranks(ranks, [&](Communicator& communicator) {
+    const auto range = class_range(softmax_classes, communicator.rank(), ranks);
     const auto own = p.weights.narrow(0, range.begin, range.size());
     const auto loss = [&](bool with_gradients) {
       return class_sharded_softmax(
@@ -151,7 +152,7 @@ TEST_P(ClassSharded, WithoutGradientsTheLossHasTheSameBits) {
     EXPECT_EQ(alone.loss, whole.loss);
     EXPECT_FALSE(alone.feature_gradient.defined() || alone.weight_gradient.defined());
     const scaling::Head head{
-        .ranks = ranks, .classes = classes, .embedding = embedding, .batch = 13 * ranks};
+        .ranks = ranks, .classes = softmax_classes, .embedding = embedding, .batch = 13 * ranks};
     EXPECT_EQ(communicator.bytes_sent() - before, scaling::head_bytes(head, 13, false));
   });
 }
@@ -181,7 +182,7 @@ TEST(ClassSharded, LastRanksMayHaveNoClasses) {
   });
 }
 
-std::string refusal(const std::function<void()>& call) {
+std::string softmax_refusal(const std::function<void()>& call) {
   try {
     call();
   } catch (const std::invalid_argument& error) {
@@ -191,7 +192,7 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 TEST(ClassSharded, RefusesFewerClassesThanRanks) {
-  EXPECT_EQ(refusal([] { class_range(3, 0, 4); }),
+  EXPECT_EQ(softmax_refusal([] { class_range(3, 0, 4); }),
             "[training::class_sharded_softmax] needs at least a class for each rank, received 3 "
             "classes and 4 ranks");
 }
@@ -203,7 +204,7 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
     const auto call = [&](std::int64_t of_all, const torch::Tensor& features, const auto& weights) {
       const auto range = class_range(of_all, rank, 3);
       const auto own = weights.narrow(0, range.begin, range.size());
-      return refusal(
+      return softmax_refusal(
           [&] { class_sharded_softmax(features, p.labels, own, range, {}, {}, communicator); });
     };
     const std::string place =
@@ -212,15 +213,15 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
     const auto narrow = [&](const torch::Tensor& tensor) {
       return rank == 2 ? tensor.narrow(1, 0, 4).contiguous() : tensor;
     };
-    EXPECT_EQ(call(classes, narrow(p.features), narrow(p.weights)),
+    EXPECT_EQ(call(softmax_classes, narrow(p.features), narrow(p.weights)),
               place + "D = 4 in Double and 11 classes (rank 2)");
     const auto type = rank == 1 ? torch::kFloat32 : torch::kFloat64;
-    EXPECT_EQ(call(classes, p.features.to(type), p.weights.to(type)),
+    EXPECT_EQ(call(softmax_classes, p.features.to(type), p.weights.to(type)),
               place + "D = 6 in Float and 11 classes (rank 1)");
     const auto more = torch::cat({p.weights, p.weights});
-    EXPECT_EQ(call(rank == 1 ? 2 * classes : classes, p.features, more),
+    EXPECT_EQ(call(rank == 1 ? 2 * softmax_classes : softmax_classes, p.features, more),
               place + "D = 6 in Double and 22 classes (rank 1)");
-    EXPECT_EQ(call(classes, p.features, p.weights), "accepted");
+    EXPECT_EQ(call(softmax_classes, p.features, p.weights), "accepted");
   });
 }
 
@@ -229,10 +230,10 @@ TEST(ClassSharded, RefusesOnEveryRankWhatOneCannotUse) {
   const auto p = problem();
   on_gloo_ranks(3, [&](Communicator& communicator) {
     const int rank = communicator.rank();
-    const auto range = class_range(classes, rank, 3);
+    const auto range = class_range(softmax_classes, rank, 3);
     const auto own = p.weights.narrow(0, range.begin, range.size());
     const auto call = [&](const torch::Tensor& labels, const torch::Tensor& weights) {
-      return refusal(
+      return softmax_refusal(
           [&] { class_sharded_softmax(p.features, labels, weights, range, {}, {}, communicator); });
     };
     const std::string place = "[training::class_sharded_softmax] ";
@@ -243,7 +244,7 @@ TEST(ClassSharded, RefusesOnEveryRankWhatOneCannotUse) {
     EXPECT_EQ(call(p.labels, rank == 2 ? p.weights : own),
               place + "needs weights of 3 classes, received 11 (rank 2)");
     EXPECT_EQ(call(p.labels, own), "accepted");
-    const auto nothing = refusal([&] {
+    const auto nothing = softmax_refusal([&] {
       class_sharded_softmax(
           p.features.narrow(0, 0, 0), p.labels.narrow(0, 0, 0), own, range, {}, {}, communicator);
     });

@@ -18,7 +18,7 @@ Setup recorded_setup() {
   return setup;
 }
 
-std::string refusal(const checkpoints::State& state, Setup& setup) {
+std::string record_refusal(const checkpoints::State& state, Setup& setup) {
   return thrown<std::invalid_argument>([&] { restore_network(state, "stage1", setup); });
 }
 
@@ -29,25 +29,27 @@ TEST(DataRecord, AStateGoesOnWithItsOwnData) {
 
   auto other = recorded_setup();
   std::swap(other.data_record.class_names[0], other.data_record.class_names[1]);
-  const auto classes = refusal(state, other);
+  const auto classes = record_refusal(state, other);
   EXPECT_NE(classes.find("label 0 was cat, now it is dog (3 classes before, 3 now)"),
             std::string::npos)
       << classes;
 
   other = recorded_setup();
   other.data_record.class_names.pop_back();
-  EXPECT_NE(refusal(state, other).find("label 2 was c\\xFFw, now it is none"), std::string::npos)
-      << refusal(state, other);
+  EXPECT_NE(record_refusal(state, other).find("label 2 was c\\xFFw, now it is none"),
+            std::string::npos)
+      << record_refusal(state, other);
 
   other = recorded_setup();
   other.data_record.test.digest = "another";
-  EXPECT_NE(refusal(state, other).find("the test set has other samples: it was toy"),
+  EXPECT_NE(record_refusal(state, other).find("the test set has other samples: it was toy"),
             std::string::npos)
-      << refusal(state, other);
+      << record_refusal(state, other);
 
   other = recorded_setup();
   ++other.data_record.train.samples;
-  EXPECT_NE(refusal(state, other).find("the train set has other samples"), std::string::npos);
+  EXPECT_NE(record_refusal(state, other).find("the train set has other samples"),
+            std::string::npos);
 }
 
 TEST(DataRecord, AStateOfAVersionWithoutOneGoesOn) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "checkpoints/list_files.h"
 #include "data/tfrecord.h"
+#include "support/list_files.h"
 #include "tests/tools/temporary_folder.h"
 #include "training/curve.h"
 
@@ -74,9 +74,7 @@ class EventLogs : public testing::Test {
             .test_loss = 1.0 / static_cast<double>(step)};
   }
 
-  std::vector<fs::path> event_files() const {
-    return checkpoints::list_files(folder_.path(), {".dimred"});
-  }
+  std::vector<fs::path> event_files() const { return list_files(folder_.path(), {".dimred"}); }
 
   /// Payloads of all rows' records, without their times.
   std::vector<std::string> events() const {

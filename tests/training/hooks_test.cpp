@@ -64,10 +64,10 @@ class Noting final : public Hook {
   explicit Noting(std::string& notes, std::int64_t last) : notes_(notes), last_(last) {}
   void begin(const RunView& /*run*/) override { notes_ += "begin "; }
   void before_step(const RunView& run) override {
-    notes_ += concat("before", run.position.step, ' ');
+    notes_ += formatted("before{} ", run.position.step);
   }
   void after_step(const RunView& run, const StepReport& step) override {
-    notes_ += concat("after", run.position.step, ' ');
+    notes_ += formatted("after{} ", run.position.step);
     EXPECT_EQ(step.images, 32);
     EXPECT_GE(step.seconds, step.data_wait_seconds);
   }
@@ -82,7 +82,8 @@ class Noting final : public Hook {
 TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
   for (const std::int64_t last : {2, 3}) {
     auto setup = toy_setup(models::Precision::float32);
-    const auto path = std::filesystem::temp_directory_path() / concat("dimred_hooks_", ::getpid());
+    const auto path =
+        std::filesystem::temp_directory_path() / formatted("dimred_hooks_{}", ::getpid());
     const RunFolder folder(path, {}, *setup.communicator);
     Console quiet(/*quiet=*/true);
     checkpoints::BackgroundWriter writer;

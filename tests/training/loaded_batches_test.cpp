@@ -20,7 +20,7 @@ class OneBad final : public data::PlanesDataset {
   std::int64_t size() const override { return 96; }
   std::string description() const override { return "one bad"; }
   data::Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    require_environment(index != bad_, "toy", "no image");
+    require_environment(index != bad_, "[toy] no image");
     return sample(black_, 0);
   }
 

@@ -21,7 +21,7 @@ LossScaleOptions moving(double start, std::int64_t grows_after, std::int64_t fal
 }
 
 /// The scale after each step; x overflows, a dot does not.
-std::vector<double> values(LossScale& scale, std::string_view steps) {
+std::vector<double> scale_values(LossScale& scale, std::string_view steps) {
   std::vector<double> after;
   for (const char step : steps) {
     scale.update(step == 'x');
@@ -33,28 +33,28 @@ std::vector<double> values(LossScale& scale, std::string_view steps) {
 TEST(LossScale, GrowsAfterGoodStepsAndFallsAfterOverflowsInARow) {
   LossScale scale(moving(4, 3, 2));
   const std::vector<double> expected{4, 4, 8, 8, 4, 4, 4, 4, 4, 4, 8, 8, 8, 16};
-  EXPECT_EQ(values(scale, "...xxx.x......"), expected);
+  EXPECT_EQ(scale_values(scale, "...xxx.x......"), expected);
   EXPECT_EQ(scale.overflows(), 4);
   LossScale published({.dynamic = true});
-  EXPECT_EQ(values(published, std::string(1999, '.')).back(), 1);
-  EXPECT_EQ(values(published, ".xx").back(), 1);
-  EXPECT_EQ(values(published, std::string(4000, '.')).back(), 4);
+  EXPECT_EQ(scale_values(published, std::string(1999, '.')).back(), 1);
+  EXPECT_EQ(scale_values(published, ".xx").back(), 1);
+  EXPECT_EQ(scale_values(published, std::string(4000, '.')).back(), 4);
 }
 
 TEST(LossScale, StaysBetween1And1e20) {
   LossScale low(moving(2, 1, 1)), high(moving(4e19, 1, 1));
-  EXPECT_EQ(values(low, "xx."), (std::vector<double>{1, 1, 2}));
-  EXPECT_EQ(values(high, "..."), (std::vector<double>{8e19, 8e19, 8e19}));
+  EXPECT_EQ(scale_values(low, "xx."), (std::vector<double>{1, 1, 2}));
+  EXPECT_EQ(scale_values(high, "..."), (std::vector<double>{8e19, 8e19, 8e19}));
 }
 
 TEST(LossScale, EndsTheRunWhenNothingCanEndTheOverflows) {
   LossScale fixed({.loss_scale = 1024}), fallen(moving(1024, 1, 2));
-  EXPECT_EQ(values(fixed, "xxxxxxxxx.xxxxxxxxx").back(), 1024);
+  EXPECT_EQ(scale_values(fixed, "xxxxxxxxx.xxxxxxxxx").back(), 1024);
   EXPECT_EQ(thrown<std::runtime_error>([&] { fixed.update(true); })
                 .find("[training::loss_scale] the gradient of the last 10 steps is not finite, at "
                       "loss scale 1024, which stays; "),
             0);
-  EXPECT_EQ(values(fallen, std::string(20, 'x')).back(), 1);  // ten falls
+  EXPECT_EQ(scale_values(fallen, std::string(20, 'x')).back(), 1);  // ten falls
   EXPECT_NE(thrown<std::runtime_error>([&] { fallen.update(true); }).find("the least there is"),
             std::string::npos);
 }
@@ -63,14 +63,14 @@ TEST(LossScale, GoesOnFromWhatWasSaved) {
   const std::string steps = "..x.xx...x....xx";
   for (std::size_t cut = 0; cut < steps.size(); ++cut) {
     LossScale whole(moving(64, 3, 2)), first(moving(64, 3, 2)), second(moving(64, 3, 2));
-    values(whole, steps);
-    values(first, steps.substr(0, cut));
+    scale_values(whole, steps);
+    scale_values(first, steps.substr(0, cut));
     second.restore(nlohmann::json::parse(first.to_json().dump()));
-    values(second, steps.substr(cut));
+    scale_values(second, steps.substr(cut));
     EXPECT_EQ(second.to_json(), whole.to_json()) << cut;
   }
   LossScale fixed({.loss_scale = 8}), dynamic(moving(64, 3, 2));
-  values(dynamic, "x");
+  scale_values(dynamic, "x");
   fixed.restore(dynamic.to_json());  // another run's: its counts alone
   EXPECT_EQ(fixed.value(), 8);
   EXPECT_EQ(fixed.overflows(), 1);

@@ -17,7 +17,7 @@
 namespace dimred::training {
 namespace {
 
-constexpr std::int64_t classes = 11;  // divisible by no number of ranks but one
+constexpr std::int64_t margin_classes = 11;  // divisible by no number of ranks but one
 constexpr std::int64_t width = 6;
 
 struct Embedder final : models::Network {
@@ -46,7 +46,7 @@ Setup setup_on(const std::shared_ptr<distributed::Communicator>& communicator,
   setup.communicator = communicator;
   setup.objective =
       models::classifier(std::make_shared<Embedder>(),
-                         {.head = margin_head(head, classes, 1, communicator, torch::kCPU)});
+                         {.head = margin_head(head, margin_classes, 1, communicator, torch::kCPU)});
   setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
   setup.batchnorm_layers = 0;
   setup.columns = distributed::columns_of(setup.flat.layout, *communicator);
@@ -168,7 +168,7 @@ TEST(MarginHead, StatesAreTheSameBytesForAnyNumberOfRanksAndBack) {
     EXPECT_EQ(states[i].vectors, states[0].vectors) << i;
     EXPECT_EQ(states[i].scalars, states[0].scalars) << i;
   }
-  EXPECT_GT(states[0].vectors.at("weights").size(), classes * width);
+  EXPECT_GT(states[0].vectors.at("weights").size(), margin_classes * width);
 }
 
 TEST(MarginHead, FewerClassesThanRanksAreRefused) {

@@ -92,7 +92,7 @@ layout::Layout layout_of(const std::vector<std::int64_t>& sizes) {
   std::vector<layout::Parameter> table;
   for (const auto size : sizes) {
     layout::Parameter row;
-    row.name = concat("p", table.size());
+    row.name = formatted("p{}", table.size());
     row.shape = {size};
     table.push_back(row);
   }
@@ -274,11 +274,12 @@ TEST(OnRank0, GivesTheTextOrTheErrorToAll) {
   std::atomic<int> refused = 0;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto rank = communicator.rank();
-    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return concat("of ", rank); }), "of 0");
-    EXPECT_THROW(
-        distributed::on_rank_0(communicator,
-                               [&]() -> std::string { throw std::runtime_error(concat(rank)); }),
-        std::runtime_error);
+    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return formatted("of {}", rank); }),
+              "of 0");
+    EXPECT_THROW(distributed::on_rank_0(
+                     communicator,
+                     [&]() -> std::string { throw std::runtime_error(formatted("{}", rank)); }),
+                 std::runtime_error);
     try {
       distributed::on_rank_0(communicator,
                              []() -> std::string { throw std::invalid_argument("[x] rule"); });

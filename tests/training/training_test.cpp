@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "support/errors.h"
-#include "tests/tools/dropout_net.h"
+#include "tests/tools/disturbed_net.h"
 #include "tests/tools/toy_setup.h"
 #include "training/curve.h"
 #include "training/evaluate.h"
@@ -13,6 +13,8 @@
 
 namespace dimred::training {
 namespace {
+
+using checkpoints::read_config;
 
 class Precisions : public testing::TestWithParam<models::Precision> {
  protected:
@@ -104,6 +106,25 @@ TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
   EXPECT_EQ(network->norm->options.momentum(), 0.1);
 }
 
+/// Also in a run that is taken up between its last step and the recalibration.
+TEST(BatchNorm, RecalibrationDrawsTheSameMasksWhateverCameBefore) {
+  auto setup = toy_setup(models::Precision::float32, std::make_shared<DisturbedNet>());
+  const auto recalibrated = [&](std::uint64_t seed) {
+    torch::manual_seed(seed);
+    recalibrate_batchnorm(setup);
+    return setup.flat.buffers.clone();
+  };
+  EXPECT_TRUE(torch::equal(recalibrated(1), recalibrated(2)));
+}
+
+TEST(BatchNorm, ARecalibrationThatThrowsLeavesTheMomentumAsItWas) {
+  const auto network = std::make_shared<DisturbedNet>();
+  network->throws = {1};
+  auto setup = toy_setup(models::Precision::float32, network);
+  EXPECT_THROW(recalibrate_batchnorm(setup), std::runtime_error);
+  EXPECT_EQ(network->inner->norm->options.momentum(), 0.1);
+}
+
 TEST(Evaluate, CountsEverySampleOnce) {
   auto setup =
       toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
@@ -121,7 +142,7 @@ TEST(Evaluate, CountsEverySampleOnce) {
 class Files : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / concat("dimred_training_", ::getpid());
+    folder_ = std::filesystem::temp_directory_path() / formatted("dimred_training_{}", ::getpid());
     std::filesystem::remove_all(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

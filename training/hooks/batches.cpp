@@ -1,8 +1,8 @@
-#include <iomanip>
-
 #include "checkpoints/safetensors.h"
 #include "models/flat.h"
 #include "support/errors.h"
+#include "support/open_file.h"
+#include "support/text.h"
 #include "training/hooks.h"
 #include "training/named_weights.h"
 
@@ -20,10 +20,10 @@ class Batches final : public Hook {
  public:
   void begin(const RunView& run) override {
     folder_ = run.folder.path() / "batches";
-    fs::create_directories(folder_);
+    create_folders_inside(run.folder.path(), folder_);
     const auto rank = run.setup.communicator->rank();
     if (rank == 0) write_named_weights(run.setup, file("weights_", run.position.step, ""));
-    if (rank > 0) suffix_ = concat(".rank", rank);
+    if (rank > 0) suffix_ = formatted(".rank{}", rank);
   }
 
   void after_step(const RunView& run, const StepReport& step) override {
@@ -37,9 +37,7 @@ class Batches final : public Hook {
 
  private:
   fs::path file(const char* name, std::int64_t step, const std::string& suffix) const {
-    constexpr int digits = 8;
-    return folder_ /
-           concat(name, std::setw(digits), std::setfill('0'), step, suffix, ".safetensors");
+    return folder_ / formatted("{}{}{}.safetensors", name, padded(step, 8), suffix);
   }
 
   fs::path folder_;

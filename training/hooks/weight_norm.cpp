@@ -11,12 +11,10 @@ class WeightNorm final : public Hook {
 
   void after_epoch(const RunView& run, const CurveRow& row) override {
     const auto weights = run.setup.flat.weights.detach();
-    run.console.line(concat("weights at step ",
-                            row.step,
-                            ": norm ",
-                            weights.norm().item<double>(),
-                            ", distance from the start ",
-                            (weights - start_).norm().item<double>()));
+    run.console.line(formatted("weights at step {}: norm {}, distance from the start {}",
+                               row.step,
+                               weights.norm().item<double>(),
+                               (weights - start_).norm().item<double>()));
   }
 
  private:

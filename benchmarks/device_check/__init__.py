@@ -1,1 +1,0 @@
-"""The parts of benchmarks/gpu_check.py. Standard library alone; torch lives in the peers' process."""

@@ -1,0 +1,43 @@
+#include "checkpoints/read_pickle.h"
+
+#include <cstdlib>
+
+#include "support/errors.h"
+#include "support/program.h"
+
+namespace dimred::checkpoints {
+
+extern const char* const read_pickle_text;  // made of read_pickle.py by CMake
+
+namespace {
+
+constexpr int refused = 3;  // read_pickle.py's exit code
+
+std::string last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text.substr(text.find_last_of('\n') + 1));
+}
+
+}  // namespace
+
+void read_pickle(std::string_view kind,
+                 std::string_view place,
+                 const std::filesystem::path& file,
+                 const std::function<void(std::span<const std::byte>)>& sink) {
+  const char* const given = std::getenv("DIMRED_PYTHON");
+  const std::string python = given != nullptr && *given != 0 ? given : "python3";
+  // Without the user's modules: the text needs Python's own alone.
+  const std::vector<std::string> words{
+      python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
+  const auto end = run_program(words, /*timeout=*/0, sink);
+  const auto told = formatted("[{}] '{}': ", place, file.string());
+  if (end.code == refused) throw Unreadable(told + last_line(end.errors));
+  if (end.started && end.code == 0) return;
+  throw std::runtime_error(formatted("{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
+                                     told,
+                                     end.errors.empty()
+                                         ? formatted("{} ended with {}", python, end.code)
+                                         : last_line(end.errors)));
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+namespace dimred::checkpoints {
+
+/// A file that read_pickle() does not take.
+struct Unreadable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Hands a file to checkpoints/read_pickle.py, which the program holds as a text, and its output to
+/// `sink`. Nothing in the file is run. `kind`: "weights" (a PyTorch file -> safetensors), "pairs"
+/// (the numbers of pairs and of each image's bytes as int64, a byte for each pair, the images),
+/// "archive" (a zip archive whose CRCs are compared -> nothing). Python is $DIMRED_PYTHON, else the
+/// python3 of $PATH. Throws Unreadable("[place] 'file': ...") for a file that is refused or
+/// damaged, std::runtime_error where Python cannot be run.
+void read_pickle(std::string_view kind,
+                 std::string_view place,
+                 const std::filesystem::path& file,
+                 const std::function<void(std::span<const std::byte>)>& sink);
+
+}  // namespace dimred::checkpoints

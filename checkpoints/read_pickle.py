@@ -1,0 +1,291 @@
+"""Pickles and zip archives, read with nothing in them run. The programs hold this text and run `python3 -I -S -c TEXT KIND FILE`,
+so it needs the standard library alone: what KIND says goes to standard output, a refusal to standard error as one line.
+
+Allowed in a pickle of weights are plain values, collections.OrderedDict, and tensors and parameters of torch's dense storages, as
+torch/serialization.py and torch/_utils.py write them; in one of pairs plain values alone."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import math
+import os
+import pickle
+import re
+import resource
+import struct
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+STORAGES = {"Float": "F32", "Double": "F64", "Half": "F16", "BFloat16": "BF16", "Bool": "BOOL",
+            "Byte": "U8", "Char": "I8", "Short": "I16", "Int": "I32", "Long": "I64"}  # fmt: skip
+BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
+MOST_DIMENSIONS = 64
+REFUSED = 3  # exit code
+
+
+class Refused(Exception):
+    """Why, in one line."""
+
+
+class ElementType(NamedTuple):
+    """What stands for a storage class of torch."""
+
+    name: str  # safetensors' word
+
+
+class Storage(NamedTuple):
+    """A record of the archive."""
+
+    type: str
+    key: str
+    elements: int
+
+
+class Tensor(NamedTuple):
+    """Elements of a storage."""
+
+    storage: Storage
+    offset: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def elements(self) -> int:
+        """How many."""
+        return math.prod(self.shape)
+
+    def bytes(self) -> int:
+        """How many."""
+        return self.elements() * BYTES[self.storage.type]
+
+    def lies_within(self) -> bool:
+        """Whether its storage has every element, and as many as the tensor."""
+        if self.offset < 0 or min((*self.shape, *self.stride), default=0) < 0:
+            return False
+        last = self.offset + sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True) if n > 1)
+        return self.elements() <= self.storage.elements and (self.elements() == 0 or last < self.storage.elements)
+
+    def rows(self, stored: bytes) -> Iterator[memoryview]:
+        """All elements in row-major order; dimensions that one step describes go together."""
+        dimensions: list[tuple[int, int]] = []
+        for n, step in zip(self.shape, self.stride, strict=True):
+            if dimensions and dimensions[-1][1] == n * step:
+                dimensions[-1] = (dimensions[-1][0] * n, step)
+            elif n != 1:
+                dimensions.append((n, step))
+        if not dimensions or dimensions[-1][1] == 0:
+            dimensions.append((1, 1))
+        *outer, (n, step) = dimensions
+        view = memoryview(stored).cast({1: "B", 2: "H", 4: "I", 8: "Q"}[BYTES[self.storage.type]])
+        for starts in itertools.product(*([i * each for i in range(count)] for count, each in outer)):
+            start = self.offset + sum(starts)
+            yield view[start : start + (n - 1) * step + 1 : step]
+
+
+def tensor_from(*arguments: Any) -> Tensor:
+    """_rebuild_tensor_v2; its metadata says that a tensor is the negative or the conjugate of its storage."""
+    storage, offset, shape, stride, _, _, *metadata = arguments
+    numbers = (offset, *shape, *stride)
+    fits = isinstance(storage, Storage) and all(type(number) is int for number in numbers) and not any(metadata)
+    if not fits or len(shape) != len(stride) or len(shape) > MOST_DIMENSIONS:
+        raise Refused("has a tensor with arguments that do not fit")
+    return Tensor(storage, offset, tuple(shape), tuple(stride))
+
+
+def parameter_from(tensor: Any, _requires_grad: Any, _hooks: Any) -> Any:
+    """_rebuild_parameter."""
+    return tensor
+
+
+class Values(pickle.Unpickler):
+    """Plain values alone."""
+
+    allowed: dict[tuple[str, str], Any] = {}
+    refusal = "which plain values do not need; refused, nothing of it was run"
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Nothing else can be named."""
+        if (module, name) not in self.allowed:
+            raise Refused(f"asks for {module}.{name}, {self.refusal}")
+        return self.allowed[module, name]
+
+
+class Weights(Values):
+    """Values and tensors."""
+
+    allowed = {("collections", "OrderedDict"): OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
+               ("torch._utils", "_rebuild_parameter"): parameter_from,
+               **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()}}  # fmt: skip
+    refusal = ("which weights alone do not need; refused, nothing of it was run "
+               "(save the weights alone: torch.save(model.state_dict(), FILE))")  # fmt: skip
+
+    def persistent_load(self, pid: Any) -> Storage:
+        """('storage', class, key, location, elements)."""
+        kind, element, key, _, elements = pid
+        if kind != "storage" or not isinstance(element, ElementType) or type(key) is not str or type(elements) is not int:
+            raise Refused("needs a storage of torch's, received another persistent id")
+        return Storage(element.name, key, elements)
+
+
+def value_of(unpickler: Values) -> Any:
+    """What a pickle stands for."""
+    try:
+        return unpickler.load()
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"is damaged or is cut off: {type(error).__name__}: {error}") from error
+
+
+def opened(file: str) -> zipfile.ZipFile:
+    """An archive."""
+    try:
+        return zipfile.ZipFile(file)
+    except Exception as error:
+        raise Refused(f"is damaged, or cut off at byte {os.path.getsize(file)}: {error}") from error
+
+
+def checked(call: Callable[[], Any], record: str) -> Any:
+    """The archive's answer; zipfile compares CRCs, which torch does not."""
+    try:
+        return call()
+    except Exception as error:
+        raise Refused(f"record {record} is damaged: {error}") from error
+
+
+def content(archive: zipfile.ZipFile, record: str) -> bytes:
+    """Only as torch.save stores it, so that no record is larger than its file."""
+    info = checked(lambda: archive.getinfo(record), record)
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        raise Refused(f"record {record} needs to be stored as it is, neither compressed nor encrypted")
+    return checked(lambda: archive.read(info), record)
+
+
+def folder_of(names: list[str]) -> str:
+    """"name/" of the one "name/data.pkl"."""
+    if any(name.endswith("/constants.pkl") for name in names):
+        raise Refused("is a TorchScript program; save its weights alone: torch.save(model.state_dict(), FILE)")
+    for name in names:
+        if name.endswith("/data.pkl"):
+            return name.removesuffix("data.pkl")
+    raise Refused("is a zip archive, but has no data.pkl")
+
+
+def tensors_in(value: Any) -> dict[str, Tensor]:
+    """Those of a dictionary by their names."""
+    entries = dict.items(value) if isinstance(value, dict) else ()
+    return {name: item for name, item in entries if isinstance(name, str) and isinstance(item, Tensor)}
+
+
+def state_dict_of(top: Any) -> dict[str, Tensor]:
+    """Under a customary name, beside which a loss or an accuracy may be a tensor, too; else the top itself."""
+    keys = list(dict.keys(top)) if isinstance(top, dict) else []
+    inner = [dict.__getitem__(top, key) for key in ("state_dict", "model_state_dict", "model") if key in keys]
+    for candidate in (*inner, top):
+        if tensors := tensors_in(candidate):
+            return tensors
+    received = ", ".join(key for key in keys if isinstance(key, str))[:100] or "something else"
+    raise Refused("needs tensors by name, or a dictionary that has them as state_dict, model_state_dict or model; "
+                  f"received {received}")  # fmt: skip
+
+
+def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> None:
+    """That the archive has it."""
+    storage, record = tensor.storage, f"{folder}data/{tensor.storage.key}"
+    stored = checked(lambda: archive.getinfo(record), record).file_size
+    if stored != storage.elements * BYTES[storage.type]:
+        raise Refused(f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received {stored} bytes')
+    if not tensor.lies_within():
+        raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')
+
+
+def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
+    """One storage in memory at a time: tensors that share one follow each other."""
+    ends = [0, *itertools.accumulate(tensor.bytes() for tensor in tensors.values())]
+    header = json.dumps({name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
+                         for i, (name, tensor) in enumerate(tensors.items())}).encode()  # fmt: skip
+    out.write(struct.pack("<Q", len(header)) + header)
+    key, stored = None, b""
+    for tensor in tensors.values():
+        if tensor.storage.key != key:
+            stored = b""  # before the next is read
+            key, stored = tensor.storage.key, content(archive, f"{folder}data/{tensor.storage.key}")
+        if tensor.elements() > 0:
+            out.writelines(row if row.contiguous else row.tobytes() for row in tensor.rows(stored))
+
+
+def weights(file: str, out: BinaryIO) -> None:
+    """A state dict of torch.save's zip archive, as safetensors."""
+    with opened(file) as archive:
+        folder = folder_of(archive.namelist())
+        order = f"{folder}byteorder"
+        received = content(archive, order) if order in archive.namelist() else b"little"
+        if received != b"little":
+            raise Refused(f"needs byteorder little, received {received!r}")
+        record = f"{folder}data.pkl"
+        pickled = io.BytesIO(content(archive, record))
+        try:
+            tensors = state_dict_of(value_of(Weights(pickled, encoding="utf-8")))
+        except Refused as error:
+            raise Refused(f"{record}: {error}") from error
+        for name, tensor in tensors.items():
+            check(archive, folder, name, tensor)
+        most = 8 * os.path.getsize(file)
+        if sum(tensor.elements() for tensor in tensors.values()) > most:
+            raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
+        write_safetensors(archive, folder, tensors, out)
+
+
+def pairs(file: str, out: BinaryIO) -> None:
+    """(images as bytes, booleans): the number of pairs, the images' sizes, the booleans as bytes, the images."""
+    with open(file, "rb") as stream:
+        top = value_of(Values(stream, encoding="bytes"))
+    if not (isinstance(top, (tuple, list)) and len(top) == 2 and all(isinstance(part, (tuple, list)) for part in top)
+            and all(isinstance(image, bytes) for image in top[0])
+            and all(isinstance(same, int) and same in (0, 1) for same in top[1])):  # fmt: skip
+        raise Refused("needs a pickle of two lists, images as bytes and booleans")
+    images, same = top
+    if len(images) != 2 * len(same):
+        raise Refused(f"needs two images for each pair, received {len(images)} and {len(same)} pairs")
+    if b"" in images:
+        raise Refused(f"image {images.index(b'')} is empty")
+    out.write(struct.pack(f"<{1 + len(images)}q", len(same), *map(len, images)) + bytes(same))
+    out.writelines(images)
+
+
+def archive(file: str, _out: BinaryIO) -> None:
+    """Nothing, where every record's CRC holds."""
+    with opened(file) as records:
+        bad = checked(records.testzip, "of the archive")
+    if bad is not None:
+        raise Refused(f"record {bad} is damaged: its CRC-32 differs")
+
+
+def limit_memory(file: str) -> None:
+    """A size that a file names is not allocated before its bytes are seen."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        used = re.search(r"VmData:\s*(\d+) kB", status.read())
+    most = int(used[1] if used else 0) * 1024 + 2 * os.path.getsize(file) + (256 << 20)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def main(kind: str, file: str) -> int:
+    """The exit code."""
+    try:
+        limit_memory(file)
+        {"weights": weights, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except Exception as error:
+        text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        print("".join(letter if letter.isprintable() else "?" for letter in text), file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

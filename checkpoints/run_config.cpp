@@ -1,0 +1,254 @@
+#include "checkpoints/run_config.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <string_view>
+
+#include "checkpoints/snapshot.h"
+#include "checkpoints/snapshot_list.h"
+#include "checkpoints/state.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Options that may change when a run is taken up again: they do not alter what was computed so
+/// far. The batch of a rank follows from the global one and the ranks. `threads` stays where the
+/// run is deterministic.
+constexpr std::array free_options{"epochs",
+                                  "gradient_accumulation",
+                                  "threads",
+                                  "module_timeout",
+                                  "prefetch",
+                                  "prefetch_memory",
+                                  "num_preprocessing_threads",
+                                  "num_parallel_batches",
+                                  "data_on_device",
+                                  "cuda_graphs",
+                                  "datasets_use_caching",
+                                  "cache_memory",
+                                  "data_cache",
+                                  "stream_cache",
+                                  "stream_fetches",
+                                  "quiet",
+                                  "stop_at_step",
+                                  "log_loss_every_n_iters",
+                                  "profile_every_n_iters",
+                                  "profile_at_task",
+                                  "time_history",
+                                  "print_model_statistics",
+                                  "tensorboard",
+                                  "tensorboard_steps",
+                                  "output",
+                                  "batch_size",
+                                  "backend",
+                                  "rendezvous_timeout",
+                                  "collective_timeout",
+                                  "heartbeat_timeout",
+                                  "store_cache",
+                                  "store_timeout",
+                                  "store_attempts",
+                                  "store_first_wait",
+                                  "store_longest_wait",
+                                  "store_hadoop",
+                                  "upload_checkpoints"};
+
+/// key -> value text of a config.toml that OptionTable::to_toml wrote: one assignment a line.
+std::map<std::string, std::string> assignments(const std::string& toml) {
+  std::map<std::string, std::string> result;
+  std::istringstream lines(toml);
+  for (std::string line; std::getline(lines, line);) {
+    const auto equals = line.find(" = ");
+    if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+    result[line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return result;
+}
+
+void erase_free(std::map<std::string, std::string>& options) {
+  const auto found = options.find("deterministic");
+  const bool fixed = found != options.end() && found->second == "true";
+  for (const std::string_view name : free_options) {
+    const bool stays = fixed && name == "threads";
+    if (!stays) options.erase(std::string(name));
+  }
+}
+
+constexpr auto kDigestLine = "# Written by dimred; XXH3-128 of what follows: ";
+
+/// What is to be done without the config.toml of a run.
+constexpr auto way_on =
+    "; put the run's own config.toml back, or copy one of its states or snapshots to a place "
+    "outside the run, where it is used by what it says itself";
+
+/// lasting_options as a state or snapshot keeps them; empty when it is of an earlier version, or
+/// neither.
+std::string recorded_options(const fs::path& path) {
+  nlohmann::json record;
+  if (is_state(path)) {
+    record = read_state_header(path).at("scalars");
+  } else if (fs::is_regular_file(path) && is_snapshot(path)) {
+    record = nlohmann::json::parse(read_snapshot_info(path).run_json, nullptr, false);
+  }
+  return record.is_object() ? record.value("config", "") : "";
+}
+
+/// Of a state, a snapshot, or the first snapshot of a folder.
+std::string options_outside_run(const fs::path& path) {
+  if (!fs::is_directory(path) || is_state(path)) return recorded_options(path);
+  const auto files = list_files(path, {".h5"});
+  return files.empty() ? "" : recorded_options(files.front());
+}
+
+/// The newest state of the run that can be read; the path itself where it is a state or snapshot
+/// with a record.
+fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& options) {
+  if (options = recorded_options(path); !options.empty()) return path;
+  auto states = StateStore(run / "checkpoints", 1).list();
+  for (; !states.empty(); states.pop_back()) {
+    try {
+      options = recorded_options(states.back());
+      return states.back();
+    } catch (const std::exception&) {  // whoever needs this state itself will say so
+      continue;
+    }
+  }
+  return {};
+}
+
+void require_recorded(const fs::path& run,
+                      const std::string& config,
+                      const fs::path& from,
+                      const std::string& recorded) {
+  const auto now = assignments(config);
+  for (const auto& [key, was] : assignments(recorded)) {
+    const auto found = now.find(key);
+    require_environment(
+        found != now.end() && found->second == was,
+        "[run] {} is not what {} was trained with: that has {} = {}, config.toml {}{}",
+        (run / "config.toml").string(),
+        from.string(),
+        key,
+        was,
+        found == now.end() ? "does not say it" : found->second,
+        way_on);
+  }
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  require_environment(in.good(), "[run] cannot read {}", file.string());
+  return text.str();
+}
+
+std::string with_digest(const std::string& toml) {
+  return formatted("{}{}\n{}", kDigestLine, digest(std::as_bytes(std::span(toml))), toml);
+}
+
+std::string read_config(const fs::path& folder) {
+  const auto path = folder / "config.toml";
+  require_environment(fs::exists(path), "[run] {} is missing{}", path.string(), way_on);
+  auto text = read_text(path);
+  const std::string head = kDigestLine;
+  const bool has_digest = text.starts_with(head);
+  require_environment(has_digest || !assignments(text).empty(),
+                      "[run] {} is damaged: it is empty, or no option is left in it{}",
+                      path.string(),
+                      way_on);
+  if (!has_digest) return text;  // of a version that wrote none
+  const auto line_end = std::min(text.find('\n'), text.size() - 1);
+  const auto written = text.substr(head.size(), line_end - head.size());
+  text.erase(0, line_end + 1);
+  require_environment(
+      digest(std::as_bytes(std::span(text))) == written,
+      "[run] {} is damaged, or was changed after the run wrote it: its digest differs{}",
+      path.string(),
+      way_on);
+  return text;
+}
+
+std::string lasting_options(const OptionTable& table) {
+  std::string text;
+  for (const auto& row : table.rows()) {
+    const auto value = row.show();
+    if (value.empty() || std::ranges::find(lasting_groups, row.group) == lasting_groups.end() ||
+        std::ranges::find(free_options, row.name) != free_options.end())
+      continue;
+    text += formatted("{} = {}\n", row.name, value);
+  }
+  return text;
+}
+
+bool is_run(const fs::path& folder) {
+  return fs::exists(folder / "config.toml") ||
+         !StateStore(folder / "checkpoints", 1).list().empty();
+}
+
+fs::path run_of(const fs::path& path) {
+  if (path.empty()) return {};
+  auto folder = fs::absolute(path).lexically_normal();
+  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
+    if (is_run(folder)) return folder;
+  }
+  return {};
+}
+
+OpenedRun open_run(const fs::path& path) {
+  if (path.empty()) return {};
+  if (is_snapshot_list(path)) return open_run(snapshots_at(path, {}).front());
+  OpenedRun run{.folder = run_of(path), .source = path};
+  if (run.folder.empty()) {
+    run.config = options_outside_run(path);
+    return run;
+  }
+  run.source = run.folder / "config.toml";
+  run.config = read_config(run.folder);
+  std::string recorded;
+  const auto from = recorded_at(run.folder, path, recorded);
+  require_recorded(run.folder, run.config, from, recorded);
+  if (!from.empty() && recorded.empty())
+    run.warning = formatted(
+        "{} is taken as it is: the states of this run are of an earlier version, which kept "
+        "nothing to check it by",
+        (run.folder / "config.toml").string());
+  return run;
+}
+
+void require_same_configuration(const fs::path& folder,
+                                const std::string& earlier,
+                                const RunConfig& config) {
+  auto before = assignments(earlier);
+  for (const auto& [key, value] : config.defaults) {
+    if (!value.empty()) before.try_emplace(key, value);
+  }
+  auto now = assignments(config.toml);
+  erase_free(before);
+  erase_free(now);
+  for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
+  for (const auto& [key, value] : now) {
+    const auto found = before.find(key);
+    const auto was = found == before.end() ? "(unset)" : found->second;
+    require(was == value,
+            "[run] {} belongs to another configuration: it has {} = {}, received {}{}; choose "
+            "another --output",
+            folder.string(),
+            key,
+            was,
+            value,
+            key == "global_batch_size" ? " (batch_size x ranks unless given)" : "");
+  }
+}
+
+}  // namespace dimred::checkpoints

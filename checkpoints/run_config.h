@@ -1,0 +1,66 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "support/options.h"
+
+// The configuration of a run folder, and whether it is still what the run was made with.
+namespace dimred::checkpoints {
+
+/// What a run's config.toml says, and the options' values when nobody sets them (as TOML texts;
+/// empty: unset), which is what a run of a version without an option had.
+struct RunConfig {
+  std::string toml;
+  std::map<std::string, std::string> defaults;
+  std::filesystem::path module;  // a TorchScript module's file, which the folder keeps a copy of
+  std::string lasting;           // lasting_options of the same
+};
+
+/// Groups of options that the use of a run's weights takes over.
+inline const std::vector<std::string> lasting_groups{"Data", "Model", "Loss", "Head"};
+
+/// The options of these groups that say what the weights are, as TOML: states and snapshots keep
+/// them.
+std::string lasting_options(const OptionTable& table);
+
+/// The bytes of a run's small file. Throws std::runtime_error naming it.
+std::string read_text(const std::filesystem::path& file);
+
+/// config.toml of a run, without its first line, which holds the digest of the rest. Throws
+/// std::runtime_error when it is missing or empty, or its digest differs.
+std::string read_config(const std::filesystem::path& folder);
+
+/// `toml` behind the line that read_config checks.
+std::string with_digest(const std::string& toml);
+
+/// Whether a folder has a config.toml or a state.
+bool is_run(const std::filesystem::path& folder);
+
+/// The run folder that a checkpoint belongs to: itself, or the one above checkpoints/ or
+/// snapshots/; empty when there is none.
+std::filesystem::path run_of(const std::filesystem::path& path);
+
+/// A run, opened for later use.
+struct OpenedRun {
+  std::filesystem::path folder;  // empty: a state or snapshot outside its run, or no run at all
+  std::filesystem::path source;  // of the configuration: config.toml, or that state or snapshot
+  std::string config;            // empty: nothing is known
+  std::string warning;           // what cannot be checked, for a person; empty: nothing
+};
+
+/// The run that `path` (a run folder, or a state, snapshot or other file in one) belongs to. Throws
+/// std::runtime_error when its config.toml is missing, empty or damaged, or says other things than
+/// the state or snapshot at `path`, or else the run's newest state. A state or snapshot outside a
+/// run says itself what it needs.
+OpenedRun open_run(const std::filesystem::path& path);
+
+/// Throws std::invalid_argument naming `folder` and the first option whose value is another than in
+/// `earlier`, the TOML of the run there, but for those that say how far the run goes and how it is
+/// computed and shown (epochs, threads, prefetch, quiet ...).
+void require_same_configuration(const std::filesystem::path& folder,
+                                const std::string& earlier,
+                                const RunConfig& config);
+
+}  // namespace dimred::checkpoints

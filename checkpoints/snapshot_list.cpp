@@ -1,0 +1,168 @@
+#include "checkpoints/snapshot_list.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoints/snapshot.h"
+#include "checkpoints/state.h"
+#include "checkpoints/step_names.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The first few names: "missing: a.h5, b.h5, ... (9)"; empty without any.
+std::string some_of(const char* what, const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i)
+    text += formatted("{}{}", i == 0 ? formatted("{}: ", what) : ", ", names[i]);
+  return text + (names.size() > shown ? formatted(", ... ({} in all)", names.size()) : "");
+}
+
+std::string digest_or_none(const fs::path& file) {
+  try {
+    return snapshot_digest(file);
+  } catch (const std::exception&) {  // empty, cut or overwritten
+    return "";
+  }
+}
+
+/// The folder that has `folder` as its snapshots/; empty for one of another name.
+fs::path run_above(const fs::path& folder) {
+  auto real = fs::weakly_canonical(folder);
+  if (!real.has_filename()) real = real.parent_path();
+  return real.filename() == "snapshots" ? real.parent_path() : fs::path();
+}
+
+std::vector<fs::path> listed_files(const fs::path& list) {
+  std::ifstream lines(list);
+  std::set<fs::path> seen;
+  std::vector<fs::path> files;
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    files.push_back(list.parent_path() / line);
+    require(seen.insert(files.back().lexically_normal()).second,
+            "[snapshots] needs each snapshot once, '{}' lists twice: {}",
+            list.string(),
+            line);
+  }
+  require(!files.empty(), "[snapshots] needs a list of files, '{}' is empty", list.string());
+  return files;
+}
+
+}  // namespace
+
+bool SnapshotList::Older::operator()(const std::string& a, const std::string& b) const {
+  return natural_less(a, b);
+}
+
+void SnapshotList::add(const std::string& name, const std::string& digest) {
+  digests[name] = digest;
+  if (std::ssize(digests) > keep) digests.erase(digests.begin());
+}
+
+nlohmann::json to_json(const SnapshotList& list) {
+  auto digests = nlohmann::json::object();
+  for (const auto& [name, digest] : list.digests) digests[name] = digest;
+  return {{"keep", list.keep}, {"digests", std::move(digests)}};
+}
+
+SnapshotList snapshot_list_from_json(const nlohmann::json& json) {
+  SnapshotList list{.keep = json.at("keep").get<std::int64_t>()};
+  for (const auto& [name, digest] : json.at("digests").items())
+    list.digests[name] = digest.get<std::string>();
+  return list;
+}
+
+SnapshotList list_present(const fs::path& folder, const std::string& newest) {
+  SnapshotList list;
+  for (const auto& file : list_steps(folder, kSnapshotNames)) {
+    const auto name = file.filename().string();
+    if (newest.empty() || !natural_less(newest, name)) list.add(name, digest_or_none(file));
+  }
+  return list;
+}
+
+std::string difference(const SnapshotList& list, const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (fs::is_directory(folder)) files = list_files(folder, {".h5"});
+  const auto newest = list.digests.empty() ? "" : list.digests.rbegin()->first;
+  auto expected = list;
+  std::set<std::string> there;
+  std::vector<std::string> others, changed, missing;
+  for (const auto& file : files) {
+    const auto name = file.filename().string();
+    there.insert(name);
+    const auto found = list.digests.find(name);
+    const bool ours = found != list.digests.end();
+    if (ours && found->second != digest_or_none(file)) changed.push_back(name);
+    const bool later = kSnapshotNames.matches(name) && natural_less(newest, name);
+    if (!ours && later) expected.add(name, "");
+    if (!ours && !later) others.push_back(name);
+  }
+  for (const auto& [name, digest] : expected.digests)
+    if (!there.contains(name)) missing.push_back(name);
+  std::string parts;
+  for (const auto& part : {some_of("missing", missing),
+                           some_of("damaged or replaced", changed),
+                           some_of("not of this run", others)})
+    if (!part.empty()) parts += (parts.empty() ? "" : "; ") + part;
+  const auto count = expected.digests.size();
+  if (parts.empty()) return "";
+  return formatted("{} of {} snapshots of {} are there as they were written, {}",
+                   count - missing.size() - changed.size(),
+                   count,
+                   folder.string(),
+                   parts);
+}
+
+std::optional<SnapshotList> list_of_run(const fs::path& folder) {
+  const auto run = run_above(folder);
+  if (run.empty()) return {};
+  auto states = list_steps(run / "checkpoints", kStateNames);
+  for (; !states.empty(); states.pop_back()) {
+    try {
+      const auto scalars = read_state_header(states.back()).at("scalars");
+      if (!scalars.contains("snapshots")) return {};
+      return snapshot_list_from_json(scalars.at("snapshots"));
+    } catch (const std::exception&) {  // an older state may be whole
+      continue;
+    }
+  }
+  return {};
+}
+
+std::string unlisted(const fs::path& folder) {
+  const auto run = run_above(folder);
+  if (run.empty() || !fs::exists(run / "config.toml") || list_of_run(folder)) return "";
+  return formatted(
+      "no state of {} lists its snapshots (of an earlier version, or none is saved yet): whether "
+      "all are there is not known",
+      run.string());
+}
+
+bool is_snapshot_list(const fs::path& path) {
+  return path.extension() == ".txt" && fs::is_regular_file(path);
+}
+
+std::vector<fs::path> snapshots_at(const fs::path& path,
+                                   const std::vector<std::string>& extensions) {
+  if (is_snapshot_list(path)) return listed_files(path);
+  if (const auto list = list_of_run(path)) {
+    const auto different = difference(*list, path);
+    require_environment(different.empty(),
+                        "[snapshots] {}; put the run's own files back, or list those that are to "
+                        "count in a text file (.txt, one a line) and name it in the folder's place",
+                        different);
+  }
+  return list_files(path, extensions);
+}
+
+}  // namespace dimred::checkpoints

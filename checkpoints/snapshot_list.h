@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Which snapshots a run has: its states say so, so that one that is gone or replaced is known.
+namespace dimred::checkpoints {
+
+/// What a run has saved in its folder snapshots/: the newest `keep`, each with the digest in its
+/// head.
+struct SnapshotList {
+  struct Older {
+    bool operator()(const std::string& a, const std::string& b) const;
+  };
+  std::int64_t keep = std::numeric_limits<std::int64_t>::max();
+  std::map<std::string, std::string, Older> digests;  // by file name
+
+  /// One more; the oldest beyond `keep` is no longer expected.
+  void add(const std::string& name, const std::string& digest);
+};
+nlohmann::json to_json(const SnapshotList& list);
+SnapshotList snapshot_list_from_json(const nlohmann::json& json);
+
+/// The snapshots that lie in a folder now, up to `newest` (a name; empty: all).
+SnapshotList list_present(const std::filesystem::path& folder, const std::string& newest = "");
+
+/// How a folder's .h5 files differ from what the run has written; empty when they do not: "36 of
+/// 40 snapshots of FOLDER are there, missing: ...". Snapshots that are newer than the list are the
+/// run's, saved after the state.
+std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
+
+/// The list in the newest readable state beside `folder`, which is the snapshots/ of a run; nullopt
+/// for other folders, and where no state has one: of an earlier version, or of a run that was
+/// killed before its first state.
+std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);
+
+/// For a person, where `folder` is a run's and no state lists its snapshots; else empty.
+std::string unlisted(const std::filesystem::path& folder);
+
+/// Whether a path is a text file (.txt) that lists snapshots.
+bool is_snapshot_list(const std::filesystem::path& path);
+
+/// The snapshots or weight files with these extensions: of a folder, or those that a list
+/// names line by line, relative to its own folder. Throws std::runtime_error for a run's
+/// folder that differs from its state's list; std::invalid_argument when there is none, or one is
+/// listed twice.
+std::vector<std::filesystem::path> snapshots_at(const std::filesystem::path& path,
+                                                const std::vector<std::string>& extensions);
+
+}  // namespace dimred::checkpoints

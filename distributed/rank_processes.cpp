@@ -1,0 +1,59 @@
+#include "distributed/rank_processes.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "support/errors.h"
+
+namespace dimred::distributed {
+namespace {
+
+std::string key_of(int rank) { return formatted("process{}", rank); }
+
+/// Where a process number means the same process: one start of a kernel, one namespace of numbers.
+std::string scope_of_numbers() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code ignored;
+  return formatted(
+      "{}/{}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string());
+}
+
+}  // namespace
+
+RankProcesses::~RankProcesses() {
+  for (const auto& [rank, descriptor] : descriptors_) ::close(descriptor);
+}
+
+void RankProcesses::meet(c10d::Store& store, const launch::Place& place) {
+  const auto scope = scope_of_numbers();
+  const auto own = formatted("{} {}", scope, ::getpid());
+  store.set(key_of(place.rank), std::vector<std::uint8_t>(own.begin(), own.end()));
+  for (int rank = 0; rank < place.size; ++rank) {
+    const auto bytes = store.get(key_of(rank));
+    std::istringstream text(std::string(bytes.begin(), bytes.end()));
+    std::string theirs;
+    pid_t process = 0;
+    text >> theirs >> process;
+    if (theirs != scope || process <= 1 || process == ::getpid()) continue;
+    const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+    const std::lock_guard lock(mutex_);
+    if (descriptor >= 0) descriptors_[rank] = descriptor;
+  }
+}
+
+void RankProcesses::end(int rank) {
+  const std::lock_guard lock(mutex_);
+  const auto found = descriptors_.find(rank);
+  if (found != descriptors_.end())
+    ::syscall(SYS_pidfd_send_signal, found->second, SIGKILL, nullptr, 0);
+}
+
+}  // namespace dimred::distributed

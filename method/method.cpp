@@ -1,0 +1,52 @@
+#include "method/method.h"
+
+#include "method/quasi_newton.h"
+#include "method/sgd.h"
+#include "support/errors.h"
+
+namespace dimred::method {
+
+StepReport Method::step(SubspaceSpace& space, double progress) {
+  const auto before = numbers();
+  try {
+    return descend(space, progress);
+  } catch (...) {
+    restore(before);
+    space.restore();
+    throw;
+  }
+}
+
+double factor(Decay decay, double progress) {
+  schedules::ScheduleOptions options{.kind = decay, .learning_rate = 1, .total_epochs = 1};
+  if (decay == Decay::step) options.milestones = {0.5, 0.75};
+  return schedules::learning_rate(options, progress, 1);
+}
+
+bool has_length(const MethodOptions& options) {
+  const bool rate = options.kind != MethodKind::quasi_newton && options.schedule != Decay::constant;
+  return rate || (options.kind != MethodKind::sgd && options.alpha_schedule != Decay::constant);
+}
+
+std::unique_ptr<Method> make_method(const MethodOptions& options,
+                                    std::span<const Eigen::Index> block_sizes) {
+  validate(options);
+  if (options.kind == MethodKind::quasi_newton)
+    return std::make_unique<QuasiNewton>(options, block_sizes);
+  return std::make_unique<Sgd>(options, block_sizes);
+}
+
+std::span<const double> numbers_of(const Method::Numbers& saved,
+                                   const std::string& name,
+                                   std::size_t count) {
+  const auto found = saved.find(name);
+  require(found != saved.end(), "[method] the state is of another method: it has no {}", name);
+  require(found->second.size() == count,
+          "[method] the state's {} has {} numbers, n_component now needs {}",
+          name,
+          found->second.size(),
+          count);
+  return found->second;
+}
+
+}  // namespace dimred::method

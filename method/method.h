@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "method/inverse_hessian.h"
+#include "method/line_search.h"
+#include "method/options.h"
+#include "method/subspace_space.h"
+
+namespace dimred::method {
+
+struct StepReport {
+  double loss = 0;            // before the step
+  double slope = 0;           // of the searched direction
+  double curvature = 0;       // s'y of the pair offered to H
+  double direction_norm = 0;  // |d|
+  double residual_norm = 0;   // |g - P'g_k|
+  SearchResult search;
+  double step_size = 0;  // really taken: 0 after a failed search with no_step
+  UpdateOutcome update = UpdateOutcome::none;
+  bool reset = false;              // H was reset to I
+  bool residual_left_out = false;  // the joint direction was no descent, the m part was dropped
+  bool not_finite = false;         // loss or gradient not finite: nothing was changed
+  int gradients = 0;               // computed beside the batch's own
+  double rate = 0;                 // learning rate, or alpha of the quasi-Newton methods
+};
+
+/// A way to spend a batch. The loop, the data order, evaluation and cost accounting around it are
+/// the same for all; what a method carries from step to step is plain numbers.
+class Method {
+ public:
+  Method() = default;
+  Method(const Method&) = delete;
+  Method& operator=(const Method&) = delete;
+  virtual ~Method() = default;
+
+  /// One step on the space's batch. `progress` in [0, 1] is the part of the budget that is spent,
+  /// for what is scheduled. If a call throws, the space is restored, the method is as before, and
+  /// the exception goes on.
+  StepReport step(SubspaceSpace& space, double progress);
+
+  /// What it carries, by name, and back; throws std::invalid_argument for other names or sizes.
+  using Numbers = std::map<std::string, std::vector<double>>;
+  virtual Numbers numbers() const = 0;
+  virtual void restore(const Numbers& numbers) = 0;
+
+ private:
+  virtual StepReport descend(SubspaceSpace& space, double progress) = 0;
+};
+
+/// The factor of a rate at `progress` in [0, 1]: constant; linear or cosine, to zero; step: a tenth
+/// at half and again at three quarters.
+double factor(Decay decay, double progress);
+
+/// The method that the options ask for, in a space of these blocks. Throws std::invalid_argument
+/// for a value out of range.
+std::unique_ptr<Method> make_method(const MethodOptions& options,
+                                    std::span<const Eigen::Index> block_sizes);
+
+/// True when what a step does depends on the length of the run.
+bool has_length(const MethodOptions& options);
+
+/// The numbers called `name` of a saved method; throws std::invalid_argument where there are none,
+/// or another count.
+std::span<const double> numbers_of(const Method::Numbers& saved,
+                                   const std::string& name,
+                                   std::size_t count);
+
+}  // namespace dimred::method

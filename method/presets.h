@@ -1,0 +1,74 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "method/options.h"
+
+namespace dimred::method {
+
+/// Weights that stage 2 starts from; `preset` in the options means the preset's own. soup: greedy
+/// soup of the snapshots by validation accuracy.
+enum class Start { preset, last, mean, soup, first, file };
+
+/// What P is made of where no file is given (pca/kind.h); none: no subspace, only what lies
+/// outside.
+enum class BasisKind { pca, span, random, shuffled, none };
+
+/// Averages of the iterates: uniform over the steps after `from`, or exponential.
+enum class AverageKind { none, uniform, ema };
+struct AverageOptions {
+  AverageKind kind = AverageKind::none;
+  double from = 0.5;    // [0, 1): part of the budget before the first iterate that counts
+  double decay = 0.99;  // [0, 1): of ema, a <- decay a + (1 - decay) w
+};
+
+/// What is added to the batch's loss, in the gradient and in every trial.
+struct PenaltyOptions {
+  double weight_decay = 0;  // >= 0: + weight_decay |w|^2 / 2 over the weights that decay
+  double sam_radius = 0;    // >= 0: the loss at w + radius g / |g|; Foret et al. 2021
+};
+
+/// A composition of direction, search and residual with its constants. Names and numbers of
+/// published presets never change.
+struct Preset {
+  std::string name;
+  std::string summary;
+  MethodOptions method;
+  PenaltyOptions penalty;
+  AverageOptions average;
+  BasisKind basis = BasisKind::pca;
+  std::int64_t components = 32;  // of pca and random
+  Start start = Start::last;
+};
+
+/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema.
+const std::vector<Preset>& presets();
+
+/// Throws std::invalid_argument for an unknown name, with the nearest.
+const Preset& preset(const std::string& name);
+
+/// As for_each_number of MethodOptions, and then the numbers that a preset has beside its method's.
+template <class Visit>
+void for_each_number(Preset& preset, const Visit& visit) {
+  const Range part{.low = 0, .high = 1, .high_open = true};
+  for_each_number(preset.method, visit);
+  visit("weight_decay",
+        preset.penalty.weight_decay,
+        at_least(0),
+        "added to loss and gradient of every method, not on biases and BatchNorm");
+  visit("sam_radius",
+        preset.penalty.sam_radius,
+        at_least(0),
+        "the loss at w + radius g / |g| instead (SAM); one more gradient");
+  visit("average_from",
+        preset.average.from,
+        part,
+        "part of the run before the first iterate that counts");
+  visit("ema_decay", preset.average.decay, part, "decay of average = ema in a step");
+}
+
+/// Throws std::invalid_argument for the first number out of range.
+void validate(Preset preset);
+
+}  // namespace dimred::method

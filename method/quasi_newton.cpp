@@ -1,0 +1,158 @@
+#include "method/quasi_newton.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "support/errors.h"
+
+namespace dimred::method {
+namespace {
+
+using Eigen::VectorXd;
+
+UpdateRule rule_called(const std::string& name) {
+  const auto& rules = update_rules();
+  return std::ranges::find(rules, name, [](const auto& rule) { return rule.first; })->second;
+}
+
+std::vector<double> list(const VectorXd& v) { return {v.begin(), v.end()}; }
+
+VectorXd vector(std::span<const double> numbers) {
+  return Eigen::Map<const VectorXd>(numbers.data(), std::ssize(numbers));
+}
+
+}  // namespace
+
+QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::Index> block_sizes)
+    : options_(options),
+      rule_(rule_called(options.update_rule)),
+      state_{InverseHessian(block_sizes)} {
+  state_.s = VectorXd::Zero(std::reduce(block_sizes.begin(), block_sizes.end()));
+  state_.last_gradient = state_.s;
+}
+
+StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
+  const auto& residual = options_.residual;
+  const double alpha = residual.alpha * factor(options_.alpha_schedule, progress);
+  StepReport report{.rate = alpha};
+
+  space.gradient(Buffers::move);
+  const auto projection = space.project();
+  const auto& g_k = projection.g_k;
+  report.loss = projection.loss;
+  report.not_finite = !projection.is_finite();
+  if (report.not_finite) return report;
+  report.residual_norm = std::sqrt(projection.residual_square());
+
+  // The direction in the subspace: d = -H g_k.
+  auto next = state_;
+  learn_between_batches(next, g_k, report);
+  const auto [d, subspace_slope, reset] = next.h.direction(g_k);
+  report.reset = reset;
+  report.direction_norm = d.norm();
+
+  // The residual part. g'm of the new m costs no pass, as g'(g - P'g_k) = |g - P'g_k|^2.
+  const double momentum_slope =
+      residual.gamma * projection.gradient_momentum + projection.residual_square();
+  const double joint_slope = subspace_slope - alpha * momentum_slope;
+  const bool wanted = residual.joint && alpha > 0;
+  const bool joint = wanted && joint_slope < 0;
+  report.residual_left_out = wanted && !joint;
+  report.slope = joint ? joint_slope : subspace_slope;
+
+  // The line search.
+  space.set_line({.direction = d,
+                  .projected = g_k,
+                  .gamma = residual.gamma,
+                  .alpha = joint ? alpha : 0,
+                  .moves_momentum = residual.alpha > 0});
+  const auto loss_at = [&](double t) {
+    space.move_to(t);
+    return space.loss();
+  };
+  report.search = armijo(loss_at, report.loss, report.slope, options_.search);
+
+  next.last_gradient = g_k;
+  next.has_last = true;
+  const bool accepted = report.search.outcome == SearchOutcome::accepted;
+  if (accepted) {
+    report.step_size = report.search.step_size;
+    next.s = report.step_size * d;
+    state_ = std::move(next);
+  } else {
+    report.step_size = end_failed_search(report.search, std::move(next), d);
+  }
+  space.move_to(report.step_size);
+  const bool knows_step = accepted || options_.failed_search == FailedSearch::dldr;
+  if (knows_step && options_.curvature == Curvature::same)
+    learn_on_the_same_batch(space, g_k, report);
+  if (!residual.joint && alpha > 0) space.subtract_momentum(alpha);
+  return report;
+}
+
+/// Returns t, and keeps of `next`, the state after an accepted step, what the published version
+/// does.
+double QuasiNewton::end_failed_search(const SearchResult& search, State next, const VectorXd& d) {
+  switch (options_.failed_search) {
+    case FailedSearch::no_step:
+      state_.has_last = false;  // s = 0 holds no curvature
+      return 0;
+    case FailedSearch::mindspore_latest:
+      return 0;
+    case FailedSearch::mindspore_first:
+      state_ = std::move(next);  // with the s of an earlier step
+      return search.step_size;
+    case FailedSearch::dldr:
+      break;
+  }
+  const double t = search.step_size * options_.search.rho;
+  next.s = t * d;
+  state_ = std::move(next);
+  return t;
+}
+
+void QuasiNewton::learn_between_batches(State& next,
+                                        const VectorXd& g_k,
+                                        StepReport& report) const {
+  if (!state_.has_last) return;
+  const VectorXd y = g_k - state_.last_gradient;
+  report.curvature = state_.s.dot(y);
+  report.update = next.h.update(state_.s, y, rule_, options_.floors);
+}
+
+/// H learns from the change of g_k on the batch that the step was taken on, and nothing is left to
+/// be compared with another batch. B s = -t g_k, because d = -H g_k.
+void QuasiNewton::learn_on_the_same_batch(SubspaceSpace& space,
+                                          const VectorXd& g_k,
+                                          StepReport& report) {
+  space.gradient(Buffers::restore);
+  ++report.gradients;
+  const VectorXd y = space.project().g_k - g_k;
+  state_.has_last = false;
+  report.curvature = state_.s.dot(y);
+  report.update = UpdateOutcome::skipped;
+  if (!y.allFinite()) return;
+  const VectorXd damped = state_.h.damped(state_.s, y, -report.step_size * g_k);
+  report.update = state_.h.update(state_.s, damped, rule_, options_.floors);
+  if (report.update == UpdateOutcome::updated && damped != y) report.update = UpdateOutcome::damped;
+}
+
+Method::Numbers QuasiNewton::numbers() const {
+  return {{"inverse_hessian", state_.h.numbers()},
+          {"s", list(state_.s)},
+          {"last_gradient", list(state_.last_gradient)},
+          {"has_last", {state_.has_last ? 1.0 : 0.0}}};
+}
+
+void QuasiNewton::restore(const Numbers& numbers) {
+  auto restored = state_;
+  const auto k = static_cast<std::size_t>(state_.s.size());
+  restored.h.restore(numbers_of(numbers, "inverse_hessian", state_.h.numbers().size()));
+  restored.s = vector(numbers_of(numbers, "s", k));
+  restored.last_gradient = vector(numbers_of(numbers, "last_gradient", k));
+  restored.has_last = numbers_of(numbers, "has_last", 1)[0] != 0;
+  state_ = std::move(restored);
+}
+
+}  // namespace dimred::method

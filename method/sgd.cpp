@@ -1,0 +1,58 @@
+#include "method/sgd.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "support/errors.h"
+
+namespace dimred::method {
+
+Sgd::Sgd(MethodOptions options, std::span<const Eigen::Index> block_sizes)
+    : options_(std::move(options)),
+      velocity_(Eigen::VectorXd::Zero(std::reduce(block_sizes.begin(), block_sizes.end()))) {
+  if (options_.kind != MethodKind::sgd) return;
+  require(block_sizes.empty(), "[method] sgd has no subspace, received {} rows", velocity_.size());
+  options_.residual.gamma = options_.rates.momentum;
+  options_.residual.alpha = options_.rates.learning_rate;
+  options_.alpha_schedule = options_.schedule;
+}
+
+StepReport Sgd::descend(SubspaceSpace& space, double progress) {
+  const double rate = options_.rates.learning_rate * factor(options_.schedule, progress);
+  const double alpha = options_.residual.alpha * factor(options_.alpha_schedule, progress);
+  StepReport report{.rate = rate};
+
+  space.gradient(Buffers::move);
+  const auto projection = space.project();
+  const auto& g_k = projection.g_k;
+  report.loss = projection.loss;
+  report.not_finite = !projection.is_finite();
+  if (report.not_finite) return report;
+
+  velocity_ = options_.rates.momentum * velocity_ + g_k;
+  report.slope = -rate * g_k.dot(velocity_);
+  report.direction_norm = velocity_.norm();
+  report.residual_norm = std::sqrt(projection.residual_square());
+
+  space.set_line({.direction = -rate * velocity_,
+                  .projected = g_k,
+                  .gamma = options_.residual.gamma,
+                  .alpha = alpha,
+                  .moves_momentum = options_.residual.alpha > 0,
+                  .keeps_start = false});
+  space.move_to(1);
+  report.step_size = rate;
+  report.search.outcome = SearchOutcome::accepted;
+  return report;
+}
+
+Method::Numbers Sgd::numbers() const {
+  return {{"velocity", {velocity_.begin(), velocity_.end()}}};
+}
+
+void Sgd::restore(const Numbers& numbers) {
+  const auto saved = numbers_of(numbers, "velocity", static_cast<std::size_t>(velocity_.size()));
+  std::ranges::copy(saved, velocity_.begin());
+}
+
+}  // namespace dimred::method

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pca/pass.h"
+#include "pca/ranks.h"
+#include "support/atomic_file.h"
+
+namespace dimred::pca {
+
+/// P as it lies in its file, row after row behind a header.
+struct MatrixFile {
+  AtomicFile& file;
+  std::int64_t header_bytes = 0;
+  std::int64_t columns = 0;
+
+  /// Values of a row from `column` on.
+  void read(std::int64_t row, std::int64_t column, std::span<float> values) const;
+  void write(std::int64_t row, std::int64_t column, std::span<const float> values) const;
+};
+
+/// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
+std::string block_digest(std::span<const std::string> rows);
+
+/// Extremes of a row of P, before signs.
+struct RowRange {
+  float low = 0;
+  float high = 0;
+  bool negative() const { return high < -low; }  // its entry of largest magnitude
+};
+
+/// One row of P within one digest block, as it lies in the file.
+struct Piece {
+  bool negated = false;
+  std::string digest;
+};
+
+struct Components {
+  std::vector<double> gram;      // P P' [k' x k'] of what was written, lower triangle
+  std::vector<RowRange> ranges;  // [k]
+  std::vector<Piece> pieces;     // [own digest blocks x k]
+};
+
+/// Writes the own columns of P = C' W. combinations: C [n x k''], k'' = k padded to kComponentUnit;
+/// for centred rows its columns sum to 0, so that W needs no centring. A piece is negated when the
+/// entry of largest magnitude that any thread has met in its row so far is negative: a guess at the
+/// final sign, which fix_signs corrects where it was wrong (about a quarter of the file).
+Components write_components(const Pass& pass,
+                            const std::vector<double>& combinations,
+                            const MatrixFile& matrix);
+
+/// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
+std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks);
+
+/// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
+/// kDigestColumns columns (of the own part of it).
+std::vector<std::string> fix_signs(const Pass& pass,
+                                   const std::vector<bool>& flip,
+                                   const std::vector<Piece>& pieces,
+                                   const MatrixFile& matrix);
+
+/// The digest of each own block of kDigestColumns columns as it lies in the file. Cost: one read of
+/// the own columns of P.
+std::vector<std::string> digests_of_file(const Pass& pass, const MatrixFile& matrix);
+
+}  // namespace dimred::pca

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "layout/shard.h"
+#include "pca/kernels.h"
+#include "pca/ranks.h"
+#include "pca/source.h"
+
+namespace dimred::pca {
+
+/// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
+inline constexpr std::int64_t kDigestColumns = 16384;
+
+/// A pass over a rank's own columns, of which a fit makes some: in blocks of columns, each by one
+/// thread, which reads it tile by tile.
+struct Pass {
+  const SnapshotSource* rows = nullptr;
+  const Kernels* kernels = nullptr;
+  std::int64_t components = 0;  // k
+  std::int64_t threads = 0;
+  std::int64_t tile_width = 0;   // columns read at a time: kPanelColumns 2^i, up to kBlockColumns
+  std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
+  layout::ColumnRange own;       // this rank's columns, maybe none
+  bool centred = true;           // the Gram matrix is that of the centred snapshots
+
+  /// Blocks of `width` columns, kBlockColumns or kDigestColumns, that the own columns lie in:
+  /// counted from column 0 whatever the rank, so that only the first and the last may be cut.
+  std::int64_t blocks(std::int64_t width) const {
+    return own.size() == 0 ? 0 : (own.end - 1) / width - own.begin / width + 1;
+  }
+  /// Own columns of block `index`.
+  layout::ColumnRange block(std::int64_t index, std::int64_t width) const {
+    const std::int64_t begin = (own.begin / width + index) * width;
+    return {std::max(begin, own.begin), std::min(begin + width, own.end)};
+  }
+};
+
+/// `size` rounded up to a multiple of `unit`.
+inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
+  return (size + unit - 1) / unit * unit;
+}
+
+/// A rank's share of M columns: contiguous, in whole digest blocks, even to within one block; the
+/// ranks beyond the number of blocks have none.
+layout::ColumnRange own_range(const Ranks& ranks, std::int64_t columns);
+
+/// Widest tiles, then most threads (at most `threads`), whose buffers together fit tile_bytes; at
+/// least one tile of kPanelColumns columns.
+Pass pass_over(const SnapshotSource& rows,
+               const Kernels& kernels,
+               std::int64_t components,
+               std::int64_t threads,
+               std::int64_t tile_bytes,
+               const layout::ColumnRange& own);
+
+/// `pass` over those of its own columns that lie in `columns`, with tiles no wider than they need.
+Pass within(Pass pass, const layout::ColumnRange& columns);
+
+}  // namespace dimred::pca

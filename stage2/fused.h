@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "stage2/projection.h"
+#include "stage2/subspace.h"
+
+// The algebra of a step by our own CUDA kernels (fused_cuda.h), on PyTorch's current stream. Waits
+// for nothing. It has not been measured on a device.
+namespace dimred::stage2::fused {
+
+/// The product's sums [k + others] float64 on the device, from one read of P. Products are summed
+/// in float32 eight at a time and in float64 from there on, over fixed columns in a fixed order:
+/// |error| <= 8 2^-24 sum_j |p_j v_j|.
+torch::Tensor project(const Product& product);
+
+/// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
+/// vectors; with `weights` [own columns] given, start = w and w <- w + u in the same pass.
+torch::Tensor advance(const Subspace& subspace,
+                      const SubspaceStep& inside,
+                      const ResidualStep& outside,
+                      const torch::Tensor& weights = {},
+                      const torch::Tensor& start = {});
+
+}  // namespace dimred::stage2::fused

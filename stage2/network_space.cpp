@@ -1,0 +1,109 @@
+#include "stage2/network_space.h"
+
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "stage2/projection.h"
+#include "support/scope_exit.h"
+
+namespace dimred::stage2 {
+namespace {
+
+using training::Setup;
+
+/// `work` at w + shift; the weights are w again afterwards, bit for bit, also when it throws.
+template <class Work>
+auto shifted(Setup& setup, const torch::Tensor& shift, const Work& work) {
+  if (!shift.defined()) return work();
+  const torch::NoGradGuard no_grad;
+  const ScopeExit back([&setup, w = setup.flat.weights.clone()] { setup.flat.weights.copy_(w); });
+  setup.flat.weights.add_(shift);
+  return work();
+}
+
+/// The running statistics of now, at the end of the scope again where `wanted`.
+auto kept_statistics(Setup& setup, bool wanted = true) {
+  return ScopeExit([&setup, wanted, before = RunningStatistics(setup)] {
+    if (wanted) before.put_back(setup);
+  });
+}
+
+}  // namespace
+
+RunningStatistics::RunningStatistics(const Setup& setup)
+    : floats_(setup.flat.buffers.clone()), counters_(setup.flat.counters.clone()) {}
+
+void RunningStatistics::put_back(Setup& setup) const {
+  const torch::NoGradGuard no_grad;
+  setup.flat.buffers.copy_(floats_);
+  setup.flat.counters.copy_(counters_);
+}
+
+NetworkSpace::NetworkSpace(Setup& setup,
+                           Subspace subspace,
+                           const method::PenaltyOptions& penalty,
+                           bool trial_batchnorm_moving)
+    : TensorSpace(std::move(subspace), *setup.communicator, setup.columns, setup.flat.weights),
+      setup_(setup),
+      penalty_(penalty),
+      trial_batchnorm_moving_(trial_batchnorm_moving) {}
+
+void NetworkSpace::gradient(method::Buffers buffers) {
+  const bool first = buffers == method::Buffers::move;
+  if (first) {
+    statistics_.emplace(setup_);
+    shift_ = penalty_.sam_radius > 0 ? ascent() : torch::Tensor();
+  }
+  const auto statistics = kept_statistics(setup_, !first);
+  auto own = shifted(setup_, shift_, [this] { return pass(); });
+  add_decay(setup_, penalty_.weight_decay, own);
+  set_gradient(std::move(own), buffers);
+  decay_ = start_decay_loss(setup_, penalty_.weight_decay);
+  if (!first) return;
+  result_ = result_here_;
+  if (now_->meanwhile) now_->meanwhile();
+}
+
+/// The mean gradient of the batch at the weights of now, own columns.
+torch::Tensor NetworkSpace::pass() {
+  const at::AutoGradMode with_grad(true);  // also within a step
+  result_here_ =
+      training::start_loss_and_gradient(setup_, now_->batch, now_->global_count, now_->key);
+  ++passes_.forward;
+  ++passes_.backward;
+  auto own = reduce_scatter(communicator(), setup_.flat.gradient, columns());
+  setup_.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
+  return own;
+}
+
+/// radius g / |g| in all columns; none where g is not finite: the step then finds the same at w.
+torch::Tensor NetworkSpace::ascent() {
+  const auto statistics = kept_statistics(setup_);
+  const auto own = pass();
+  std::vector<double> square{inner_product(own, own)};
+  communicator().all_reduce(square);
+  const double norm = std::sqrt(square[0]);
+  if (!std::isfinite(norm)) return {};
+  const auto full = all_gather(communicator(), own, columns());  // one rank's is g itself
+  return norm > 0 ? full.mul(penalty_.sam_radius / norm) : torch::zeros_like(full);
+}
+
+double NetworkSpace::loss() {
+  const auto result = [this] {
+    const auto statistics = kept_statistics(setup_, !trial_batchnorm_moving_);
+    return shifted(
+        setup_, shift_, [this] { return training::start_loss(setup_, now_->batch, now_->key); });
+  }();
+  ++passes_.forward;
+  if (trial_batchnorm_moving_) training::share_running_statistics(setup_);
+  const auto decay = start_decay_loss(setup_, penalty_.weight_decay);
+  return result.get().mean_loss() + decay.get();  // the trial's one wait for the device
+}
+
+void NetworkSpace::restore() noexcept {
+  TensorSpace::restore();
+  if (statistics_) restore_statistics();
+}
+
+}  // namespace dimred::stage2

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "method/presets.h"
+#include "stage2/tensor_space.h"
+#include "stage2/weight_decay.h"
+#include "training/epoch.h"
+
+namespace dimred::stage2 {
+
+/// BatchNorm's running statistics of a moment.
+class RunningStatistics {
+ public:
+  explicit RunningStatistics(const training::Setup& setup);
+  void put_back(training::Setup& setup) const;
+
+ private:
+  torch::Tensor floats_, counters_;
+};
+
+/// The trainer's network as the space that a method descends in: loss and gradient of a global
+/// batch with their penalties, each trial the same function of the weights as the gradient's pass.
+class NetworkSpace final : public TensorSpace {
+ public:
+  /// With `trial_batchnorm_moving` the running statistics of trials stay, as published.
+  NetworkSpace(training::Setup& setup,
+               Subspace subspace,
+               const method::PenaltyOptions& penalty,
+               bool trial_batchnorm_moving);
+
+  /// The next step's batch, which has to live until that step ends.
+  void use(const training::Step& now) { now_ = &now; }
+
+  void gradient(method::Buffers buffers) override;
+  double loss() override;
+  void restore() noexcept override;
+
+  /// Of the last gradient(Buffers::move): the batch's own result, without penalties.
+  training::BatchResult result() const { return result_.get(); }
+  /// BatchNorm's running statistics as they were before it.
+  void restore_statistics() { statistics_->put_back(setup_); }
+
+  /// Passes over batches since the last call.
+  struct Passes {
+    std::int64_t forward = 0, backward = 0;
+  };
+  Passes take_passes() { return std::exchange(passes_, {}); }
+
+ private:
+  double gradient_loss() override { return result_here_.get().mean_loss() + decay_.get(); }
+  torch::Tensor pass();
+  torch::Tensor ascent();
+
+  training::Setup& setup_;
+  method::PenaltyOptions penalty_;
+  bool trial_batchnorm_moving_;
+  const training::Step* now_ = nullptr;
+  torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
+  std::optional<RunningStatistics> statistics_;   // of before the step
+  training::PendingResult result_, result_here_;  // of the step's gradient, and of the latest one
+  PendingDecay decay_;
+  Passes passes_;
+};
+
+}  // namespace dimred::stage2

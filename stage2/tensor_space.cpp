@@ -1,0 +1,110 @@
+#include "stage2/tensor_space.h"
+
+#include "stage2/fused.h"
+
+namespace dimred::stage2 {
+namespace {
+
+std::span<const double> view(const Eigen::VectorXd& v) {
+  return {v.data(), static_cast<std::size_t>(v.size())};
+}
+
+}  // namespace
+
+TensorSpace::TensorSpace(Subspace subspace,
+                         distributed::Communicator& communicator,
+                         const distributed::Columns& columns,
+                         torch::Tensor weights)
+    : subspace_(std::move(subspace)),
+      communicator_(communicator),
+      columns_(columns),
+      weights_(std::move(weights)),
+      momentum_(torch::zeros({subspace_.own_columns}, weights_.options())),
+      other_momentum_(torch::empty_like(momentum_)) {
+  for (const auto& block : subspace_.blocks) block_sizes_.push_back(block.basis.size(0));
+}
+
+void TensorSpace::set_gradient(torch::Tensor own, method::Buffers buffers) {
+  gradient_ = std::move(own);
+  if (buffers == method::Buffers::restore) return;  // within a step
+  start_.reset();
+  momentum_moved_ = false;
+}
+
+method::Projection TensorSpace::project() {
+  auto numbers = stage2::project(subspace_, gradient_, {momentum_, gradient_});
+  communicator_.all_reduce(numbers);
+  const auto k = subspace_.components();
+  const auto* const others = numbers.data() + k;
+  return {.g_k = Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),
+          .gradient_momentum = others[0],
+          .gradient_square = others[1],
+          .loss = gradient_loss()};
+}
+
+void TensorSpace::set_line(const method::Line& line) {
+  const torch::NoGradGuard no_grad;
+  const SubspaceStep inside{view(line.direction), view(line.projected)};
+  t_ = 0;
+  start_.reset();
+  const bool fused = subspace_.algebra == DeviceAlgebra::fused && line.moves_momentum;
+  const bool alone = communicator_.size() == 1 && weights_.numel() == gradient_.numel();
+  if (fused && alone && line.keeps_start) {  // the same pass also moves w to the first trial
+    start_ = torch::empty_like(weights_);
+    direction_ = fused::advance(subspace_, inside, next_momentum(line), weights_, start_);
+    t_ = 1;
+    return;
+  }
+  const auto own = !line.moves_momentum
+                       ? back_project(subspace_, inside.direction, inside.gradient, gradient_).first
+                   : fused ? fused::advance(subspace_, inside, next_momentum(line))
+                           : advance(inside, line);
+  direction_ = all_gather(communicator_, own, columns_);
+  if (line.keeps_start) start_ = weights_.clone();
+}
+
+/// m and the other momentum change places, so that the m of before the step is still there.
+ResidualStep TensorSpace::next_momentum(const method::Line& line) {
+  other_momentum_.copy_(momentum_);
+  std::swap(momentum_, other_momentum_);
+  momentum_moved_ = true;
+  return {.gradient = gradient_, .momentum = momentum_, .gamma = line.gamma, .alpha = line.alpha};
+}
+
+torch::Tensor TensorSpace::advance(const SubspaceStep& inside, const method::Line& line) {
+  const auto [forward, projected] =  // P'd, P'g_k
+      back_project(subspace_, inside.direction, inside.gradient, gradient_);
+  torch::mul_out(other_momentum_, momentum_, torch::scalar_tensor(line.gamma));
+  std::swap(momentum_, other_momentum_);
+  momentum_moved_ = true;
+  momentum_.add_(gradient_).sub_(projected);
+  return line.alpha > 0 ? forward - line.alpha * momentum_ : forward;
+}
+
+void TensorSpace::move_to(double t) {
+  const torch::NoGradGuard no_grad;
+  if (t == t_) return;
+  if (!start_.defined()) {
+    weights_.add_(direction_, t - t_);
+  } else if (t == 0) {
+    weights_.copy_(start_);
+  } else {
+    torch::add_out(weights_, start_, direction_, t);
+  }
+  t_ = t;
+}
+
+void TensorSpace::subtract_momentum(double alpha) {
+  const torch::NoGradGuard no_grad;
+  weights_.sub_(all_gather(communicator_, momentum_, columns_), alpha);
+}
+
+void TensorSpace::restore() noexcept {
+  const torch::NoGradGuard no_grad;
+  if (start_.defined()) weights_.copy_(start_);
+  t_ = 0;
+  if (momentum_moved_) std::swap(momentum_, other_momentum_);
+  momentum_moved_ = false;
+}
+
+}  // namespace dimred::stage2

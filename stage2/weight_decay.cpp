@@ -1,0 +1,71 @@
+#include "stage2/weight_decay.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "optimizers/sgd.h"
+#include "stage2/projection.h"
+
+namespace dimred::stage2 {
+namespace {
+
+using training::Setup;
+
+double sum_of(const training::HostCopy& parts) {
+  const auto& values = parts.get();
+  const auto* first = values.const_data_ptr<double>();
+  return std::accumulate(first, first + values.numel(), 0.0);
+}
+
+/// |w|^2 over the columns in `range` that decay, by its parts.
+training::HostCopy start_decaying_square(const Setup& setup, const layout::ColumnRange& range) {
+  std::vector<Product> products;
+  for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
+    const auto begin = std::max(columns.begin, range.begin);
+    const auto end = std::min(columns.end, range.end);
+    if (!decay || begin >= end) continue;
+    const auto w = setup.flat.weights.narrow(0, begin, end - begin);
+    products.push_back({.basis = {}, .vector = w, .others = {w}});
+  }
+  return start_project(products);
+}
+
+}  // namespace
+
+double PendingDecay::get() const {
+  if (weight_decay == 0) return 0;
+  std::array<double, 1> others{};
+  if (sharded.exists()) {
+    others[0] = sum_of(sharded);
+    communicator->all_reduce(others);
+  }
+  return weight_decay * (sum_of(replicated) + others[0]) / 2;
+}
+
+PendingDecay start_decay_loss(const Setup& setup, double weight_decay) {
+  PendingDecay pending{.weight_decay = weight_decay, .communicator = setup.communicator};
+  if (weight_decay == 0) return pending;
+  const auto& layout = setup.flat.layout;
+  pending.replicated = start_decaying_square(setup, {0, layout.replicated_size});
+  if (layout.sharded()) pending.sharded = start_decaying_square(setup, setup.columns.sharded);
+  return pending;
+}
+
+void add_decay(const Setup& setup, double weight_decay, torch::Tensor& own_gradient) {
+  if (weight_decay == 0) return;
+  const auto ranges = optimizers::decay_ranges(setup.flat.layout);
+  std::int64_t before = 0;  // own columns of earlier ranges
+  for (const auto& own : setup.columns.own.memory) {
+    for (const auto& [columns, decay] : ranges) {
+      const auto begin = std::max(columns.begin, own.begin);
+      const auto size = std::min(columns.end, own.end) - begin;
+      if (!decay || size <= 0) continue;
+      own_gradient.narrow(0, before + begin - own.begin, size)
+          .add_(setup.flat.weights.narrow(0, begin, size), weight_decay);
+    }
+    before += own.size();
+  }
+}
+
+}  // namespace dimred::stage2

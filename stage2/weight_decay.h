@@ -1,0 +1,25 @@
+#pragma once
+
+#include "training/device_stream.h"
+#include "training/setup.h"
+
+namespace dimred::stage2 {
+
+/// weight_decay |w|^2 / 2 over the columns that decay, under way on the device.
+struct PendingDecay {
+  double weight_decay = 0;
+  training::HostCopy replicated;  // |w|^2 by its parts
+  training::HostCopy sharded;     // of own columns; none where nothing is sharded
+  std::shared_ptr<distributed::Communicator> communicator;
+
+  /// The same bits on every rank; all ask at the same point.
+  double get() const;
+};
+
+/// The penalty of the present weights. Cost: one read of w where weight_decay > 0.
+PendingDecay start_decay_loss(const training::Setup& setup, double weight_decay);
+
+/// Adds the penalty's gradient to own columns.
+void add_decay(const training::Setup& setup, double weight_decay, torch::Tensor& own_gradient);
+
+}  // namespace dimred::stage2

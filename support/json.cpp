@@ -1,0 +1,172 @@
+#include "support/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/option_values.h"
+
+namespace dimred {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Bytes that reading holds for a part of the text, at the most; with what malloc adds.
+constexpr std::size_t element_bytes = 48;    // of a list that grows: three times its values
+constexpr std::size_t container_bytes = 64;  // an object or list without its content
+constexpr std::size_t string_bytes = 48;     // beside its letters
+constexpr std::size_t member_bytes = 48;     // a tree's node beside the name in it
+constexpr std::size_t name_bytes = 80;       // beside its letters, while the object is open
+constexpr std::size_t longest_token = 1 << 20;
+
+/// A string of up to 15 letters holds them itself.
+std::size_t letter_bytes(std::size_t letters) { return letters > 15 ? letters + 25 : 0; }
+
+/// "line 3, column 7: " of a position in the text.
+std::string position_text(std::string_view text, std::size_t at) {
+  const auto before = text.substr(0, at);
+  const auto line = std::ranges::count(before, '\n') + 1;
+  return formatted("line {}, column {}: ", line, at - before.rfind('\n'));  // npos is -1
+}
+
+/// Holds a text against the limits by its punctuation, before anything is made of it.
+class Measure {
+ public:
+  Measure(std::string_view text, std::string_view place, const JsonLimits& limits)
+      : text_(text), place_(place), limits_(limits) {}
+
+  void run() {
+    limit(text_.size(), limits_.bytes, " bytes");
+    for (; at_ < text_.size(); ++at_) {
+      const char letter = text_[at_];
+      token_ =
+          std::string_view(",:[]{} \t\r\n").find(letter) == std::string_view::npos ? token_ + 1 : 0;
+      limit(token_, longest_token, " bytes in one text or number");
+      if (letter == '"') take_string();
+      if (letter == '[' || letter == '{') open(letter);
+      if (letter == ']' || letter == '}') close();
+      if (letter == ',' && !open_.empty() && open_.back().bracket == '[') add(element_bytes);
+      if (letter == ':' && !open_.empty()) take_name();
+    }
+  }
+
+ private:
+  struct Container {
+    char bracket;
+    std::size_t names = 0;
+  };
+
+  void limit(std::size_t value, std::size_t most, const char* what) const {
+    if (value <= most) return;
+    throw std::runtime_error(
+        formatted("{}: {}needs at most {}{}", place_, position_text(text_, at_), most, what));
+  }
+
+  void add(std::size_t bytes) {
+    memory_ += bytes;
+    limit(memory_, limits_.memory, " bytes of memory for its values");
+  }
+
+  void open(char bracket) {
+    open_.push_back({bracket});
+    limit(open_.size(), limits_.depth, " levels of nesting");
+    add(container_bytes + element_bytes);
+  }
+
+  void close() {
+    if (open_.empty()) return;
+    memory_ -= open_.back().names;
+    open_.pop_back();
+  }
+
+  /// Up to the closing quote.
+  void take_string() {
+    const auto begin = ++at_;
+    while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
+    string_ = at_ - begin;
+    limit(string_, longest_token, " bytes in one text or number");
+    add(string_bytes + letter_bytes(string_));
+  }
+
+  void take_name() {
+    const auto bytes = name_bytes + letter_bytes(string_);
+    open_.back().names += bytes;
+    add(member_bytes + bytes);
+  }
+
+  std::string_view text_, place_;
+  const JsonLimits& limits_;
+  std::size_t at_ = 0, memory_ = 0, token_ = 0, string_ = 0;
+  std::vector<Container> open_;
+};
+
+/// Builds the value; throws for a name that an object has twice, of which the parser alone would
+/// keep the last. (With a callback the library looks at all earlier values at each object's end.)
+template <class Json>
+class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
+
+ public:
+  Builder(Json& value, std::string_view place) : Base(value), place_(place) {}
+
+  bool start_object(std::size_t size) {
+    names_.emplace_back();
+    return Base::start_object(size);
+  }
+
+  bool end_object() {
+    names_.pop_back();
+    return Base::end_object();
+  }
+
+  bool key(std::string& name) {
+    // An ordered object looks for each name among all before it.
+    constexpr std::size_t most = std::is_same_v<Json, ordered_json> ? 10'000 : -1;
+    if (!names_.back().insert(name).second)
+      throw std::runtime_error(formatted("{}: {}: given twice", place_, printable(name)));
+    if (names_.back().size() > most)
+      throw std::runtime_error(formatted("{}: needs at most {} names in one object", place_, most));
+    return Base::key(name);
+  }
+
+ private:
+  std::string_view place_;
+  std::vector<std::set<std::string>> names_;  // of the objects that are open
+};
+
+template <class Json>
+Json parse(std::string_view text, std::string_view place, const JsonLimits& limits) {
+  Measure(text, place, limits).run();
+  Json value;
+  Builder<Json> builder(value, place);
+  try {
+    Json::sax_parse(text, &builder);
+    return value;
+  } catch (const typename Json::parse_error& error) {
+    const std::string_view reason(error.what());  // "... - unexpected '}'; expected ..."
+    throw std::runtime_error(
+        formatted("{}: not JSON, {}{}",
+                  place,
+                  position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
+                  printable(reason.substr(reason.find(" - ") + 3))));
+  } catch (const typename Json::exception& error) {  // a number beyond all numbers
+    throw std::runtime_error(formatted("{}: not JSON: {}", place, printable(error.what())));
+  }
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, std::string_view place, const JsonLimits& limits) {
+  return parse<json>(text, place, limits);
+}
+
+ordered_json parse_ordered_json(std::string_view text,
+                                std::string_view place,
+                                const JsonLimits& limits) {
+  return parse<ordered_json>(text, place, limits);
+}
+
+}  // namespace dimred

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+// The one way in which a JSON text is read: a file of a few megabytes could otherwise take
+// gigabytes, as deep nesting, many values or one long token do.
+namespace dimred {
+
+struct JsonLimits {
+  std::size_t bytes = std::size_t{64} << 20;  // of the text
+  std::size_t depth = 32;                     // of objects and lists in one another
+  std::size_t memory = 56'000'000;            // of what is read, beside the text
+};
+
+/// The text's value. Throws std::runtime_error("PLACE: line 3, column 7: what") for a text that
+/// exceeds the limits (before it is read), is not JSON, or has a name twice in one object.
+nlohmann::json parse_json(std::string_view text,
+                          std::string_view place,
+                          const JsonLimits& limits = {});
+
+/// The same with objects' names in the text's order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text,
+                                          std::string_view place,
+                                          const JsonLimits& limits = {});
+
+}  // namespace dimred

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+// A folder that we write into may come from someone else, with links that lead out of it. What it
+// holds cannot make these write outside; somebody who changes it meanwhile can.
+namespace dimred {
+
+/// open(2) without a mode, again while a signal interrupts it; -1 with errno where it fails.
+int open_retrying(const std::filesystem::path& path, int flags);
+
+/// Throws std::runtime_error("[file] call 'path' failed: text of `error` (errno number)").
+[[noreturn]] void fail_call(std::string_view call, const std::filesystem::path& path, int error);
+
+/// Opens (O_CLOEXEC, mode 0666) a file that this process writes or locks; one that is a link, or no
+/// regular file, is refused, not followed and not waited for. Throws std::runtime_error.
+int open_no_follow(const std::filesystem::path& path, int flags);
+
+/// A stream to the same.
+std::ofstream open_output(const std::filesystem::path& path, std::ios::openmode mode);
+
+/// Cuts the same.
+void truncate_file(const std::filesystem::path& path, std::int64_t length);
+
+/// fsync of a folder, so that a rename inside it survives a power loss; of the working folder where
+/// the path is empty, as the parent of a plain name is.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Creates the folder and its missing parents, durably. No-op when it exists.
+void create_folders(const std::filesystem::path& folder);
+
+/// The same below `root`, where a folder that is a link is refused. Throws std::runtime_error.
+void create_folders_inside(const std::filesystem::path& root, const std::filesystem::path& folder);
+
+}  // namespace dimred

@@ -1,0 +1,148 @@
+#include "checkpoints/run_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/snapshot.h"
+#include "checkpoints/state.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr auto toml = "epochs = 2\nmodel = \"convnet\"\npad = 2\n";
+constexpr auto lasting = "model = \"convnet\"\npad = 2\n";
+
+/// A run with a configuration, a state and a snapshot that agree.
+class Run : public ::testing::Test {
+ protected:
+  Run() {
+    put_file(run / "config.toml", with_digest(toml));
+    save_state(1, lasting);
+    save_snapshot(run, lasting);
+  }
+  void save_state(std::int64_t step, const std::string& config) {
+    State state;
+    state.scalars = {{"step", step}};
+    if (!config.empty()) state.scalars["config"] = config;
+    StateStore(run / "checkpoints", 9).save(state);
+  }
+  static fs::path save_snapshot(const fs::path& place, const std::string& config) {
+    Snapshot snapshot;
+    snapshot.weights.assign(4, 1);
+    snapshot.layout_json = "{}";
+    snapshot.layout_hash = std::string(32, '0');
+    snapshot.run_json = nlohmann::json{{"config", config}}.dump();
+    return SnapshotStore(place / "snapshots", 9).save(snapshot);
+  }
+  std::string refusal(const fs::path& path) {
+    return thrown<std::runtime_error>([&] { open_run(path); });
+  }
+
+  TemporaryFolder folder;
+  fs::path run = [this] {
+    fs::create_directory(folder / "run");
+    return folder / "run";
+  }();
+};
+
+TEST_F(Run, IsFoundFromAllThatIsInIt) {
+  for (const auto* name : {"",
+                           "config.toml",
+                           "checkpoints",
+                           "checkpoints/state_00000001",
+                           "snapshots",
+                           "snapshots/snapshot_00000000.h5"}) {
+    const auto opened = open_run(run / name);
+    EXPECT_EQ(fs::weakly_canonical(opened.folder / "x"), run / "x") << name;
+    EXPECT_EQ(opened.config, toml) << name;
+    EXPECT_EQ(opened.warning, "") << name;
+  }
+}
+
+class Emptied : public Run, public ::testing::WithParamInterface<std::string> {};
+TEST_P(Emptied, ConfigurationIsRefusedByName) {
+  put_file(run / "config.toml", GetParam());
+  for (const auto& path : {run, run / "checkpoints" / "state_00000001"}) {
+    EXPECT_THAT(refusal(path), HasSubstr((run / "config.toml").string() + " is damaged"));
+    EXPECT_THAT(refusal(path), HasSubstr("put the run's own config.toml back"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(RunConfig,
+                         Emptied,
+                         ::testing::Values("",
+                                           "   \n \n",
+                                           std::string(120, '\0'),
+                                           with_digest(toml).substr(0, 20),
+                                           with_digest(toml).substr(0, 70),
+                                           with_digest(toml).substr(0, 90),
+                                           with_digest(toml).substr(0, 100),
+                                           with_digest(toml) + "pad = 3\n"));
+
+TEST_F(Run, WithoutItsConfigurationIsRefusedByName) {
+  fs::remove(run / "config.toml");
+  for (const auto* name : {"", "checkpoints/state_00000001", "snapshots"})
+    EXPECT_THAT(refusal(run / name), HasSubstr((run / "config.toml").string() + " is missing"));
+}
+
+TEST_F(Run, HasTheConfigurationOfItsStateAndSnapshot) {
+  put_file(run / "config.toml", with_digest("model = \"convnet\"\n"));
+  EXPECT_THAT(refusal(run),
+              HasSubstr("state_00000001 was trained with: that has pad = 2, "
+                        "config.toml does not say it"));
+  put_file(run / "config.toml", with_digest("model = \"resnet20\"\npad = 2\n"));
+  EXPECT_THAT(refusal(run), HasSubstr("that has model = \"convnet\", config.toml \"resnet20\""));
+  const auto foreign = save_snapshot(run, "model = \"resnet20\"\npad = 2\n");
+  EXPECT_EQ(open_run(foreign).source, run / "config.toml");
+  EXPECT_THAT(refusal(run / "checkpoints" / "state_00000001"), HasSubstr("convnet"));
+}
+
+TEST_F(Run, IsCheckedByItsNewestReadableState) {
+  save_state(2, "model = \"resnet20\"\n");
+  EXPECT_THAT(refusal(run), HasSubstr("resnet20"));
+  put_file(run / "checkpoints" / "state_00000002" / "state.json", "{}");
+  EXPECT_EQ(open_run(run).config, toml);
+}
+
+TEST_F(Run, OfAnEarlierVersionIsTakenWithAWarning) {
+  save_state(2, "");
+  EXPECT_THAT(open_run(run).warning, HasSubstr("earlier version"));
+}
+
+TEST_F(Run, IsNotNeededByWhatSaysItItself) {
+  const TemporaryFolder elsewhere;
+  const auto snapshot = save_snapshot(elsewhere.path(), lasting);
+  for (const auto& path : {snapshot, snapshot.parent_path()}) {
+    const auto opened = open_run(path);
+    EXPECT_EQ(opened.folder, "");
+    EXPECT_EQ(opened.config, lasting);
+  }
+  fs::copy(run / "checkpoints" / "state_00000001", elsewhere / "state");
+  EXPECT_EQ(open_run(elsewhere / "state").config, lasting);
+  put_file(elsewhere / "net.pt", "somebody's");
+  EXPECT_EQ(open_run(elsewhere / "net.pt").config, "");
+  EXPECT_EQ(open_run("").config, "");
+}
+
+TEST(LastingOptions, AreThoseThatSayWhatTheWeightsAre) {
+  std::string model = "convnet", data = "here";
+  std::int64_t epochs = 3;
+  bool caching = true;
+  OptionTable table("test", "");
+  table.group("Run");
+  table.add("epochs", &epochs, "");
+  table.group("Data");
+  table.add("data", &data, "");
+  table.add("datasets_use_caching", &caching, "");
+  table.group("Model");
+  table.add("model", &model, "");
+  EXPECT_EQ(lasting_options(table), "data = \"here\"\nmodel = \"convnet\"\n");
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

@@ -1,0 +1,136 @@
+"""What a run's later use depends on: its config.toml and its snapshots, gone or not what they were."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from fashion import few
+
+SMALL = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--threads=1", f"--data={few()}",
+         "--pad=2", "--total_epochs=3", "--snapshots_per_epoch=3"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, execute) -> Path:
+    """A small finished stage-1 run."""
+    folder = tmp_path_factory.mktemp("later") / "stage1"
+    execute("dimred", "stage1", *SMALL, "--epochs=2", "--output", folder)
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def scores(printed: str) -> str:
+    return "".join(line for line in printed.splitlines() if line.startswith("test"))
+
+
+FAULTS = {
+    "missing": lambda file: file.unlink(),
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:30]),
+    "blanked": lambda file: file.write_bytes(b" " * file.stat().st_size),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_configuration_that_is_not_whole_is_refused_by_name(fault: str, run: Path, fails) -> None:
+    FAULTS[fault](run / "config.toml")
+    for target in (run, run / "snapshots" / "snapshot_00000008.h5"):
+        assert f"{run / 'config.toml'} is " in fails(1, "evaluate", target)
+
+
+def test_no_command_goes_on_without_the_configuration(run: Path, tmp_path: Path, fails) -> None:
+    (run / "config.toml").write_text("")
+    image = tmp_path / "x.png"
+    image.write_bytes(b"")
+    for command in (
+        ["export", run],
+        ["predict", run, image],
+        ["stage2", "--checkpoint", run, "--output", tmp_path / "out"],
+        ["stage1", "--resume_from", run, "--epochs=3", "--output", tmp_path / "out"],
+        ["stage1", *SMALL, "--epochs=2", "--output", run],
+        ["inspect", "--landscape", run, "--pca_mat", image, "--output", tmp_path / "l.csv"],
+    ):
+        assert f"{run / 'config.toml'} is damaged" in fails(1, *command), command
+    assert not (tmp_path / "out").exists()
+    assert not (run / "export").exists()
+
+
+def test_a_configuration_of_another_run_is_refused(run: Path, tmp_path: Path, execute, fails) -> None:
+    other = [option.replace("pad=2", "pad=0") for option in SMALL] + ["--epochs=1"]
+    execute("dimred", "stage1", *other, "--output", tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "config.toml", run / "config.toml")
+    assert "was trained with: that has pad = 2, config.toml 0" in fails(1, "evaluate", run)
+    assert "that has pad = 2" in fails(1, "stage1", *other, "--output", run)
+
+
+def test_states_and_snapshots_say_themselves_what_they_need(run: Path, tmp_path: Path, execute) -> None:
+    expected = scores(execute("dimred", "evaluate", run))
+    for name in ("snapshots/snapshot_00000008.h5", "checkpoints/state_00000008"):
+        copy = tmp_path / "elsewhere" / Path(name).name
+        copy.parent.mkdir(exist_ok=True)
+        (shutil.copytree if (run / name).is_dir() else shutil.copy)(run / name, copy)
+        assert scores(execute("dimred", "evaluate", copy)) == expected
+        assert re.search(r"^ +pad +2$", execute("dimred", "inspect", copy), re.MULTILINE)
+    with h5py.File(tmp_path / "elsewhere" / "snapshot_00000008.h5") as file:
+        assert "class_names" in file["run"][()].decode()
+
+
+def test_another_normalisation_is_said_and_not_exported(run: Path, tmp_path: Path, execute, fails) -> None:
+    other = ["--train_samples=100"]
+    assert "in training it was [" in execute("dimred", "evaluate", run, *other)
+    assert "the data that the weights were trained on" in fails(2, "export", run, *other)
+    assert not (run / "export").exists()
+
+
+def test_snapshots_that_are_gone_are_named(run: Path, tmp_path: Path, binaries, execute, fails) -> None:
+    lost = run / "snapshots" / "snapshot_00000003.h5"
+    lost.unlink()
+    told = "5 of 6 snapshots of"
+    words = ["--components=3", "--output", tmp_path / "p.npy"]
+    assert told in fails(1, "pca", run / "snapshots", *words)
+    assert told in fails(1, "evaluate", run / "snapshots")
+    assert told in fails(1, "stage2", "--checkpoint", run, "--n_component=3", "--output", tmp_path / "two")
+    looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
+    assert looked.returncode == 1
+    assert told in looked.stdout and lost.name in looked.stdout
+    resumed = subprocess.run([binaries / "dimred", "stage1", *SMALL, "--epochs=3", "--output", run],
+                             capture_output=True, text=True, check=False)  # fmt: skip
+    assert resumed.returncode == 0 and told in resumed.stderr
+    # Those that are left count where a list says so.
+    left = sorted((run / "snapshots").iterdir())[:5]
+    (tmp_path / "list.txt").write_text("".join(f"{file}\n" for file in left))
+    execute("dimred", "pca", tmp_path / "list.txt", *words)
+    assert np.load(tmp_path / "p.npy").shape[0] == 3
+    assert "mean of 5 snapshots" in execute("dimred", "evaluate", tmp_path / "list.txt")
+    execute("dimred", "stage2", "--checkpoint", run, "--snapshots", tmp_path / "list.txt", "--n_component=3",
+            "--preset=mindspore-latest", "--epochs=1", "--output", tmp_path / "two")  # fmt: skip
+
+
+def test_snapshots_that_the_run_deletes_itself_are_not_missed(tmp_path: Path, execute) -> None:
+    words = [*SMALL, "--keep_snapshots=4", "--output", tmp_path / "run"]
+    execute("dimred", "stage1", *words, "--epochs=2")
+    execute("dimred", "inspect", tmp_path / "run")
+    execute("dimred", "stage1", *words, "--epochs=3")
+    execute("dimred", "inspect", tmp_path / "run")
+    assert len(list((tmp_path / "run" / "snapshots").iterdir())) == 4
+
+
+@pytest.mark.parametrize("name", ["curve.csv", "checkpoints/state_00000004", "checkpoints", "snapshots"])
+def test_inspect_misses_what_a_finished_run_had(name: str, run: Path, execute, binaries) -> None:
+    execute("dimred", "inspect", run)
+    part = run / name
+    shutil.rmtree(part) if part.is_dir() else part.unlink()
+    looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
+    assert looked.returncode == 1
+    assert name.split("/")[-1] in looked.stdout

@@ -1,0 +1,153 @@
+#include "stage2/network_space.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "method/method.h"
+#include "tests/tools/disturbed_net.h"
+#include "tests/tools/gloo_ranks.h"
+#include "tests/tools/steep_network.h"
+#include "tests/tools/toy_setup.h"
+
+namespace dimred::stage2 {
+namespace {
+
+using method::Buffers;
+using method::PenaltyOptions;
+
+/// A toy network's first batch; the subspace is empty, so that project() gives |g|^2 and the loss.
+struct Toy {
+  explicit Toy(training::Setup made, const PenaltyOptions& penalty = {})
+      : setup(std::move(made)),
+        batch(training::first_batch(setup)),
+        now{.batch = training::to_minibatch(setup, batch),
+            .global_count = batch.global_count,
+            .key = {.epoch = 1, .step = 2}},
+        space(setup, no_subspace(setup), penalty, false) {
+    space.use(now);
+  }
+
+  static Subspace no_subspace(const training::Setup& setup) {
+    Subspace none;
+    none.own_columns = distributed::own_columns(setup.flat.gradient, setup.columns).numel();
+    return none;
+  }
+
+  method::Projection gradient(Buffers buffers = Buffers::move) {
+    space.gradient(buffers);
+    return space.project();
+  }
+  /// w <- w + t g
+  void move(double t) {
+    const Eigen::VectorXd nothing;
+    space.set_line(
+        {.direction = nothing, .projected = nothing, .alpha = 1, .moves_momentum = true});
+    space.move_to(-t);
+  }
+
+  training::Setup setup;
+  decltype(training::first_batch(std::declval<training::Setup&>())) batch;
+  training::Step now;
+  NetworkSpace space;
+};
+
+/// A trial is the gradient's own function: at t = 0 it gives the step's loss bit for bit.
+TEST(NetworkSpace, TrialsSeeTheSamePenaltiesAsTheGradient) {
+  for (const bool sharp : {false, true}) {
+    Toy toy(training::toy_setup(models::Precision::float32),
+            {.weight_decay = 1e-2, .sam_radius = sharp ? 0.05 : 0});
+    const auto before = toy.setup.flat.buffers.clone();
+    const auto first = toy.gradient();
+    const auto passes = toy.space.take_passes();
+    EXPECT_EQ(passes.forward, sharp ? 2 : 1);
+    EXPECT_EQ(passes.backward, sharp ? 2 : 1);
+    EXPECT_EQ(toy.space.loss(), first.loss);
+    EXPECT_GT(first.loss, toy.space.result().mean_loss());
+    EXPECT_FALSE(torch::equal(toy.setup.flat.buffers, before));  // the gradient moved them, once
+    const auto moved = toy.setup.flat.buffers.clone();
+    const auto again = toy.gradient(Buffers::restore);
+    EXPECT_EQ(again.gradient_square, first.gradient_square);
+    EXPECT_EQ(again.loss, first.loss);
+    EXPECT_TRUE(torch::equal(toy.setup.flat.buffers, moved));
+
+    // Along the gradient: central differences in float32 losses.
+    const double norm = std::sqrt(first.gradient_square);
+    const double h = 1e-3;
+    toy.move(h / norm);
+    const double up = toy.space.loss();
+    toy.space.move_to(h / norm);
+    const double down = toy.space.loss();
+    EXPECT_NEAR((up - down) / (2 * h), norm, 5e-3 * norm) << sharp;
+  }
+}
+
+/// SAM's step: a pass at w, one at w + shift, and trials there.
+TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
+  for (const int pass : {1, 2, 3}) {
+    const auto network = std::make_shared<training::DisturbedNet>();
+    network->throws = {pass};
+    Toy toy(training::toy_setup(models::Precision::float32, network), {.sam_radius = 0.05});
+    const auto weights = toy.setup.flat.weights.detach().clone();
+    const auto buffers = toy.setup.flat.buffers.clone();
+    const auto method = method::make_method({.residual = {.alpha = 0.1}}, {});
+    EXPECT_THROW(method->step(toy.space, 0), std::runtime_error);
+    EXPECT_TRUE(torch::equal(toy.setup.flat.weights, weights)) << pass;
+    EXPECT_TRUE(torch::equal(toy.setup.flat.buffers, buffers)) << pass;
+  }
+}
+
+/// Weight decay and SAM's ascent see the gradient as it is, not as it was scaled.
+TEST(NetworkSpaceWithLossScale, APowerOfTwoChangesNoBit) {
+  for (const auto precision : {models::Precision::float32, models::Precision::bfloat16}) {
+    Toy toy(training::toy_setup(precision), {.weight_decay = 1e-2, .sam_radius = 0.05});
+    const auto plain = toy.gradient();
+    toy.setup.loss_scale = training::LossScale({.loss_scale = 1024});
+    const auto scaled = toy.gradient();
+    EXPECT_EQ(scaled.loss, plain.loss);
+    EXPECT_EQ(scaled.gradient_square, plain.gradient_square);
+    EXPECT_EQ(toy.space.loss(), plain.loss);
+    EXPECT_EQ(toy.gradient(Buffers::restore).gradient_square, plain.gradient_square);
+  }
+}
+
+/// Without a direction to ascend in, the step is one that overflows: the loss is that at w.
+TEST(NetworkSpaceWithLossScale, AnOverflowInTheAscentLeavesTheStepOut) {
+  const auto setup = [] {
+    return training::toy_setup(models::Precision::float32,
+                               training::steep_network(std::ldexp(1, 100)));
+  };
+  Toy plain(setup()), steep(setup(), {.sam_radius = 0.05});
+  steep.setup.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+  const auto before = steep.setup.flat.weights.detach().clone();
+  const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});
+  const auto report = method->step(steep.space, 0);
+  EXPECT_EQ(report.loss, plain.gradient().loss);
+  EXPECT_TRUE(report.not_finite);
+  EXPECT_TRUE(torch::equal(steep.setup.flat.weights, before));
+}
+
+/// Rank 1's part of the batch alone overflows: both ranks leave the step out.
+TEST(NetworkSpaceWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
+  std::vector<int> left_out(2, -1);
+  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    auto setup = training::toy_setup(models::Precision::float32,
+                                     training::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
+    setup.communicator = {&communicator, [](auto*) {}};
+    setup.columns = distributed::columns_of(setup.flat.layout, communicator);
+    setup.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+    Toy steep(std::move(setup));
+    const auto before = steep.setup.flat.weights.clone();
+    const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});
+    const auto report = method->step(steep.space, 0);
+    EXPECT_TRUE(std::isfinite(report.loss));
+    left_out[rank] = report.not_finite ? 1 : 0;
+    EXPECT_TRUE(torch::equal(steep.setup.flat.weights, before));
+    EXPECT_EQ(steep.space.momentum().abs().max().item<float>(), 0);
+  });
+  EXPECT_EQ(left_out, (std::vector<int>{1, 1}));
+}
+
+}  // namespace
+}  // namespace dimred::stage2
