@@ -101,7 +101,7 @@ std::string recorded_options(const fs::path& path) {
   return record.is_object() ? record.value("config", "") : "";
 }
 
-/// Of a state, a snapshot, or the first snapshot of a folder.
+/// The record that a state, a snapshot, or the first snapshot of a folder holds.
 std::string options_outside_run(const fs::path& path) {
   if (!fs::is_directory(path) || is_state(path)) return recorded_options(path);
   const auto files = list_files(path, {".h5"});

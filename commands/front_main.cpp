@@ -12,7 +12,7 @@
 #include "support/version.h"
 
 // `dimred`: the torch-free front. What needs no network runs here; the rest is another program,
-// because loading LibTorch alone costs .3 s and 340 MB; so is a PCA of several ranks.
+// because loading LibTorch alone costs 0.3 s and 340 MB; so is a PCA of several ranks.
 namespace {
 
 using namespace dimred::commands;

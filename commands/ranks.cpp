@@ -36,7 +36,7 @@ class End {
       const bool named = failure.rank >= 0 && failure.rank != rank_;
       const auto whose = named ? formatted("rank {} ", failure.rank) : "";
       report(name_, whose + failure.text, failure.exit_code);
-      // Who serves the store stays until the others have read it.
+      // The rank that serves the store stays until the others have read it.
       std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     }
     std::fflush(nullptr);

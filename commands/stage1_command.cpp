@@ -95,7 +95,7 @@ constexpr auto finder_help =
     "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
     "stage1 --find_learning_rate FILE --help` lists its options\n";
 
-/// Of a network of the same kind, so that the one that is trained is left alone.
+/// Measured on a network of the same kind, so that the one that is trained is left alone.
 std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
   const models::InputShape input{
       setup.image_shape.channels, setup.image_shape.height, setup.image_shape.width};

@@ -67,7 +67,7 @@ class Loader {
 
   /// The next batch, or nullopt after the last. Rethrows what a background thread threw, after
   /// the batches before it. Throws ReadingStopped where options.stopped has called the wait off,
-  /// within .1 s.
+  /// within 0.1 s.
   std::optional<Batch> next();
   /// True when next() would return a batch at once.
   bool is_ready() const;
