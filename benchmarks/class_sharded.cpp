@@ -12,7 +12,7 @@
 #include "scaling/head.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/class_sharded_softmax.h"
+#include "training/heads/class_sharded_softmax.h"
 
 namespace {
 
@@ -129,7 +129,7 @@ int work(const std::vector<std::string>& arguments) {
                           {"predicted_bytes", scaling::head_memory(head).total()},
                           {"predicted_sent", scaling::head_bytes(head, head.batch / head.ranks)}};
     for (const auto& text : texts) result["measured"].push_back(nlohmann::json::parse(text));
-    std::cout << result.dump() << std::endl;
+    std::cout << result.dump() << '\n' << std::flush;
   }
   all.leave();
   return 0;

@@ -20,7 +20,7 @@ from ranks import run_ranks  # noqa: E402
 
 
 def measured(program: Path, ranks: int, options: list[str]) -> dict[str, Any]:
-    """What rank 0 prints."""
+    """The figures that rank 0 prints."""
     done = run_ranks(program, options, ranks, patience=600)
     if any(done.codes):
         raise SystemExit("\n".join(done.errors))

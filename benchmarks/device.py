@@ -81,7 +81,7 @@ class Figure:
         return None if self.at_most is None else middle <= self.at_most
 
     def row(self, judged: bool) -> list[str]:
-        """Of the table."""
+        """The table's line."""
         text = f"{statistics.median(self.values):.4g} ({min(self.values):.4g} to {max(self.values):.4g}) {self.unit}".rstrip()
         bar = "-" if self.reached is None else f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
         return [self.part, self.name, text, bar, {True: "yes", False: "NO", None: "-"}[self.reached if judged else None]]
@@ -175,7 +175,7 @@ class Peer:
         self.optimiser.step()
 
     def seconds(self, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> float:
-        """Of all these steps."""
+        """The images of all these steps."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         start = time.perf_counter()
@@ -206,7 +206,7 @@ def drawn(timing: Timing, count: int, channels: int, side: int, classes: int) ->
 
 
 def epoch_seconds(folder: Path) -> float:
-    """Of an epoch behind the first, the mean over them."""
+    """The mean over the epochs behind the first."""
     rows = [row for row in rows_of(folder / "curve.csv") if row["weights"] == "raw"]
     return (float(rows[-1]["seconds"]) - float(rows[0]["seconds"])) / (float(rows[-1]["epoch"]) - float(rows[0]["epoch"]))
 
@@ -232,8 +232,8 @@ def small(timing: Timing, model: str, name: str, samples: int, batch: int, shape
 
     peer.seconds(epoch())  # warms up
     found = timing.rounds(model, {"dimred": ours, "PyTorch": lambda: peer.seconds(epoch())})
-    told = ratios(found["PyTorch"], found["dimred"])
-    timing.figures.append(Figure(model, f"batch {batch}: PyTorch's loop / ours", told, "x", at_least=6))
+    report = ratios(found["PyTorch"], found["dimred"])
+    timing.figures.append(Figure(model, f"batch {batch}: PyTorch's loop / ours", report, "x", at_least=6))
     timing.figures.append(Figure(model, "our epoch", found["dimred"], "s"))
 
 
@@ -249,7 +249,7 @@ def resnet20(timing: Timing) -> None:
 
 
 def large_options(timing: Timing, steps: int) -> dict[str, object]:
-    """What both stages are told: images drawn at random, nothing else in the way."""
+    """Options of both stages: images drawn at random, nothing else in the way."""
     sizes = timing.sizes
     # As the peers; a processor need not have bfloat16.
     tuned = {"cudnn_autotune": "true", "precision": "bfloat16"} if timing.device.type == "cuda" else {"precision": "auto"}
@@ -285,8 +285,8 @@ def stage1(timing: Timing) -> None:
                                      "torch.compile": peer_step(True)})  # fmt: skip
     for name in PEERS[1:]:
         if found[name]:
-            told = ratios(found[name], found["dimred"])
-            timing.figures.append(Figure("stage1", f"{sizes.large}, batch {sizes.batch}: {name} / ours", told, "x", at_least=1))
+            report = ratios(found[name], found["dimred"])
+            timing.figures.append(Figure("stage1", f"{sizes.large}, batch {sizes.batch}: {name} / ours", report, "x", at_least=1))
     timing.figures.append(Figure("stage1", "our stage 1", [sizes.batch / s for s in found["dimred"]], "images/s"))
 
 
@@ -308,8 +308,8 @@ def stage2(timing: Timing) -> None:
 
     found = timing.rounds("stage2", {"stage 1": lambda: stage1_step(timing), "stage 2": stage2_step})
     title = f"{sizes.large}, batch {sizes.batch}"
-    told = ratios(found["stage 2"], found["stage 1"])
-    timing.figures.append(Figure("stage2", f"{title}: a step of stage 2 / of stage 1", told, "x", at_most=1.45))
+    report = ratios(found["stage 2"], found["stage 1"])
+    timing.figures.append(Figure("stage2", f"{title}: a step of stage 2 / of stage 1", report, "x", at_most=1.45))
     if timing.algebra is None:
         timing.missing.append("stage2, the algebra's part of a step: the part `algebra` has no figure for it")
     else:
@@ -364,19 +364,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def described(device: torch.device) -> dict[str, Any]:
-    """What the figures depend on. Raises Failed where there is no such device."""
+    """The facts that the figures depend on. Raises Failed where there is no such device."""
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise Failed(f"needs the device {device}, received none: {str(error).splitlines()[0]}") from error
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    told = {"device": name, "torch": torch.__version__, "cuda": torch.version.cuda, "processor": processor()}
-    return told | {"dimred": run("dimred", "--version").output.strip()}
+    report = {"device": name, "torch": torch.__version__, "cuda": torch.version.cuda, "processor": processor()}
+    return report | {"dimred": run("dimred", "--version").output.strip()}
 
 
 def measure(timing: Timing, options: argparse.Namespace) -> list[str]:
     """Runs the parts that were asked for; names of those that did not come to their end."""
-    told = described(timing.device)
+    report = described(timing.device)
     judged = timing.device.type == "cuda"
     faults = []
     for part in PARTS:
@@ -392,11 +392,11 @@ def measure(timing: Timing, options: argparse.Namespace) -> list[str]:
             faults.append(part.__name__)
         timing.figures = [figure for figure in timing.figures if figure.values]
         figures = [asdict(f) | {"reached": f.reached if judged else None} for f in timing.figures]
-        whole = told | {"judged": judged, "figures": figures, "missing": timing.missing}
+        whole = report | {"judged": judged, "figures": figures, "missing": timing.missing}
         (options.output / "device.json").write_text(json.dumps(whole, indent=1) + "\n")
     print(text_table(["part", "figure", "median (lowest to highest)", "bar", "reached"], [f.row(judged) for f in timing.figures]))
     print("".join(f"\nnot measured: {text}" for text in timing.missing))
-    print(f"\n{told['device']}, torch {told['torch']}, {told['dimred']}; {options.output / 'device.json'}")
+    print(f"\n{report['device']}, torch {report['torch']}, {report['dimred']}; {options.output / 'device.json'}")
     return faults
 
 

@@ -17,7 +17,7 @@ namespace {
 using namespace dimred;
 using Json = nlohmann::json;
 
-double seconds_of(const torch::Device& device, const std::function<void()>& work) {
+double synchronized_seconds(const torch::Device& device, const std::function<void()>& work) {
   const auto wait = [&] {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
   };
@@ -70,7 +70,7 @@ Json turns(const torch::Device& device,
                  {"copy_bytes", 2 * bytes}};
   for (int i = 0; i <= repeats; ++i) {  // the first turn warms up
     const auto add = [&](const char* name, const std::function<void()>& work) {
-      const double seconds = seconds_of(device, work);
+      const double seconds = synchronized_seconds(device, work);
       if (i > 0) result[name].push_back(seconds);
     };
     add("project", [&] { space.project(); });

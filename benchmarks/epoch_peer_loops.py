@@ -97,8 +97,8 @@ def train_epoch(
 def accuracy(model: torch.nn.Module, batches: Iterable[Batch]) -> float:
     """Part of the samples classified right."""
     model.eval()
-    hits = [(model(images).argmax(1) == labels) for images, labels in batches]
-    return torch.cat(hits).float().mean().item()
+    correct = [(model(images).argmax(1) == labels) for images, labels in batches]
+    return torch.cat(correct).float().mean().item()
 
 
 def make_batches(kind: str, samples: Samples, batch_size: int) -> Iterable[Batch]:

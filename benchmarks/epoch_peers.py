@@ -61,7 +61,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def common(options: argparse.Namespace) -> list[str]:
-    """What all contestants are told."""
+    """The options of all contestants."""
     shared = ("data", "batch_size", "threads", "learning_rate", "train_samples")
     return [f"--{name}={getattr(options, name)}" for name in shared]
 
@@ -82,9 +82,9 @@ def measure_peer(options: argparse.Namespace, kind: str, seed: int) -> dict[str,
     script = str(Path(__file__).with_name("epoch_peer_loops.py"))
     command = [sys.executable, script, kind, *common(options), f"--seed={seed}"]
     process, output = timed_process(command)
-    told = json.loads(output.splitlines()[-1])
-    return {"epoch": told["seconds"], "compute": told["compute_seconds"], "process": process,
-            "accuracy": told["accuracy"]}  # fmt: skip
+    report = json.loads(output.splitlines()[-1])
+    return {"epoch": report["seconds"], "compute": report["compute_seconds"], "process": process,
+            "accuracy": report["accuracy"]}  # fmt: skip
 
 
 def measure_ours(
@@ -141,7 +141,7 @@ def ratio_table(rounds: list[Round]) -> str:
 
 
 def versions_of_peers() -> dict[str, Any]:
-    """What the figures depend on besides the code."""
+    """The facts that the figures depend on besides the code."""
     return {"python": platform.python_version(), "torch": torch.__version__, "processor": processor(),
             "system": platform.platform()}  # fmt: skip
 

@@ -63,7 +63,7 @@ def classes_of(folder: Path) -> Path:
 
 
 def ours(program: Path, *words: object) -> Row:
-    """What image_rate measured."""
+    """The figures of image_rate."""
     done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

@@ -78,7 +78,7 @@ std::string photos(const std::vector<std::string>& words) {
                      std::stoll(words.at(5)));
 }
 
-/// What one thread can do at best: the same random choices, without a queue or a batch.
+/// The best that one thread can do: the same random choices, without a queue or a batch.
 std::string decode_alone(const std::vector<std::string>& words) {
   const auto dataset = open_image_folder(words.at(1));
   const auto preprocessing = recipe(Recipe::imagenet, std::stoll(words.at(2)));

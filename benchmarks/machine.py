@@ -8,6 +8,6 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """Model name, as Linux tells it."""
+    """Model name, as Linux reports it."""
     match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return match.group(1) if match else platform.machine()

@@ -24,7 +24,7 @@ def sklearn_full(snapshots: np.ndarray, components: int) -> np.ndarray:
 
 
 def sklearn_default(snapshots: np.ndarray, components: int) -> np.ndarray:
-    """What PCA(n_components) does: above 500 columns and below .8 n, a randomized solver."""
+    """PCA(n_components) as it is: above 500 columns and below 0.8 n, a randomized solver."""
     return PCA(n_components=components, random_state=0).fit(snapshots).components_
 
 

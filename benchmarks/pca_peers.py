@@ -2,7 +2,7 @@
 
     python benchmarks/pca_peers.py --scratch /tmp --repeat 3 --json build/pca_peers.json
 
-W [n x M] is made from a seed with singular values .85^j; every contestant is a process of its own
+W [n x M] is made from a seed with singular values 0.85^j; every contestant is a process of its own
 and writes its components. Ours is timed from exec to exit less the fsync it reports (peers do not
 fsync), peers from loading the file to saving, imports left out. Each peer's run follows one of
 ours; the ratio is within that pair. Errors are sines of the largest angle to the exact row space,
@@ -60,7 +60,7 @@ def chunks(columns: int) -> Iterator[slice]:
 
 
 def make_snapshots(path: Path, rows: int, columns: int) -> None:
-    """W = V diag(.85^j) G + a mean, V orthonormal, G of normal numbers."""
+    """W = V diag(0.85^j) G + a mean, V orthonormal, G of normal numbers."""
     generator = np.random.default_rng(0)
     factor = np.linalg.qr(generator.standard_normal((rows, rows)))[0] * 0.85 ** np.arange(rows)
     snapshots = np.empty((rows, columns), np.float32)

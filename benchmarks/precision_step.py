@@ -72,10 +72,10 @@ def seconds_a_step(options: argparse.Namespace, case: Case, precision: str) -> f
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-    told = [float(found) for found in re.findall(r"([0-9.e+-]+) s/step", done.stdout)]
-    if len(told) != total:
-        raise RuntimeError(f"expected {total} lines of s/step, received {len(told)}")
-    return statistics.fmean(told[options.warm_up :])
+    report = [float(found) for found in re.findall(r"([0-9.e+-]+) s/step", done.stdout)]
+    if len(report) != total:
+        raise RuntimeError(f"expected {total} lines of s/step, received {len(report)}")
+    return statistics.fmean(report[options.warm_up :])
 
 
 def measure(options: argparse.Namespace, case: Case) -> dict[str, list[float]]:
@@ -94,7 +94,7 @@ def median_and_spread(values: Sequence[float]) -> str:
 
 
 def bfloat16_flags() -> list[str]:
-    """What the processor has for it."""
+    """The processor's instructions for it."""
     text = Path("/proc/cpuinfo").read_text()
     return [flag for flag in ("avx512_bf16", "amx_bf16") if flag in text]
 

@@ -29,7 +29,7 @@ class Failed(RuntimeError):
 
 @dataclass(frozen=True)
 class Done:
-    """What a program printed, and how long it took from its start to its end."""
+    """A program's output, and how long it took from its start to its end."""
 
     output: str
     seconds: float
@@ -37,7 +37,7 @@ class Done:
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """Of our programs: in a bundle they need torch's libraries. Raises torch_libraries.Unfit where torch or the system
+    """The environment of our programs: in a bundle they need torch's libraries. Raises torch_libraries.Unfit where torch or the system
     is another one."""
     if not BUNDLE:
         return dict(os.environ)

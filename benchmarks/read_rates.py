@@ -22,7 +22,7 @@ def main() -> None:
     arguments = [options.program, options.scratch, str(options.megabytes), str(options.repeats)]
     rates = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
     options.json.write_text(json.dumps({"processor": processor()} | rates, indent=1) + "\n")
-    print(f"{'copy seconds / our seconds':36} median    min    max   (bar: .8)")
+    print(f"{'copy seconds / our seconds':36} median    min    max   (bar: 0.8)")
     for name, ratio in rates.items():
         if isinstance(ratio, dict):
             print(f"{name:36} {ratio['median']:6.2f} {ratio['min']:6.2f} {ratio['max']:6.2f}")

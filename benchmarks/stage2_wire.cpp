@@ -114,7 +114,7 @@ int main(int count, char** values) {
     measure(result, "presets", ranks, [&] { presets->step(space, 0); });
     measure(result, "mindspore", ranks, [&] { mindspore(problem, ranks); });
   }
-  if (ranks.rank() == 0) std::cout << result.dump() << std::endl;
+  if (ranks.rank() == 0) std::cout << result.dump() << '\n' << std::flush;
   all.leave();
   return 0;
 }

@@ -44,7 +44,7 @@ std::vector<T> read_columns(const InputFile& file,
 }
 
 /// Where in the vector the i-th element read was.
-inline std::int64_t place_in_vector(const ColumnRanges& columns, std::int64_t i) {
+inline std::int64_t index_in_vector(const ColumnRanges& columns, std::int64_t i) {
   if (!columns) return i;
   for (const auto& range : *columns) {
     if (i < range.size()) return range.begin + i;

@@ -21,13 +21,13 @@ inline std::optional<std::ptrdiff_t> first_not_finite(std::span<const float> val
 
 /// Throws std::invalid_argument with the first index whose value is not finite.
 inline void require_finite(std::span<const float> values,
-                           std::string_view place,
+                           std::string_view scope,
                            std::string_view name) {
   const auto bad = first_not_finite(values);
   if (!bad) return;
   require(false,
           "[{}] needs finite values, received {} in {}[{}]",
-          place,
+          scope,
           values[static_cast<std::size_t>(*bad)],
           name,
           *bad);
@@ -35,14 +35,14 @@ inline void require_finite(std::span<const float> values,
 
 /// Throws std::runtime_error with the file, the tensor's name and the first such element.
 inline void require_finite_in_file(std::span<const float> values,
-                                   std::string_view place,
+                                   std::string_view scope,
                                    const std::filesystem::path& path,
                                    std::string_view name) {
   const auto bad = first_not_finite(values);
   require_environment(
       !bad,
       "[{}] '{}': \"{}\" needs values that are finite as float32, received another at element {}",
-      place,
+      scope,
       path.string(),
       name,
       bad.value_or(0));

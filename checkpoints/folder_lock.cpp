@@ -14,7 +14,7 @@
 namespace dimred::checkpoints {
 namespace {
 
-/// What the holder wrote: its process id, or an empty text.
+/// The holder's note: its process id, or an empty text.
 std::string holder(int descriptor) {
   std::array<char, 32> text{};
   const auto count = ::pread(descriptor, text.data(), text.size() - 1, 0);
@@ -25,7 +25,7 @@ std::string holder(int descriptor) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   descriptor_ = open_no_follow(folder / file_name, O_RDWR | O_CREAT);
-  if (try_lock(descriptor_) == LockAnswer::busy) {
+  if (try_lock(descriptor_) == LockResult::busy) {
     const auto process = holder(descriptor_);
     ::close(descriptor_);
     throw std::runtime_error(

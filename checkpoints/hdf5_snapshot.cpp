@@ -104,7 +104,7 @@ void write_text(hid_t file, const char* name, const std::string& text) {
   write_dataset(file, name, string_type(text.size()), space, text.data());
 }
 
-void fill(hid_t file, const Snapshot& snapshot) {
+void write_contents(hid_t file, const Snapshot& snapshot) {
   write_vector(file, "weights", H5T_IEEE_F32LE, snapshot.weights);
   write_vector(file, "buffers", H5T_IEEE_F32LE, snapshot.buffers);
   write_vector(file, "counters", H5T_STD_I64LE, snapshot.counters);
@@ -155,7 +155,7 @@ void require_hard_link(hid_t file, const char* name) {
 }
 
 /// Checks that `count` values of `type` lie without gaps inside the file.
-DatasetPlace place_of(hid_t file, const char* name, hid_t type, std::int64_t file_size) {
+DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t file_size) {
   require_hard_link(file, name);
   const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose, name);
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose, "H5Dget_create_plist");
@@ -196,7 +196,7 @@ std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
   checked(H5Pset_fapl_core(access, 1 << 20, false), "H5Pset_fapl_core");
   const Handle file(
       H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate");
-  fill(file, snapshot);
+  write_contents(file, snapshot);
   checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
   std::vector<std::byte> image(
       static_cast<std::size_t>(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image")));
@@ -214,9 +214,9 @@ Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
   Hdf5Contents contents;
   SnapshotInfo& info = contents.info;
-  const DatasetPlace weights = place_of(file, "weights", H5T_IEEE_F32LE, file_size);
-  contents.buffers = place_of(file, "buffers", H5T_IEEE_F32LE, file_size);
-  contents.counters = place_of(file, "counters", H5T_STD_I64LE, file_size);
+  const DatasetExtent weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
+  contents.buffers = extent_of(file, "buffers", H5T_IEEE_F32LE, file_size);
+  contents.counters = extent_of(file, "counters", H5T_STD_I64LE, file_size);
   info.parameters = weights.count;
   info.weights_offset = weights.offset;
   info.buffer_count = contents.buffers.count;
@@ -226,9 +226,9 @@ Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size
   info.train_loss = read_attribute<double>(file, "train_loss", H5T_NATIVE_DOUBLE);
   info.validation_loss = read_attribute<double>(file, "validation_loss", H5T_NATIVE_DOUBLE);
   info.layout_hash = read_text_attribute(file, "layout_hash");
-  contents.layout = place_of(file, "layout", H5T_C_S1, file_size);
+  contents.layout = extent_of(file, "layout", H5T_C_S1, file_size);
   if (checked(H5Lexists(file, "run", H5P_DEFAULT), "H5Lexists") > 0)
-    contents.run = place_of(file, "run", H5T_C_S1, file_size);
+    contents.run = extent_of(file, "run", H5T_C_S1, file_size);
   return contents;
 }
 

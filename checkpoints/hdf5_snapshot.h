@@ -12,24 +12,24 @@ namespace dimred::checkpoints {
 
 constexpr std::size_t kUserBlock = 512;
 
-/// What follows the user block in the file. Throws std::runtime_error naming the call.
+/// The bytes that follow the user block in the file. Throws std::runtime_error naming the call.
 std::vector<std::byte> hdf5_image(const Snapshot& snapshot);
 
 /// A one-dimensional, contiguous dataset inside the file.
-struct DatasetPlace {
+struct DatasetExtent {
   std::int64_t offset = 0;  // bytes from the start of the file; 0 when it is empty
   std::int64_t count = 0;
 };
 
 struct Hdf5Contents {
   SnapshotInfo info;
-  DatasetPlace buffers;
-  DatasetPlace counters;
-  DatasetPlace layout;  // text; count in bytes
-  DatasetPlace run;     // text; empty in a file of an earlier version
+  DatasetExtent buffers;
+  DatasetExtent counters;
+  DatasetExtent layout;  // text; count in bytes
+  DatasetExtent run;     // text; empty in a file of an earlier version
 };
 
-/// Opens a verified file read-only and locates everything; each place is checked to lie inside the
+/// Opens a verified file read-only and locates everything; each extent is checked to lie inside the
 /// first `file_size` bytes. Throws std::runtime_error.
 Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size);
 

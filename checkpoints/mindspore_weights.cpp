@@ -8,6 +8,7 @@
 
 #include "checkpoints/float_formats.h"
 #include "support/atomic_file.h"
+#include "support/bytes.h"
 #include "support/errors.h"
 #include "support/protobuf.h"
 
@@ -15,11 +16,6 @@ namespace dimred::checkpoints {
 namespace {
 
 constexpr std::string_view scope = "MindSpore";
-using Bytes = std::span<const std::uint8_t>;
-
-std::string_view text_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 template <class Stored, auto WeightTensor::*target, auto convert>
 void append(Bytes bytes, WeightTensor& tensor) {
@@ -71,7 +67,7 @@ struct Message {
   template <class... Values>
   void rule(bool holds,
             const Value& value,
-            std::type_identity_t<Pattern<sizeof...(Values)>> text,
+            std::type_identity_t<FormatString<sizeof...(Values)>> text,
             const Values&... values) const {
     if (holds) return;
     throw std::runtime_error(formatted(

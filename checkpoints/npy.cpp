@@ -28,23 +28,9 @@ class HeaderReader {
       : rest_(text), path_(path) {}
 
   NpyHeader read() {
-    NpyHeader header;
-    std::optional<std::string> type;
-    std::optional<bool> fortran;
-    std::optional<std::vector<std::int64_t>> shape;
     expect('{');
     while (!accept('}')) {
-      const std::string key = quoted();
-      expect(':');
-      if (key == "descr" && !type) {
-        type = quoted();
-      } else if (key == "fortran_order" && !fortran) {
-        fortran = boolean();
-      } else if (key == "shape" && !shape) {
-        shape = tuple();
-      } else {
-        fail("needs the keys descr, fortran_order and shape, once each", key);
-      }
+      read_entry();
       if (!accept(',')) {
         expect('}');
         break;
@@ -52,18 +38,29 @@ class HeaderReader {
     }
     skip_space();
     if (!rest_.empty()) fail("needs nothing behind its header", rest_.substr(0, 20));
-    if (!type || !fortran || !shape) fail("needs descr, fortran_order and shape", "fewer");
-    if (*type != "<f4" && *type != "<f8") fail("needs dtype '<f4' or '<f8'", *type);
-    header.item_bytes = *type == "<f4" ? 4 : 8;
-    header.fortran_order = *fortran;
-    header.shape = *shape;
-    return header;
+    if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
+    if (*type_ != "<f4" && *type_ != "<f8") fail("needs dtype '<f4' or '<f8'", *type_);
+    return {.shape = *shape_, .fortran_order = *fortran_, .item_bytes = *type_ == "<f4" ? 4 : 8};
   }
 
  private:
   [[noreturn]] void fail(std::string_view rule, std::string_view received) const {
     throw std::runtime_error(
         formatted("[npy] '{}' {}, received '{}'", path_.string(), rule, received));
+  }
+
+  void read_entry() {
+    const std::string key = quoted();
+    expect(':');
+    if (key == "descr" && !type_) {
+      type_ = quoted();
+    } else if (key == "fortran_order" && !fortran_) {
+      fortran_ = boolean();
+    } else if (key == "shape" && !shape_) {
+      shape_ = tuple();
+    } else {
+      fail("needs the keys descr, fortran_order and shape, once each", key);
+    }
   }
 
   void skip_space() {
@@ -128,6 +125,9 @@ class HeaderReader {
 
   std::string_view rest_;
   const std::filesystem::path& path_;
+  std::optional<std::string> type_;
+  std::optional<bool> fortran_;
+  std::optional<std::vector<std::int64_t>> shape_;
 };
 
 /// Bytes that the shape announces; nullopt when they do not fit 63 bits.
@@ -146,7 +146,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
-std::string read_text(const InputFile& file, std::int64_t offset, std::int64_t size) {
+std::string read_string(const InputFile& file, std::int64_t offset, std::int64_t size) {
   std::string text(static_cast<std::size_t>(size), '\0');
   file.read(offset, std::as_writable_bytes(std::span(text)));
   return text;
@@ -166,13 +166,13 @@ NpyHeader read_npy_header(const std::filesystem::path& path) {
   const InputFile file(path);
   const auto require_file = [&path]<class... Values>(
                                 bool holds,
-                                std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+                                std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                                 const Values&... values) {
     if (holds) return;
     throw std::runtime_error(formatted("[npy] '{}' {}", path.string(), formatted(rule, values...)));
   };
   require_file(file.size() >= 12, "needs at least 12 bytes, received {}", file.size());
-  const std::string start = read_text(file, 0, 12);
+  const std::string start = read_string(file, 0, 12);
   require_file(start.starts_with(npy_magic), "needs to start with \\x93NUMPY");
   const int version = static_cast<unsigned char>(start[6]);
   require_file(version >= 1 && version <= 3 && start[7] == 0,
@@ -186,7 +186,7 @@ NpyHeader read_npy_header(const std::filesystem::path& path) {
                "needs a header of at most {} bytes, received {}",
                std::min(kLongestHeader, file.size() - begin),
                length);
-  const std::string text = read_text(file, begin, length);
+  const std::string text = read_string(file, begin, length);
   NpyHeader header = HeaderReader(text, path).read();
   header.data_offset = begin + length;
   const std::optional<std::int64_t> bytes = data_bytes(header);

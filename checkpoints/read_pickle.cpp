@@ -21,7 +21,7 @@ std::string last_line(std::string_view text) {
 }  // namespace
 
 void read_pickle(std::string_view kind,
-                 std::string_view place,
+                 std::string_view scope,
                  const std::filesystem::path& file,
                  const std::function<void(std::span<const std::byte>)>& sink) {
   const char* const given = std::getenv("DIMRED_PYTHON");
@@ -30,11 +30,11 @@ void read_pickle(std::string_view kind,
   const std::vector<std::string> words{
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
   const auto end = run_program(words, /*timeout=*/0, sink);
-  const auto told = formatted("[{}] '{}': ", place, file.string());
-  if (end.code == refused) throw Unreadable(told + last_line(end.errors));
+  const auto prefix = formatted("[{}] '{}': ", scope, file.string());
+  if (end.code == refused) throw Unreadable(prefix + last_line(end.errors));
   if (end.started && end.code == 0) return;
   throw std::runtime_error(formatted("{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
-                                     told,
+                                     prefix,
                                      end.errors.empty()
                                          ? formatted("{} ended with {}", python, end.code)
                                          : last_line(end.errors)));

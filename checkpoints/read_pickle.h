@@ -18,10 +18,10 @@ struct Unreadable : std::runtime_error {
 /// `sink`. Nothing in the file is run. `kind`: "weights" (a PyTorch file -> safetensors), "pairs"
 /// (the numbers of pairs and of each image's bytes as int64, a byte for each pair, the images),
 /// "archive" (a zip archive whose CRCs are compared -> nothing). Python is $DIMRED_PYTHON, else the
-/// python3 of $PATH. Throws Unreadable("[place] 'file': ...") for a file that is refused or
+/// python3 of $PATH. Throws Unreadable("[scope] 'file': ...") for a file that is refused or
 /// damaged, std::runtime_error where Python cannot be run.
 void read_pickle(std::string_view kind,
-                 std::string_view place,
+                 std::string_view scope,
                  const std::filesystem::path& file,
                  const std::function<void(std::span<const std::byte>)>& sink);
 

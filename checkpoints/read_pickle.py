@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class ElementType(NamedTuple):
-    """What stands for a storage class of torch."""
+    """A stand-in for a storage class of torch."""
 
     name: str  # safetensors' word
 
@@ -132,7 +132,7 @@ class Weights(Values):
 
 
 def value_of(unpickler: Values) -> Any:
-    """What a pickle stands for."""
+    """The value of a pickle."""
     try:
         return unpickler.load()
     except Refused:

@@ -84,12 +84,12 @@ void erase_free(std::map<std::string, std::string>& options) {
 
 constexpr auto kDigestLine = "# Written by dimred; XXH3-128 of what follows: ";
 
-/// What is to be done without the config.toml of a run.
-constexpr auto way_on =
+/// The remedy where a run's config.toml is missing.
+constexpr auto remedy =
     "; put the run's own config.toml back, or copy one of its states or snapshots to a place "
     "outside the run, where it is used by what it says itself";
 
-/// lasting_options as a state or snapshot keeps them; empty when it is of an earlier version, or
+/// persistent_options as a state or snapshot keeps them; empty when it is of an earlier version, or
 /// neither.
 std::string recorded_options(const fs::path& path) {
   nlohmann::json record;
@@ -117,7 +117,7 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
     try {
       options = recorded_options(states.back());
       return states.back();
-    } catch (const std::exception&) {  // whoever needs this state itself will say so
+    } catch (const std::exception&) {  // a reader that needs this state itself will say so
       continue;
     }
   }
@@ -139,7 +139,7 @@ void require_recorded(const fs::path& run,
         key,
         was,
         found == now.end() ? "does not say it" : found->second,
-        way_on);
+        remedy);
   }
 }
 
@@ -159,14 +159,14 @@ std::string with_digest(const std::string& toml) {
 
 std::string read_config(const fs::path& folder) {
   const auto path = folder / "config.toml";
-  require_environment(fs::exists(path), "[run] {} is missing{}", path.string(), way_on);
+  require_environment(fs::exists(path), "[run] {} is missing{}", path.string(), remedy);
   auto text = read_text(path);
   const std::string head = kDigestLine;
   const bool has_digest = text.starts_with(head);
   require_environment(has_digest || !assignments(text).empty(),
                       "[run] {} is damaged: it is empty, or no option is left in it{}",
                       path.string(),
-                      way_on);
+                      remedy);
   if (!has_digest) return text;  // of a version that wrote none
   const auto line_end = std::min(text.find('\n'), text.size() - 1);
   const auto written = text.substr(head.size(), line_end - head.size());
@@ -175,15 +175,16 @@ std::string read_config(const fs::path& folder) {
       digest(std::as_bytes(std::span(text))) == written,
       "[run] {} is damaged, or was changed after the run wrote it: its digest differs{}",
       path.string(),
-      way_on);
+      remedy);
   return text;
 }
 
-std::string lasting_options(const OptionTable& table) {
+std::string persistent_options(const OptionTable& table) {
   std::string text;
   for (const auto& row : table.rows()) {
     const auto value = row.show();
-    if (value.empty() || std::ranges::find(lasting_groups, row.group) == lasting_groups.end() ||
+    if (value.empty() ||
+        std::ranges::find(persistent_groups, row.group) == persistent_groups.end() ||
         std::ranges::find(free_options, row.name) != free_options.end())
       continue;
     text += formatted("{} = {}\n", row.name, value);

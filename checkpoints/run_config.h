@@ -9,21 +9,21 @@
 // The configuration of a run folder, and whether it is still what the run was made with.
 namespace dimred::checkpoints {
 
-/// What a run's config.toml says, and the options' values when nobody sets them (as TOML texts;
+/// The text of a run's config.toml, and the options' values when nobody sets them (as TOML texts;
 /// empty: unset), which is what a run of a version without an option had.
 struct RunConfig {
   std::string toml;
   std::map<std::string, std::string> defaults;
   std::filesystem::path module;  // a TorchScript module's file, which the folder keeps a copy of
-  std::string lasting;           // lasting_options of the same
+  std::string persistent;        // persistent_options of the same
 };
 
 /// Groups of options that the use of a run's weights takes over.
-inline const std::vector<std::string> lasting_groups{"Data", "Model", "Loss", "Head"};
+inline const std::vector<std::string> persistent_groups{"Data", "Model", "Loss", "Head"};
 
-/// The options of these groups that say what the weights are, as TOML: states and snapshots keep
+/// The options of these groups, which determine the weights, as TOML: states and snapshots keep
 /// them.
-std::string lasting_options(const OptionTable& table);
+std::string persistent_options(const OptionTable& table);
 
 /// The bytes of a run's small file. Throws std::runtime_error naming it.
 std::string read_text(const std::filesystem::path& file);

@@ -35,7 +35,7 @@ constexpr std::array kDtypes{Dtype{"BOOL", 1},
 
 template <class... Values>
 void rule(bool holds,
-          std::type_identity_t<Pattern<sizeof...(Values)>> text,
+          std::type_identity_t<FormatString<sizeof...(Values)>> text,
           const Values&... values) {
   require_environment(holds, text, values...);
 }

@@ -33,7 +33,7 @@ void require_measured_or_nan(double loss, std::string_view name) {
           loss);
 }
 
-/// What no run of ours writes, under whatever digest.
+/// Refuses contents that no run of ours writes, under whatever digest.
 void require_in_range(const SnapshotInfo& info) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
   for (const auto& [name, value] : {std::pair("epoch", info.epoch), std::pair("step", info.step)})
@@ -61,21 +61,21 @@ void verify(const InputFile& file) {
 }
 
 template <class T>
-std::vector<T> read_values(const InputFile& file, DatasetPlace place) {
-  return read_columns<T>(file, place.offset, place.count, std::nullopt);
+std::vector<T> read_values(const InputFile& file, DatasetExtent extent) {
+  return read_columns<T>(file, extent.offset, extent.count, std::nullopt);
 }
 
 std::vector<float> read_finite(const InputFile& file,
-                               DatasetPlace place,
+                               DatasetExtent extent,
                                const ColumnRanges& columns,
                                std::string_view name) {
-  auto values = read_columns<float>(file, place.offset, place.count, columns);
+  auto values = read_columns<float>(file, extent.offset, extent.count, columns);
   const auto bad = first_not_finite(values);
   require_environment(!bad,
                       "[snapshot] '{}' is damaged: {}[{}] is not finite",
                       file.path().string(),
                       name,
-                      place_in_vector(columns, bad.value_or(0)));
+                      index_in_vector(columns, bad.value_or(0)));
   return values;
 }
 
@@ -83,9 +83,9 @@ Hdf5Contents read_verified(const InputFile& file) {
   verify(file);
   try {
     Hdf5Contents contents = read_hdf5(file.path(), file.size());
-    for (const auto& [place, text] : {std::pair(contents.layout, &contents.info.layout_json),
-                                      std::pair(contents.run, &contents.info.run_json)}) {
-      const std::vector<char> letters = read_values<char>(file, place);
+    for (const auto& [extent, text] : {std::pair(contents.layout, &contents.info.layout_json),
+                                       std::pair(contents.run, &contents.info.run_json)}) {
+      const std::vector<char> letters = read_values<char>(file, extent);
       text->assign(letters.begin(), letters.end());
     }
     require_in_range(contents.info);

@@ -56,8 +56,9 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
 /// Throws std::invalid_argument when missing or not a snapshot, std::runtime_error when damaged.
 /// Both read every byte of the file once for the digest; info allocates a few kilobytes only.
 /// Weights and buffers of another program's file that are not finite count as damage, for
-/// read_snapshot; whoever reads the columns themselves must look, as pca::fit does. `choose` says
-/// which of the weights read_snapshot keeps, once the file is verified; without it, all.
+/// read_snapshot; a caller that reads the columns itself must check them, as pca::fit does.
+/// `choose` says which of the weights read_snapshot keeps, once the file is verified; without it,
+/// all.
 using WeightChoice = std::function<ColumnRanges(const SnapshotInfo& info)>;
 Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose = nullptr);
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);

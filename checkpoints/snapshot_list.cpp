@@ -100,12 +100,13 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
   for (const auto& file : files) {
     const auto name = file.filename().string();
     there.insert(name);
-    const auto found = list.digests.find(name);
-    const bool ours = found != list.digests.end();
-    if (ours && found->second != digest_or_none(file)) changed.push_back(name);
-    const bool later = kSnapshotNames.matches(name) && natural_less(newest, name);
-    if (!ours && later) expected.add(name, "");
-    if (!ours && !later) others.push_back(name);
+    if (const auto ours = list.digests.find(name); ours != list.digests.end()) {
+      if (ours->second != digest_or_none(file)) changed.push_back(name);
+    } else if (kSnapshotNames.matches(name) && natural_less(newest, name)) {
+      expected.add(name, "");
+    } else {
+      others.push_back(name);
+    }
   }
   for (const auto& [name, digest] : expected.digests)
     if (!there.contains(name)) missing.push_back(name);

@@ -12,8 +12,8 @@
 // Which snapshots a run has: its states say so, so that one that is gone or replaced is known.
 namespace dimred::checkpoints {
 
-/// What a run has saved in its folder snapshots/: the newest `keep`, each with the digest in its
-/// head.
+/// The snapshots that a run has saved in its folder snapshots/: the newest `keep`, each with the
+/// digest in its head.
 struct SnapshotList {
   struct Older {
     bool operator()(const std::string& a, const std::string& b) const;

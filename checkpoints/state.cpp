@@ -95,7 +95,7 @@ std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRa
   }
   if constexpr (std::is_same_v<T, float>) {
     const auto bad = first_not_finite(values);
-    if (bad) damaged(path, formatted("value {} is not finite", place_in_vector(columns, *bad)));
+    if (bad) damaged(path, formatted("value {} is not finite", index_in_vector(columns, *bad)));
   }
   return values;
 }

@@ -32,7 +32,7 @@ Head head_of(const fs::path& path) {
   return head;
 }
 
-[[noreturn]] void refuse(const fs::path& path, std::string_view why) {
+[[noreturn]] void refuse_file(const fs::path& path, std::string_view why) {
   throw std::invalid_argument(formatted("[weights] '{}': {}", path.string(), why));
 }
 
@@ -42,14 +42,15 @@ WeightsFile read_by_content(const fs::path& path) {
   if (starts_with(head, {0, 0, 0, 0, '{'}, 4)) return read_safetensors_weights(path);
   if (starts_with(head, {'P', 'K'})) return read_pytorch_weights(path);
   if (starts_with(head, {0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20})) {
-    refuse(path,
-           "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
-           "torch.load(FILE, weights_only=True), FILE)");
+    refuse_file(
+        path,
+        "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
+        "torch.load(FILE, weights_only=True), FILE)");
   }
   if (starts_with(head, {0x80}))
-    refuse(path, "is a plain pickle, which could run code; write it anew with torch.save");
+    refuse_file(path, "is a plain pickle, which could run code; write it anew with torch.save");
   if (starts_with(head, {0x0a})) return read_mindspore_weights(path);
-  refuse(
+  refuse_file(
       path,
       "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
       "checkpoint: save its weights as safetensors)");

@@ -1,4 +1,4 @@
-# What makes a build short: many files in one compilation, a compiler cache and a fast linker where they
+# Settings that make a build short: many files in one compilation, a compiler cache and a fast linker where they
 # are installed. -DCMAKE_UNITY_BUILD=OFF compiles every file alone, for those who edit them.
 
 if(NOT DEFINED CMAKE_UNITY_BUILD)

@@ -39,7 +39,8 @@ function(dimred_room name)
   target_include_directories(dimred_${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
 
-# Files that are compiled for another processor, with other flags or under another language's rules stay alone.
-function(dimred_alone)
+# Files that are compiled for another processor, with other flags or under another language's rules are no part of a
+# unity build.
+function(dimred_no_unity)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

@@ -26,7 +26,7 @@ struct ConvertOptions {
   std::int64_t seed = 0;
 };
 
-OptionTable table_of(ConvertOptions& options) {
+OptionTable convert_table(ConvertOptions& options) {
   OptionTable table(
       "dimred data convert",
       "writes a data set as TFRecord (train-00000-of-00008, labels.txt), Base64 "
@@ -97,7 +97,7 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
   const auto progress = progress_bar(part.name, part.dataset->size(), options.source.quiet);
   const auto report = options.target == Target::packed ? write_packed(options, part, job, progress)
                                                        : write_files(options, part, job, progress);
-  if (report) tell_of_samples(part, *report);
+  if (report) report_samples(part, *report);
   if (options.source.quiet) return;
   print(formatted("{}: {} images of {} classes in {}\n",
                   part.name,
@@ -117,7 +117,7 @@ void validate(const ConvertOptions& options,
           "[data] seed needs shuffle, received {} without",
           options.seed);
   for (const auto& part : parts)
-    if (options.shuffle) require_room_for_all(part, "shuffle");
+    if (options.shuffle) require_cache_for_all(part, "shuffle");
   for (const auto& part : parts)
     require(part.dataset->size() >= options.files,
             "[data] files needs at most the {} samples of the {} part, received {}",
@@ -130,7 +130,7 @@ void validate(const ConvertOptions& options,
 
 int data_convert(const std::vector<std::string>& arguments) {
   ConvertOptions options;
-  auto table = table_of(options);
+  auto table = convert_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

@@ -4,6 +4,7 @@
 #include "commands/data_source.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "data/options.h"
 #include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
@@ -22,7 +23,7 @@ struct DataIndexOptions {
   bool quiet = false;
 };
 
-OptionTable table_of(DataIndexOptions& options) {
+OptionTable index_table(DataIndexOptions& options) {
   OptionTable table("dimred data index",
                     "writes where the records of a training set's TFRecord files lie, as a file "
                     "that belongs beside them: a run that streams them then begins with the first "
@@ -51,7 +52,7 @@ OptionTable table_of(DataIndexOptions& options) {
 
 int data_index(const std::vector<std::string>& arguments) {
   DataIndexOptions options;
-  auto table = table_of(options);
+  auto table = index_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

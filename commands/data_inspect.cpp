@@ -18,7 +18,7 @@ struct InspectOptions {
   bool decode = true;
 };
 
-OptionTable table_of(InspectOptions& options) {
+OptionTable inspect_table(InspectOptions& options) {
   OptionTable table(
       "dimred data inspect",
       "says what a data set holds: kind, classes with counts, encodings, sizes, and the "
@@ -98,7 +98,7 @@ bool show(const SourcePart& part, const InspectOptions& options) {
 
 int data_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
-  auto table = table_of(options);
+  auto table = inspect_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;

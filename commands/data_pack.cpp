@@ -21,7 +21,7 @@ struct DataPackOptions {
   fs::path output;
 };
 
-OptionTable table_of(DataPackOptions& options) {
+OptionTable pack_table(DataPackOptions& options) {
   OptionTable table(
       "dimred data pack",
       "writes a data set as train.packed and test.packed, which are read by mapping "
@@ -51,7 +51,7 @@ OptionTable table_of(DataPackOptions& options) {
 
 int data_pack(const std::vector<std::string>& arguments) {
   DataPackOptions options;
-  auto table = table_of(options);
+  auto table = pack_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
@@ -73,7 +73,7 @@ int data_pack(const std::vector<std::string>& arguments) {
     if (!folder.has(name + ".packed")) {
       const auto report = data::pack(
           *dataset, file, options.pack, progress_bar(name, dataset->size(), options.source.quiet));
-      tell_of_samples(part, report);
+      report_samples(part, report);
       samples = report.samples;
     }
     if (!options.source.quiet)

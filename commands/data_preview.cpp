@@ -25,7 +25,7 @@ struct PreviewOptions {
   std::int64_t rows = 6, columns = 8;
 };
 
-OptionTable table_of(PreviewOptions& options) {
+OptionTable preview_table(PreviewOptions& options) {
   OptionTable table("dimred data preview",
                     "writes a picture of samples as training sees them: a row for each, evenly "
                     "spread; first as evaluation sees it, then epoch after epoch");
@@ -65,7 +65,7 @@ data::Preprocessing preprocessing_of(const PreviewOptions& options, const data::
 
 int data_preview(const std::vector<std::string>& arguments) {
   PreviewOptions options;
-  auto table = table_of(options);
+  auto table = preview_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
@@ -73,7 +73,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);
-  if (preprocessing.crop.cut == data::Cut::none && !dataset->shape()) {
+  if (preprocessing.crop.cut == data::CropMode::none && !dataset->shape()) {
     dataset = data::resident(dataset,
                              std::int64_t{4} << 30,
                              thread_count(options.source),

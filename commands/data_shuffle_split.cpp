@@ -19,7 +19,7 @@ struct ShuffleSplitOptions {
   std::int64_t seed = 0;
 };
 
-OptionTable table_of(ShuffleSplitOptions& options) {
+OptionTable split_table(ShuffleSplitOptions& options) {
   OptionTable table(
       "dimred data shuffle-split",
       "shuffles a data set and writes it as Base64 files base64_rank_0, base64_rank_1, ... of "
@@ -44,7 +44,7 @@ OptionTable table_of(ShuffleSplitOptions& options) {
 
 int data_shuffle_split(const std::vector<std::string>& arguments) {
   ShuffleSplitOptions options;
-  auto table = table_of(options);
+  auto table = split_table(options);
   if (const auto help = table.parse(arguments)) {
     print(*help);
     return exit_success;
@@ -52,7 +52,7 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
   check_output(options.output, options.source);
   require(options.source.split != Split::both, "[data] split needs to be train or test here");
   const auto part = open_source(options.source).front();
-  require_room_for_all(part, "shuffle-split");
+  require_cache_for_all(part, "shuffle-split");
   const auto size = part.dataset->size();
   auto plan =
       data::shuffle_split_plan(size, options.ranks, static_cast<std::uint64_t>(options.seed));

@@ -1,5 +1,6 @@
 #include "commands/data_source.h"
 
+#include "data/options.h"
 #include "data/paths.h"
 #include "support/console.h"
 #include "support/errors.h"
@@ -10,7 +11,6 @@ namespace dimred::commands {
 namespace {
 
 namespace fs = std::filesystem;
-using data::DatasetKind;
 
 /// The folder that a pattern looks through; another path itself.
 fs::path searched(const fs::path& path) {
@@ -37,8 +37,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.group("Data");
   table.add("data", &dataset.path, "folder, file, list of files or pattern to read");
   table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
-  table.add_choice<DatasetKind>(
-      "dataset", &dataset.kind, "kind of data set; auto: by what is there", data::dataset_kinds());
+  data::add_kind_option(table, dataset.kind, "kind of data set; auto: by what is there");
   table.add_choice<Split>("split",
                           &options.split,
                           "which part",
@@ -71,13 +70,13 @@ std::string source_text(const SourcePart& part) {
 }
 
 std::vector<SourcePart> open_source(const SourceOptions& options) {
-  require(!options.dataset.path.empty() || options.dataset.kind == DatasetKind::mock ||
-              options.dataset.kind == DatasetKind::idx,
+  require(!options.dataset.path.empty() || options.dataset.kind == "mock" ||
+              options.dataset.kind == "idx",
           "[data] needs --data PATH");
   std::vector<SourcePart> parts;
   // The test set's labels are the training set's, so that is opened whenever it is there.
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
-  require(options.stream_cache == 0 || train->stream_room(),
+  require(options.stream_cache == 0 || train->stream_capacity(),
           "[data] stream_cache needs data at a URL, received {}",
           data::path_text(options.dataset.path));
   if (options.split != Split::test) parts.push_back({"train", train});
@@ -90,8 +89,8 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   return parts;
 }
 
-void require_room_for_all(const SourcePart& part, const std::string& what) {
-  const auto files = part.dataset->stream_room();
+void require_cache_for_all(const SourcePart& part, const std::string& what) {
+  const auto files = part.dataset->stream_capacity();
   require(
       !files || files->room >= files->total(),
       "[data] {} jumps among the files and needs a stream_cache for all of them ({}), received {}",
@@ -117,7 +116,7 @@ data::Progress progress_bar(const std::string& label, std::int64_t total, bool q
   };
 }
 
-void tell_of_samples(const SourcePart& part, const data::WriteReport& report) {
+void report_samples(const SourcePart& part, const data::WriteReport& report) {
   Console console(/*quiet=*/true);  // warnings are said all the same
   if (report.bad > 0)
     console.warn(formatted("{}: {} bad samples were left out; the first: {}",

@@ -9,7 +9,7 @@
 #include "data/pack.h"
 #include "support/options.h"
 
-// What the tools of `dimred data` have in common.
+// Parts that the tools of `dimred data` share.
 namespace dimred::commands {
 
 enum class Split { both, train, test };
@@ -43,15 +43,15 @@ std::vector<SourcePart> open_source(const SourceOptions& options);
 
 /// Throws std::invalid_argument where `part` is streamed through less room than all its files need,
 /// for `what`, which jumps among them and would fetch each many times.
-void require_room_for_all(const SourcePart& part, const std::string& what);
+void require_cache_for_all(const SourcePart& part, const std::string& what);
 
 std::int64_t thread_count(const SourceOptions& options);
 
 /// Shows progress of `total` samples on the console.
 data::Progress progress_bar(const std::string& label, std::int64_t total, bool quiet);
 
-/// Says on standard error how many samples were left out (bad) or used in part (damaged).
-void tell_of_samples(const SourcePart& part, const data::WriteReport& report);
+/// Reports on standard error how many samples were left out (bad) or used in part (damaged).
+void report_samples(const SourcePart& part, const data::WriteReport& report);
 
 /// Throws std::invalid_argument when `output` is empty or lies in the source (or is it, or in a
 /// folder that a pattern looks through).

@@ -15,14 +15,14 @@ struct Dependence {
 };
 
 void refuse_idle(const OptionTable& table,
-                 const char* place,
+                 const char* scope,
                  const std::vector<Dependence>& dependences) {
   for (const auto& [options, holds, needed] : dependences) {
     for (const auto& row : table.rows()) {
       const bool idle = !holds && row.origin == OptionOrigin::flag &&
                         std::ranges::find(options, row.name) != options.end() &&
                         row.show() != row.default_value;
-      require(!idle, "[{}] {} has no effect: it needs {}", place, row.name, needed);
+      require(!idle, "[{}] {} has no effect: it needs {}", scope, row.name, needed);
     }
   }
 }

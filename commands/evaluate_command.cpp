@@ -30,9 +30,9 @@ int score(const EvaluateOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
   print(lines_of(weights));
-  if (setup.validation)
-    print(line("validation", "validation", training::evaluate(setup, *setup.validation)));
-  print(line("test      ", "test", training::evaluate(setup, *setup.test)));
+  if (setup.data.validation)
+    print(line("validation", "validation", training::evaluate(setup, *setup.data.validation)));
+  print(line("test      ", "test", training::evaluate(setup, *setup.data.test)));
   return exit_success;
 }
 
@@ -59,13 +59,14 @@ int evaluate_command(const std::vector<std::string>& arguments) {
     return exit_success;
   }
   adopt_run_of(table, options.weights, options.common, "evaluate");
-  const auto place = launch::discover();
-  training::resolve(options.common, place.size, table);
+  const auto rank_info = launch::discover();
+  training::resolve(options.common, rank_info.size, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
-  return with_ranks("dimred evaluate", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
-    require_same_options(ranks, table);
-    return score(options, ranks);
-  });
+  return with_ranks(
+      "dimred evaluate", rank_info, options.common.ranks, on_gpu, [&](const auto& ranks) {
+        require_same_options(ranks, table);
+        return score(options, ranks);
+      });
 }
 
 }  // namespace dimred::commands

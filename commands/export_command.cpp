@@ -33,9 +33,9 @@ nlohmann::ordered_json source_of(const ExportOptions& options,
   source["weights_digest"] = digest(std::as_bytes(std::span(weights.values)));  // file order
   source["epoch"] = weights.epoch;
   source["step"] = weights.step;
-  source["parameters"] = setup.flat.layout.whole_size;
-  source["layout_hash"] = setup.flat.layout.hash;
-  source["training_data"] = setup.train->description();
+  source["parameters"] = setup.model.flat.layout.global_size;
+  source["layout_hash"] = setup.model.flat.layout.hash;
+  source["training_data"] = setup.data.train->description();
   return source;
 }
 
@@ -50,7 +50,7 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
           weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score) {
-    const auto score = training::evaluate(setup, *setup.test);
+    const auto score = training::evaluate(setup, *setup.data.test);
     source["test_accuracy"] = score.accuracy;
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;
@@ -97,11 +97,11 @@ int export_command(const std::vector<std::string>& arguments) {
   }
   adopt_run_of(table, options.weights, options.common, "export");
   if (options.output.empty()) options.output = default_output(options.weights);
-  const auto place = launch::discover();
-  require(place.size == 1, "[export] runs alone, received {} ranks", place.size);
-  training::resolve(options.common, place.size, table);
+  const auto rank_info = launch::discover();
+  require(rank_info.size == 1, "[export] runs alone, received {} ranks", rank_info.size);
+  training::resolve(options.common, rank_info.size, table);
   return with_ranks(
-      "dimred export", place, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {
+      "dimred export", rank_info, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {
         return write(options, ranks);
       });
 }

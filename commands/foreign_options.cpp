@@ -42,7 +42,7 @@ std::vector<std::string> adopt_import(OptionTable& table, const imports::Import&
             "[{}] needs --config or a file of another system, received both",
             import.command);
   }
-  imports::require_settled(import, [&](std::string_view name) {
+  imports::require_overridden(import, [&](std::string_view name) {
     return std::ranges::any_of(rows, [&](const Option& row) {
       return row.name == name && row.origin == OptionOrigin::flag;
     });

@@ -15,12 +15,12 @@ namespace dimred::commands {
 /// std::invalid_argument without a file or when given twice.
 std::filesystem::path take_file(std::vector<std::string>& arguments, const std::string& flag);
 
-/// What a command's --help adds.
+/// The part of a command's --help about such a flag.
 std::string foreign_help(const std::string& flag, const std::string& what);
 
 /// Sets what the file says and no flag has set. Returns remarks, a line each. Throws
-/// std::invalid_argument for a refused line that no flag settles, beside --config, and as an option
-/// table does.
+/// std::invalid_argument for a refused line that no flag overrides, beside --config, and as an
+/// option table does.
 std::vector<std::string> adopt_import(OptionTable& table, const imports::Import& import);
 
 }  // namespace dimred::commands

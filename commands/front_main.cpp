@@ -7,12 +7,12 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/store_command.h"
-#include "launch/place.h"
+#include "launch/rank_info.h"
 #include "support/errors.h"
 #include "support/version.h"
 
-// `dimred`: the torch-free front. What needs no network runs here; the rest is another program,
-// because loading LibTorch alone costs 0.3 s and 340 MB; so is a PCA of several ranks.
+// `dimred`: the torch-free front. Commands that need no network run here; the rest is another
+// program, because loading LibTorch alone costs 0.3 s and 340 MB; so is a PCA of several ranks.
 namespace {
 
 using namespace dimred::commands;
@@ -48,6 +48,6 @@ int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
   return run(program_name(arguments), [&] {
     const auto command = arguments.empty() ? std::string() : arguments.front();
-    return with_remote_places(command, [&] { return dispatch(arguments); });
+    return with_remote_urls(command, [&] { return dispatch(arguments); });
   });
 }

@@ -49,7 +49,7 @@ int import_command(const std::vector<std::string>& arguments) {
   const auto import =
       format == imports::Format::boost ? imports::read_boost(file) : imports::read_fastnn(file);
   print(imports::describe(import));
-  imports::require_settled(import, [](std::string_view) { return false; });
+  imports::require_overridden(import, [](std::string_view) { return false; });
   if (!output.empty()) write_config(output, import);
   return exit_success;
 }

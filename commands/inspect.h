@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// What files and folders of ours hold, as text for a person. A damaged file is an exception; in a
+// The contents of our files and folders, as text for a person. A damaged file is an exception; in a
 // folder it is a line, so that the others are shown too.
 namespace dimred::commands {
 

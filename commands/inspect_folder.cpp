@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// One line for each path: its name and what `describe` says, or why it is damaged.
-Inspection list(const std::vector<fs::path>& paths,
-                const std::function<std::string(const fs::path&)>& describe) {
+Inspection inspect_each(const std::vector<fs::path>& paths,
+                        const std::function<std::string(const fs::path&)>& describe) {
   Inspection result;
   for (const auto& path : paths) {
     try {
@@ -36,7 +36,7 @@ Inspection list(const std::vector<fs::path>& paths,
 
 Inspection inspect_snapshots(const fs::path& folder, const std::vector<fs::path>& files) {
   std::set<std::string> layouts, sizes;
-  auto listed = list(files, [&](const fs::path& file) {
+  auto listed = inspect_each(files, [&](const fs::path& file) {
     const auto info = checkpoints::read_snapshot_info(file);
     layouts.insert(info.layout_hash);
     sizes.insert(count_text(info.parameters));
@@ -53,7 +53,7 @@ Inspection inspect_snapshots(const fs::path& folder, const std::vector<fs::path>
 }
 
 Inspection inspect_states(const fs::path& folder, const std::vector<fs::path>& states) {
-  auto listed = list(states, [](const fs::path& path) {
+  auto listed = inspect_each(states, [](const fs::path& path) {
     const auto state = checkpoints::read_state(path);
     return formatted("whole, {} vectors, {} counters", state.vectors.size(), state.counters.size());
   });
@@ -61,7 +61,7 @@ Inspection inspect_states(const fs::path& folder, const std::vector<fs::path>& s
 }
 
 Inspection inspect_safetensors_files(const fs::path& folder, const std::vector<fs::path>& files) {
-  auto listed = list(files, [](const fs::path& file) {
+  auto listed = inspect_each(files, [](const fs::path& file) {
     (void)inspect_file(file);  // throws when the header and the length disagree
     return formatted("{}", bytes_text(static_cast<std::int64_t>(fs::file_size(file))));
   });

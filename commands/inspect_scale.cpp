@@ -112,7 +112,7 @@ std::string heading(const ScaleOptions& options) {
   const auto& machine = options.machine;
   return formatted(
       "M {}, k {}, n {}, R {} ({} a node), trials {}{}\nin a node {}, between nodes {}, memory {}, "
-      "disk {}\na prediction; what is counted and assumed: docs/scaling.md\n",
+      "disk {}\na prediction; what is counted and assumed: docs/explanation/scaling.md\n",
       count_text(problem.parameters),
       problem.components,
       problem.snapshots,
@@ -137,7 +137,7 @@ std::string ratios(const scaling::Prediction& prediction) {
       against(prediction.presets));
 }
 
-/// What was not asked about cannot break.
+/// A line for each part that was not asked about, and so cannot break.
 std::string unasked(const ScaleOptions& options) {
   std::string keys;
   const auto add = [&keys](const char* key) {
@@ -206,7 +206,7 @@ std::vector<std::string> join_scale_words(const std::vector<std::string>& argume
 
 std::string inspect_scale(const std::string& words) {
   const auto options = parse_scale(words);
-  const auto head = options.head.classes > 0 ? head_table(options) : std::string();
+  auto head = options.head.classes > 0 ? head_table(options) : std::string();
   if (options.problem.parameters == 0) return head;
   const auto prediction = scaling::predict(options.problem, options.machine);
   return heading(options) + '\n' + step_table(prediction) +

@@ -38,7 +38,7 @@ void write_text(const fs::path& file, const std::string& text) {
   print(formatted("wrote {}\n", file.string()));
 }
 
-/// What was set, as flags: the drawing's title.
+/// The options that were set, as flags: the drawing's title.
 std::string title_of(const OptionTable& table) {
   std::string title;
   for (const auto& row : table.rows()) {

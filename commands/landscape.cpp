@@ -84,14 +84,14 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
   constexpr std::int64_t width = 7;
   const auto measure = [&](std::int64_t index) -> std::vector<double> {
     const auto weights = training::load_weights(setup, files[index].file);
-    training::apply(setup, weights);
-    const auto place = training::coordinates(landscape.plane, setup.flat.weights);
+    training::apply(setup.model, weights);
+    const auto at = training::coordinates(landscape.plane, setup.model.flat.weights);
     const auto score = training::score_here(setup, landscape.samples, landscape.options);
     return {static_cast<double>(weights.step),
             static_cast<double>(weights.epoch),
-            place.a,
-            place.b,
-            place.distance,
+            at.a,
+            at.b,
+            at.distance,
             score.loss,
             score.accuracy};
   };
@@ -102,14 +102,14 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& source = files[i].source;
     const auto known = std::find(sources.begin(), sources.end(), source);
-    const auto place = static_cast<std::size_t>(known - sources.begin());
+    const auto index = static_cast<std::size_t>(known - sources.begin());
     if (known == sources.end()) sources.push_back(source);
     const auto* row = &numbers[i * width];
     const auto step = static_cast<std::int64_t>(row[0]);
-    points[{place, step}] = {.source = source,
+    points[{index, step}] = {.source = source,
                              .step = step,
                              .epoch = static_cast<std::int64_t>(row[1]),
-                             .place = {.a = row[2], .b = row[3], .distance = row[4]},
+                             .coordinates = {.a = row[2], .b = row[3], .distance = row[4]},
                              .loss = row[5],
                              .accuracy = row[6]};
   }
@@ -144,8 +144,11 @@ std::string path_csv(const std::vector<PathPoint>& points) {
   std::string text = "source,step,epoch,a,b,distance_from_plane,loss,accuracy\n";
   for (const auto& point : points) {
     text += formatted("{},{},{},", quoted(point.source), point.step, point.epoch);
-    text +=
-        row_of({point.place.a, point.place.b, point.place.distance, point.loss, point.accuracy});
+    text += row_of({point.coordinates.a,
+                    point.coordinates.b,
+                    point.coordinates.distance,
+                    point.loss,
+                    point.accuracy});
   }
   return text;
 }

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "support/console.h"
-#include "training/landscape.h"
-#include "training/weights.h"
+#include "training/weights/landscape.h"
+#include "training/weights/weights.h"
 
-// The parts of `dimred inspect --landscape` between its options and training/landscape.h.
+// The parts of `dimred inspect --landscape` between its options and training/weights/landscape.h.
 namespace dimred::commands {
 
 /// Weights on the path of a run: a file or state, and what the user called the run.
@@ -26,11 +26,11 @@ std::vector<PathFile> path_files(const std::filesystem::path& path);
 struct PathPoint {
   std::string source;
   std::int64_t step = 0, epoch = 0;
-  training::Coordinates place;
+  training::Coordinates coordinates;
   double loss = 0, accuracy = 0;  // of the weights themselves, not of their projection
 };
 
-/// What is measured: where, on which samples, and how.
+/// A measurement: where, on which samples, and how.
 struct Landscape {
   training::Setup& setup;  // of this rank alone
   distributed::Communicator& communicator;

@@ -11,8 +11,8 @@
 #include "pca/basis.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "training/frozen.h"
-#include "training/load_data.h"
+#include "training/data_sets.h"
+#include "training/weights/frozen.h"
 
 namespace dimred::commands {
 namespace {
@@ -135,24 +135,27 @@ training::Plane plane_of(const training::Setup& setup, const LandscapeOptions& o
           "[inspect] components needs rows in [1, {}], received {}",
           available,
           highest);
-  auto basis = pca::load_basis(
-      options.pca_mat, setup.flat.layout, layout::shard_of(setup.flat.layout, 0, 1), highest);
+  auto basis = pca::load_basis(options.pca_mat,
+                               setup.model.flat.layout,
+                               layout::shard_of(setup.model.flat.layout, 0, 1),
+                               highest);
   const auto row = [&](double component) {
     auto* values = basis.values.data() + (static_cast<std::int64_t>(component) - 1) * basis.columns;
-    return torch::from_blob(values, {basis.columns}).clone().to(setup.device);
+    return torch::from_blob(values, {basis.columns}).clone().to(setup.model.device);
   };
-  return training::plane_through(setup, row(components[0]), row(components[1]));
+  return training::plane_through(setup.model, row(components[0]), row(components[1]));
 }
 
 std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup,
                                           const LandscapeOptions& options) {
-  auto whole = setup.train;
-  if (options.set == Samples::test) whole = setup.test;
-  if (options.set == Samples::validation) whole = setup.validation;
+  auto whole = setup.data.train;
+  if (options.set == Samples::test) whole = setup.data.test;
+  if (options.set == Samples::validation) whole = setup.data.validation;
   require(whole != nullptr, "[inspect] set = validation needs a run with a validation_fraction");
   if (options.set != Samples::test)
-    training::require_room_for_all(
-        setup, "samples of all its files are read for every point; set = test reads none of them");
+    training::require_cache_for_all(
+        setup.data,
+        "samples of all its files are read for every point; set = test reads none of them");
   auto indices = training::drawn_indices(whole->size(), options.samples, setup.seed);
   return data::subset(std::move(whole), std::move(indices));
 }
@@ -187,15 +190,15 @@ std::vector<double> along(const std::vector<PathPoint>& points,
                           double training::Coordinates::*axis) {
   std::vector<double> values;
   values.reserve(points.size());
-  for (const auto& point : points) values.push_back(point.place.*axis);
+  for (const auto& point : points) values.push_back(point.coordinates.*axis);
   return values;
 }
 
 int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
-  auto setup = training::make_setup(options.common, distributed::alone(ranks.place));
+  auto setup = training::make_setup(options.common, distributed::single_process(ranks.rank_info));
   training::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
-  training::apply(setup, center);
+  training::apply(setup.model, center);
   const auto plane = plane_of(setup, options);
   const auto files = all_path_files(options);
   const auto samples = samples_of(setup, options);
@@ -209,7 +212,7 @@ int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
        {"the files of the paths", names}});
   auto console = console_of(ranks, options.common.run.quiet);
   console.line(formatted("center: {}; {} samples a point", center.source, samples->size()));
-  if (setup.batchnorm_layers > 0)
+  if (setup.model.batchnorm_layers > 0)
     console.line(options.surface.recalibrate ? "BatchNorm recalibrated for every point"
                                              : "BatchNorm's running statistics kept");
   const Landscape landscape{.setup = setup,
@@ -225,7 +228,7 @@ int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
   const auto b =
       axis_of(options.b_range, along(points, &Coordinates::b), options.grid[1], options, "b");
   const auto surface = measure_surface(landscape, a, b);
-  if (ranks.place.rank != 0) return exit_success;
+  if (ranks.rank_info.rank != 0) return exit_success;
   write_file_atomically(path_output(options), path_csv(points));
   write_file_atomically(options.output, surface);
   console.line(formatted("wrote {}, {}", options.output.string(), path_output(options).string()));
@@ -258,13 +261,14 @@ int landscape_command(const std::vector<std::string>& arguments) {
   const auto run = checkpoints::open_run(options.run);
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");
-  const auto place = launch::discover();
+  const auto rank_info = launch::discover();
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
-  return with_ranks("dimred inspect", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
-    require_same_options(ranks, table);
-    return measure(options, ranks);
-  });
+  return with_ranks(
+      "dimred inspect", rank_info, options.common.ranks, on_gpu, [&](const auto& ranks) {
+        require_same_options(ranks, table);
+        return measure(options, ranks);
+      });
 }
 
 }  // namespace dimred::commands

@@ -8,8 +8,8 @@
 #include "stage1/learning_rate_finder.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "training/load_data.h"
-#include "training/transfer.h"
+#include "training/data_sets.h"
+#include "training/weights/transfer.h"
 
 namespace dimred::commands {
 namespace {
@@ -47,7 +47,7 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
 }
 
 /// All that can be refused is refused before anything is loaded.
-void check_options(const LearningRateOptions& options) {
+void check_finder(const LearningRateOptions& options) {
   const auto& file = options.table;
   require(file.extension() == ".csv",
           "[find_learning_rate] needs NAME.csv, received {}",
@@ -63,8 +63,8 @@ void check_options(const LearningRateOptions& options) {
   training::validate(options.transfer);
 }
 
-std::string describe(const std::vector<stage1::FinderPoint>& points,
-                     const LearningRateOptions& options) {
+std::string finder_text(const std::vector<stage1::FinderPoint>& points,
+                        const LearningRateOptions& options) {
   const auto suggestion = stage1::suggest(points, options.finder.steps);
   const bool whole = std::ssize(points) == options.finder.steps;
   return formatted(
@@ -79,7 +79,7 @@ std::string describe(const std::vector<stage1::FinderPoint>& points,
 
 int find(const LearningRateOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
-  training::require_room_for_pass(setup);
+  training::require_cache_for_pass(setup.data);
   auto console = console_of(ranks, options.common.run.quiet);
   if (!options.transfer.initialize_from.empty())
     training::initialize(setup, options.transfer, /*folder=*/{}, console);
@@ -89,7 +89,7 @@ int find(const LearningRateOptions& options, const distributed::Ranks& ranks) {
     write_file_atomically(options.table, stage1::to_csv(points));
     return std::string();
   });
-  console.line(describe(points, options));
+  console.line(finder_text(points, options));
   return exit_success;
 }
 
@@ -112,15 +112,16 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
     print(*help);
     return exit_success;
   }
-  check_options(options);
+  check_finder(options);
   require_effects(table, options.optimizer);
-  const auto place = launch::discover();
-  training::resolve(options.common, place.size, table);
+  const auto rank_info = launch::discover();
+  training::resolve(options.common, rank_info.size, table);
   const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
-  return with_ranks("dimred stage1", place, options.common.ranks, on_gpu, [&](const auto& ranks) {
-    require_same_options(ranks, table);
-    return find(options, ranks);
-  });
+  return with_ranks(
+      "dimred stage1", rank_info, options.common.ranks, on_gpu, [&](const auto& ranks) {
+        require_same_options(ranks, table);
+        return find(options, ranks);
+      });
 }
 
 }  // namespace dimred::commands

@@ -62,7 +62,7 @@ int model_command(const std::vector<std::string>& arguments) {
         text_row("multiply-adds",
                  count_text(summary.multiply_adds) + " an image, forward (2 FLOPs each)") +
         text_row("snapshot", bytes_text(4 * (summary.parameters + summary.buffers))) +
-        text_row("32 x M matrix", bytes_text(4 * 32 * summary.parameters)) +
+        text_row("32 x M matrix", bytes_text(4L * 32 * summary.parameters)) +
         (script ? "" : text_row("last layer", info.logits)));
   return exit_success;
 }

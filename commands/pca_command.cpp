@@ -7,7 +7,7 @@
 #include "checkpoints/snapshot_list.h"
 #include "commands/remote.h"
 #include "commands/run.h"
-#include "launch/place.h"
+#include "launch/rank_info.h"
 #include "pca/fit.h"
 #include "pca/source.h"
 #include "support/console.h"
@@ -156,7 +156,7 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
 
 }  // namespace
 
-int pca_command(const std::vector<std::string>& arguments, const AmongRanks& among) {
+int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks) {
   PcaOptions options;
   auto table = table_of(options);
   if (const auto help = table.parse(arguments)) {
@@ -164,8 +164,9 @@ int pca_command(const std::vector<std::string>& arguments, const AmongRanks& amo
     return exit_success;
   }
   if (options.kind == pca::Kind::span && !table.was_set("components")) options.components = 0;
-  if (!among) return fit(options, {});
-  return among(table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
+  if (!run_on_ranks) return fit(options, {});
+  return run_on_ranks(
+      table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
 }
 
 }  // namespace dimred::commands

@@ -10,12 +10,12 @@
 namespace dimred::commands {
 
 /// Gives `work` the ranks of this process, all with the options of `table`; returns its exit code.
-using AmongRanks = std::function<int(const OptionTable& table,
+using RunOnRanks = std::function<int(const OptionTable& table,
                                      const launch::ConnectOptions& options,
                                      const std::function<int(const pca::Ranks&)>& work)>;
 
 /// `dimred pca`: snapshots to pca_mat.npy and pca_mat.json. Returns the exit code. With several
-/// ranks, rank 0 prints, and what one throws, all throw. Without `among`, one rank.
-int pca_command(const std::vector<std::string>& arguments, const AmongRanks& among = {});
+/// ranks, rank 0 prints, and what one throws, all throw. Without `run_on_ranks`, one rank.
+int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks = {});
 
 }  // namespace dimred::commands

@@ -64,9 +64,9 @@ std::vector<std::string> take_images(std::vector<std::string>& arguments,
 }
 
 /// The answers as they come: a table on standard output, and CSV for a file.
-class Output {
+class Predictions {
  public:
-  Output(const std::vector<std::string>& classes, const std::vector<fs::path>& images)
+  Predictions(const std::vector<std::string>& classes, const std::vector<fs::path>& images)
       : classes_(classes) {
     for (const auto& image : images) width_ = std::max(width_, image.string().size());
   }
@@ -108,11 +108,11 @@ class Output {
   std::ostringstream csv_;
 };
 
-int answer(const PredictOptions& options,
+int predict_images(const PredictOptions& options,
            training::Setup& setup,
            const std::vector<std::string>& classes) {
   const auto images = serving::find_images(options.images);
-  Output output(classes, images);
+  Predictions output(classes, images);
   serving::predict(
       setup, images, options.top, [&](const auto& prediction) { output.add(prediction); });
   if (!options.csv.empty()) write_file_atomically(options.csv, output.csv());
@@ -130,7 +130,7 @@ int predict_with_export(const PredictOptions& options) {
   const auto signature = serving::read_signature(options.weights);
   require(!signature.classes.empty(), "[predict] {}{}", embeds, options.weights.string());
   auto setup = serving::open_export(options.weights, signature, options.common.run);
-  return answer(options, setup, signature.classes);
+  return predict_images(options, setup, signature.classes);
 }
 
 int predict_with_run(PredictOptions& options, OptionTable& table) {
@@ -145,7 +145,7 @@ int predict_with_run(PredictOptions& options, OptionTable& table) {
                 options.weights.string());
         auto setup = training::make_setup(options.common, ranks);
         print(lines_of(load_saved(setup, options.weights, options.recalibrate_batchnorm)));
-        return answer(options, setup, setup.train->class_names());
+        return predict_images(options, setup, setup.data.train->class_names());
       });
 }
 

@@ -32,7 +32,7 @@ class End {
     if (ending_.exchange(true)) {
       while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
     }
-    if (rank_ == failure.speaker) {
+    if (rank_ == failure.reporting_rank) {
       const bool named = failure.rank >= 0 && failure.rank != rank_;
       const auto whose = named ? formatted("rank {} ", failure.rank) : "";
       report(name_, whose + failure.text, failure.exit_code);
@@ -50,19 +50,20 @@ class End {
 };
 
 Failure failure_of(int rank, const std::exception& error) {
-  const auto [text, code] = ending_of(error);
+  const auto [text, code] = error_report_of(error);
   return {.rank = rank, .text = text, .exit_code = code};
 }
 
-/// A collective fails because of somebody else: who that is, the watch will know.
+/// A collective fails because of another rank, which the monitor will know.
 Failure cause_of(distributed::Ranks& ranks, double patience, const std::exception& error) {
-  auto failure = failure_of(ranks.place.rank, error);
+  auto failure = failure_of(ranks.rank_info.rank, error);
   if (dynamic_cast<const distributed::CollectiveFailed*>(&error) != nullptr) {
-    ranks.watch->suspect();
-    if (const auto cause = ranks.watch->failure(patience)) return *cause;
+    ranks.monitor->suspect();
+    if (const auto cause = ranks.monitor->failure(patience)) return *cause;
   }
-  auto standing = ranks.watch->report(failure);
-  // What all have agreed to throw is nobody's alone, whoever reported it first.
+  auto standing = ranks.monitor->report(failure);
+  // An error that all ranks have agreed to throw belongs to no single rank, whichever reported it
+  // first.
   if (standing.text == failure.text) standing.rank = failure.rank;
   return standing;
 }
@@ -82,17 +83,17 @@ int advised(const std::string& name,
 }  // namespace
 
 int with_ranks(const std::string& name,
-               const launch::Place& place,
+               const launch::RankInfo& rank_info,
                const launch::ConnectOptions& options,
                bool on_gpu,
                const std::function<int(const distributed::Ranks&)>& work) {
-  if (place.size == 1) return advised(name, work, distributed::alone(place));
-  End end(name, place.rank);
+  if (rank_info.size == 1) return advised(name, work, distributed::single_process(rank_info));
+  End end(name, rank_info.rank);
   distributed::Ranks ranks;
   try {
     ranks = distributed::connect(
-        place, options, on_gpu, [&end](const Failure& failure) { end.with(failure); });
-  } catch (const distributed::SaidByRank0&) {
+        rank_info, options, on_gpu, [&end](const Failure& failure) { end.with(failure); });
+  } catch (const distributed::ReportedByRank0&) {
     std::_Exit(exit_environment);
   } catch (const std::exception& error) {
     std::_Exit(report(name, error.what(), exit_environment));
@@ -102,7 +103,7 @@ int with_ranks(const std::string& name,
     ranks.leave();
     return code;
   } catch (const std::exception& error) {
-    constexpr double rounds = 3;  // of the watch, after the timeout
+    constexpr double rounds = 3;  // of the monitor, after the timeout
     end.with(cause_of(ranks, options.heartbeat_timeout + rounds, error));
   }
 }
@@ -118,7 +119,7 @@ void require_same_options(const distributed::Ranks& ranks, const OptionTable& ta
 }
 
 Console console_of(const distributed::Ranks& ranks, bool quiet) {
-  if (ranks.place.rank == 0) return Console(quiet);
+  if (ranks.rank_info.rank == 0) return Console(quiet);
   static std::FILE* const nowhere = std::fopen("/dev/null", "w");
   return Console(/*quiet=*/true, nowhere, nowhere);
 }

@@ -15,7 +15,7 @@ namespace dimred::commands {
 /// short becomes a std::runtime_error with memory_advice() for `name`'s last word, on any number of
 /// ranks.
 int with_ranks(const std::string& name,
-               const launch::Place& place,
+               const launch::RankInfo& rank_info,
                const launch::ConnectOptions& options,
                bool on_gpu,
                const std::function<int(const distributed::Ranks&)>& work);
@@ -24,7 +24,7 @@ int with_ranks(const std::string& name,
 /// rank uses its machine aside).
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table);
 
-/// What a person sees: rank 0's alone.
+/// The console that a person sees: rank 0's, and a silent one on other ranks.
 Console console_of(const distributed::Ranks& ranks, bool quiet);
 
 }  // namespace dimred::commands

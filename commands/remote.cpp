@@ -7,9 +7,9 @@
 #include "commands/remote_output.h"
 #include "commands/run.h"
 #include "commands/streams.h"
-#include "data/record_readers.h"
+#include "data/shard_names.h"
 #include "data/shard_source.h"
-#include "launch/place.h"
+#include "launch/rank_info.h"
 #include "stores/mirror.h"
 #include "support/errors.h"
 #include "support/locations.h"
@@ -51,7 +51,7 @@ fs::path locate_output(const std::string& command,
                        const OptionTable& table) {
   if (launch::discover().rank != 0) {
     stores::require_writable(url);
-    return stores::place_of(url, "outputs", store_options()).content;
+    return stores::cache_paths_of(url, "outputs", store_options()).content;
   }
   const bool run = command == "stage1" || command == "stage2";
   const auto kind = run                   ? OutputKind::run
@@ -64,16 +64,16 @@ fs::path locate_output(const std::string& command,
 constexpr std::array never_remote = {
     "gram", "data_cache", "store_cache", "store_hadoop", "find_learning_rate", "csv", "svg"};
 
-/// What is brought here is shared and not sent back, and a list's images are not brought with it.
+/// Downloaded data is shared and not sent back, and a list's images are not downloaded with it.
 void refuse_for_verify(const Option& row, const stores::Url& url, const OptionTable& table) {
   const auto output = std::ranges::find(table.rows(), "output", &Option::name);
   require(row.name != "weights" || !output->text.empty(),
           "[stores] needs --output FOLDER or URL beside weights at {}",
-          stores::shown(url));
+          url);
   require(
       row.name != "pairs" || url.path.ends_with(".bin"),
       "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received {}",
-      stores::shown(url));
+      url);
 }
 
 std::optional<fs::path> locate_row(const std::string& command,
@@ -84,22 +84,20 @@ std::optional<fs::path> locate_row(const std::string& command,
     const auto url = stores::parse_url(row.text);
     require(std::ranges::find(never_remote, row.name) == never_remote.end(),
             "[stores] needs a path of this machine, received {}",
-            stores::shown(url));
+            url);
     if (row.name == "output") return locate_output(command, url, table);
     if (command == "verify") refuse_for_verify(row, url, table);
     const bool is_data = row.name == "data";
     const bool shards_alone = is_data && reads_shards_alone();
     const auto streaming = is_data ? streaming_of(table) : std::nullopt;
-    stores::Transfer transfer;
-    std::string told;
-    auto path = streaming
-                    ? open_streamed(url, *streaming, shards_alone, store_options(), transfer, told)
-                : shards_alone
-                    ? stores::bring_chosen(url, data::training_shards, store_options(), &transfer)
-                    : stores::bring(url, store_options(), &transfer);
-    if (!is_quiet(command, table)) print(told);
+    std::string note;
+    const auto [path, transfer] =
+        streaming      ? open_streamed(url, *streaming, shards_alone, store_options(), note)
+        : shards_alone ? stores::bring_chosen(url, data::training_shards, store_options())
+                       : stores::bring(url, store_options());
+    if (!is_quiet(command, table)) print(note);
     if (transfer.files > 0 && !is_quiet(command, table))
-      print(formatted("downloaded {}: {}\n", stores::shown(url), moved_text(transfer)));
+      print(formatted("downloaded {}: {}\n", url, moved_text(transfer)));
     return path;
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(formatted("--{}: {}", row.name, error.what()));
@@ -121,7 +119,7 @@ void check_store_options(const OptionTable& table) {
           "[stores] --upload_checkpoints needs an --output that is a URL");
 }
 
-int with_remote_places(const std::string& command, const std::function<int()>& work) {
+int with_remote_urls(const std::string& command, const std::function<int()>& work) {
   constexpr int interrupted = 130;
   constexpr int terminated = 143;
   struct Closing {
@@ -147,7 +145,7 @@ CheckpointUploads::CheckpointUploads(const fs::path& run) {
   auto* const output = output_at(run);
   if (!store_options().upload_checkpoints || output == nullptr) return;
   impl_.reset(
-      new Impl{output, {run, output->url, store_options(), output->place.entry / "staging"}});
+      new Impl{output, {run, output->url, store_options(), output->paths.entry / "staging"}});
 }
 
 CheckpointUploads::~CheckpointUploads() = default;

@@ -22,9 +22,9 @@ void add_store_options(OptionTable& table, bool uploads = false, bool shards_alo
 void check_store_options(const OptionTable& table);
 
 /// Runs `command` ("stage1", "pca", ...) with such options; returns its exit code, or 1 when an
-/// output could not be sent (the local copy stays, and the one line names it). What failed is not
-/// sent; what a signal stopped (130, 143) is.
-int with_remote_places(const std::string& command, const std::function<int()>& work);
+/// output could not be sent (the local copy stays, and the one line names it). A failed output is
+/// not sent; what a signal stopped (130, 143) is.
+int with_remote_urls(const std::string& command, const std::function<int()>& work);
 
 /// Sends the run folder's checkpoints ahead while it lives, with --upload_checkpoints; a no-op for
 /// other runs and ranks.

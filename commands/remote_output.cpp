@@ -11,8 +11,8 @@
 #include "commands/run.h"
 #include "stores/attempts.h"
 #include "stores/listing.h"
+#include "stores/local_files.h"
 #include "stores/mirror.h"
-#include "stores/walk.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/human.h"
@@ -29,11 +29,11 @@ std::list<Output>& outputs() {
 }
 
 /// Work that the command has ended and not sent.
-fs::path unsent_mark(const Output& output) { return output.place.entry / "unsent"; }
+fs::path unsent_mark(const Output& output) { return output.paths.entry / "unsent"; }
 
-/// What is to be done about such work, by its owner.
-std::string way_on(const Output& output) {
-  const auto content = output.place.content.string();
+/// The remedy for such work, for its owner.
+std::string remedy(const Output& output) {
+  const auto content = output.paths.content.string();
   if (output.kind == OutputKind::run)
     return formatted("the same command goes on, from the local copy {}", content);
   return formatted(
@@ -62,18 +62,16 @@ std::string newest_of(const std::vector<stores::Found>& found) {
   return newest;
 }
 
-std::vector<stores::Found> find_run(stores::Store& store,
-                                    const Output& output,
-                                    const stores::StoreOptions& options) {
+std::vector<stores::Found> find_run(stores::Store& store, const Output& output) {
   std::vector<stores::Found> found;
   try {
-    found = stores::find(store, output.url, options);
+    found = stores::find(store, output.url);
   } catch (const stores::Unfinished& none) {
     if (!output.quiet) print(formatted("{}; no upload there has ever ended\n", none.what()));
   }
   require(found.empty() || !found.front().digest.empty(),
           "[stores] {} holds something that is no run of ours; choose another --output",
-          stores::shown(output.url));
+          output.url);
   return found;
 }
 
@@ -85,19 +83,19 @@ fs::path new_name(const fs::path& folder) {
   }
 }
 
-/// What is there goes on here when it is newer than the copy of this machine, which has perhaps not
+/// The run at the URL goes on here when it is newer than this machine's copy, which has perhaps not
 /// seen the last starts. It becomes the local copy when it is whole.
 void take_up_run(const Output& output, const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
-  const auto found = find_run(*store, output, options);
-  const auto& content = output.place.content;
+  const auto found = find_run(*store, output);
+  const auto& content = output.paths.content;
   const bool nothing = holds_nothing(content);
   const auto here = stores::newest_state(content);
   const auto there = newest_of(found);
   const bool newer = !there.empty() && (here.empty() || natural_less(here, there));
   if (found.empty() || (!nothing && !newer)) return;
-  const auto taking = output.place.entry / "taking";
-  const auto done = stores::download(*store, output.url, found, taking, options);
+  const auto taking = output.paths.entry / "taking";
+  const auto done = stores::download(*store, output.url, found, taking);
   std::set<std::string> names;
   for (const auto& one : found) names.insert(one.item.name);
   for (const auto& name : stores::walk(taking).files)
@@ -106,22 +104,21 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
   if (nothing) {
     fs::remove_all(content);
   } else {
-    const auto earlier = new_name(output.place.entry / "earlier");
+    const auto earlier = new_name(output.paths.entry / "earlier");
     fs::rename(content, earlier);
     kept = formatted("; the older copy of this machine is {}", earlier.string());
   }
   create_folders(content.parent_path());
   fs::rename(taking, content);
   sync_folder(content.parent_path());
-  if (!output.quiet)
-    print(formatted("took up {}: {}{}\n", stores::shown(output.url), moved_text(done), kept));
+  if (!output.quiet) print(formatted("took up {}: {}{}\n", output.url, moved_text(done), kept));
 }
 
 void require_new(const Output& output, bool may_overwrite, const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
-  require(stores::find(*store, output.url, options).empty(),
+  require(stores::find(*store, output.url).empty(),
           "[stores] {} exists already; choose another --output{}",
-          stores::shown(output.url),
+          output.url,
           may_overwrite ? " or give --overwrite" : "");
 }
 
@@ -130,20 +127,19 @@ void require_unlisted(const Output& output, const stores::StoreOptions& options)
   const auto folder = stores::parent(output.url);
   const auto place = stores::child(folder, stores::complete_name);
   const auto store = stores::open_store(output.url, options);
-  std::optional<stores::Item> item;
-  stores::with_attempts(options, [&] { item = store->stat(place); });
+  const auto item = stores::ask(*store, [&] { return store->stat(place); });
   if (!item) return;
-  const auto listing = stores::read_if_listing(*store, place, *item, options);
+  const auto listing = stores::read_if_listing(*store, place, *item);
   require(!listing || !listing->contains(stores::last_name(output.url)),
           "[stores] cannot replace {} alone, which the listing {} names; send that folder again by "
           "`dimred store put`",
-          stores::shown(output.url),
-          stores::shown(place));
+          output.url,
+          place);
 }
 
 /// A file's neighbours, such as pca_mat.json, go before it.
 stores::Transfer send(Output& output, const stores::StoreOptions& options) {
-  const auto& content = output.place.content;
+  const auto& content = output.paths.content;
   const auto one = [&](const fs::path& local, const stores::Url& url) {
     return stores::upload(local, url, options, stores::Sending::run, &output.memory);
   };
@@ -178,9 +174,8 @@ extern "C" void break_off(int signal) {
 
 /// From now on a stop signal ends this process, which is safe at each moment.
 void end_at_signals(const Output& output) {
-  stop_line = formatted("stopped by a signal during the upload to {}; {}\n",
-                        stores::shown(output.url),
-                        way_on(output));
+  stop_line =
+      formatted("stopped by a signal during the upload to {}; {}\n", output.url, remedy(output));
   clock_gettime(CLOCK_MONOTONIC, &upload_began);
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     if (std::signal(signal, break_off) == SIG_IGN) std::signal(signal, SIG_IGN);
@@ -205,23 +200,25 @@ fs::path open_output(const stores::Url& url,
                      bool quiet,
                      const stores::StoreOptions& options) {
   stores::require_writable(url);
-  Output output{
-      .url = url, .place = stores::place_of(url, "outputs", options), .kind = kind, .quiet = quiet};
-  const auto& content = output.place.content;
-  create_folders(output.place.entry);
-  output.lock = std::make_unique<FileLock>(output.place.entry / "lock");
+  Output output{.url = url,
+                .paths = stores::cache_paths_of(url, "outputs", options),
+                .kind = kind,
+                .quiet = quiet};
+  const auto& content = output.paths.content;
+  create_folders(output.paths.entry);
+  output.lock = std::make_unique<FileLock>(output.paths.entry / "lock");
   require_environment(output.lock->try_take(LockKind::exclusive),
                       "[stores] another process makes {}, in {}",
-                      stores::shown(url),
-                      output.place.entry.string());
+                      url,
+                      output.paths.entry.string());
   if (kind == OutputKind::run) {
     take_up_run(output, options);
   } else {
     const bool anew = overwrite.value_or(false);
     require(anew || !fs::exists(unsent_mark(output)),
             "[stores] what an earlier command made for {} has not been uploaded: {}",
-            stores::shown(url),
-            way_on(output));
+            url,
+            remedy(output));
     if (kind == OutputKind::made && !anew) require_new(output, overwrite.has_value(), options);
     if (kind == OutputKind::made && anew) require_unlisted(output, options);
     fs::remove_all(content.parent_path());  // sent, or never finished
@@ -230,35 +227,34 @@ fs::path open_output(const stores::Url& url,
   }
   create_folders(content.parent_path());
   outputs().push_back(std::move(output));
-  return outputs().back().place.content;
+  return outputs().back().paths.content;
 }
 
 Output* output_at(const fs::path& content) {
   for (auto& output : outputs())
-    if (output.place.content == content) return &output;
+    if (output.paths.content == content) return &output;
   return nullptr;
 }
 
 int send_outputs(const std::string& command, int code, const stores::StoreOptions& options) {
   for (auto& output : outputs()) {
-    if (!fs::exists(output.place.content)) continue;
+    if (!fs::exists(output.paths.content)) continue;
     try {
       write_file_atomically(unsent_mark(output), stores::shown(output.url) + '\n');
       end_at_signals(output);
       if (!output.quiet) {
-        print(formatted("uploading to {}\n", stores::shown(output.url)));
+        print(formatted("uploading to {}\n", output.url));
         std::fflush(stdout);
       }
       const auto done = send(output, options);
       fs::remove(unsent_mark(output));
-      if (!output.quiet)
-        print(formatted("uploaded {}: {}\n", stores::shown(output.url), moved_text(done)));
+      if (!output.quiet) print(formatted("uploaded {}: {}\n", output.url, moved_text(done)));
     } catch (const std::exception& error) {
-      return report(
-          "dimred " + command,
-          formatted(
-              "{}; the local copy is {}", ending_of(error).text, output.place.content.string()),
-          exit_environment);
+      return report("dimred " + command,
+                    formatted("{}; the local copy is {}",
+                              error_report_of(error).text,
+                              output.paths.content.string()),
+                    exit_environment);
     }
   }
   return code;

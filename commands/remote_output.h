@@ -21,7 +21,7 @@ enum class OutputKind {
 
 struct Output {
   stores::Url url;
-  stores::CachePlace place;
+  stores::CachePaths paths;
   OutputKind kind = OutputKind::run;
   bool quiet = false;
   std::unique_ptr<FileLock> lock;  // of the place, until this process ends
@@ -39,7 +39,7 @@ std::filesystem::path open_output(const stores::Url& url,
                                   bool quiet,
                                   const stores::StoreOptions& options);
 
-/// Of this process, by the path in the cache; null for other paths.
+/// The output of this process at this path in the cache; null for other paths.
 Output* output_at(const std::filesystem::path& content);
 
 /// Sends what open_output() has opened and the command has made; returns `code`, or 1 after one

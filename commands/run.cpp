@@ -9,15 +9,15 @@
 #include <new>
 #include <stdexcept>
 
-#include "launch/place.h"
+#include "launch/rank_info.h"
 #include "support/console.h"
 #include "support/errors.h"
 
 namespace dimred::commands {
 namespace {
 
-/// Other libraries' texts may go on with a stack trace: the first line says what happened. What
-/// came from a file may have megabytes.
+/// Other libraries' texts may go on with a stack trace: the first line says what happened. A text
+/// that came from a file may have megabytes.
 std::string first_line(std::string text) {
   constexpr std::size_t longest = 2000;
   text.resize(std::min(text.find('\n'), text.size()));
@@ -60,7 +60,7 @@ int report(const std::string& name, const std::string& text, int code) {
   return code;
 }
 
-Ending ending_of(const std::exception& error) {
+ErrorReport error_report_of(const std::exception& error) {
   if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr)
     return {error.what(), exit_caller};
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
@@ -69,19 +69,21 @@ Ending ending_of(const std::exception& error) {
   return {error.what()};
 }
 
-int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse) {
+int run(const std::string& name,
+        const std::function<int()>& command,
+        const ReportToRanks& report_to_ranks) {
   // Where a limit on the size of files stands in the way, the write fails and says so.
   std::signal(SIGXFSZ, SIG_IGN);
-  const bool speaks = is_rank_0();
+  const bool reports = is_rank_0();
   try {
-    if (!speaks) silence_output();
+    if (!reports) silence_output();
     const int code = command();
     flush_output();
     return code;
   } catch (const std::exception& error) {
-    const auto [text, code] = ending_of(error);
-    if (speaks || !refuse) report(name, text, code);
-    if (refuse) refuse(text);
+    const auto [text, code] = error_report_of(error);
+    if (reports || !report_to_ranks) report(name, text, code);
+    if (report_to_ranks) report_to_ranks(text);
     return code;
   } catch (...) {
     return report(name, "unknown exception", exit_environment);

@@ -5,28 +5,30 @@
 #include <string>
 #include <vector>
 
-// What every command of ours shares at its outermost edge: exit codes and one-line errors.
+// The outermost edge that all our commands share: exit codes and one-line errors.
 namespace dimred::commands {
 
 constexpr int exit_success = 0;
 constexpr int exit_environment = 1;  // a file, a device, memory, or a bug of ours
 constexpr int exit_caller = 2;       // bad input; nothing was written
 
-/// What an exception means for the caller.
-struct Ending {
+/// An exception as the caller gets it: one line and an exit code.
+struct ErrorReport {
   std::string text;
   int code = exit_environment;
 };
-Ending ending_of(const std::exception& error);
+ErrorReport error_report_of(const std::exception& error);
 
-/// How a rank that cannot start tells the others, which wait for it.
-using Refusal = std::function<void(const std::string& text)>;
+/// How a rank that cannot start reports to the others, which wait for it.
+using ReportToRanks = std::function<void(const std::string& text)>;
 
 /// Runs `command` and returns its exit code; an exception becomes the one line
 /// "NAME: error: TEXT" on standard error and 2 for std::invalid_argument, else 1. Standard output
 /// that cannot be written (a full disk behind a pipe) is an error too. Ranks other than 0 print
-/// nothing; with `refuse`, the text goes there, and rank 0 says it.
-int run(const std::string& name, const std::function<int()>& command, const Refusal& refuse = {});
+/// nothing; with `report_to_ranks`, the text goes there, and rank 0 reports it.
+int run(const std::string& name,
+        const std::function<int()>& command,
+        const ReportToRanks& report_to_ranks = {});
 
 /// Says "NAME: error: TEXT" (its first line, made printable) on standard error; returns `code`.
 int report(const std::string& name, const std::string& text, int code);

@@ -10,8 +10,8 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
-#include "training/frozen.h"
-#include "training/snapshot_mean.h"
+#include "training/weights/frozen.h"
+#include "training/weights/weights.h"
 
 namespace dimred::commands {
 namespace {
@@ -24,10 +24,6 @@ training::Weights load(const training::Setup& setup, const fs::path& path) {
   const bool one = (!fs::is_directory(path) && !list) || checkpoints::is_state(path) ||
                    fs::exists(path / "checkpoints");
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
-}
-
-std::string digest_of(const std::vector<float>& values) {
-  return digest(std::as_bytes(std::span(values)));
 }
 
 }  // namespace
@@ -80,8 +76,8 @@ training::Weights load_saved(training::Setup& setup, const fs::path& path, bool 
   distributed::require_agreement(
       *setup.communicator,
       {{"the weights", formatted("{} {}", digest_of(weights.values), digest_of(weights.buffers))}});
-  training::apply(setup, weights);
-  if (weights.needs_recalibration && recalibrate && setup.batchnorm_layers > 0) {
+  training::apply(setup.model, weights);
+  if (weights.needs_recalibration && recalibrate && setup.model.batchnorm_layers > 0) {
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";
   }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "support/options.h"
-#include "training/weights.h"
+#include "training/weights/weights.h"
 
 // Weights that a run, or anything else, has left, for commands that use a network as it is.
 namespace dimred::commands {
@@ -32,7 +32,7 @@ training::Weights load_saved(training::Setup& setup,
                              const std::filesystem::path& weights,
                              bool recalibrate);
 
-/// What was loaded, and what a person should know of it, a line each.
+/// Lines about the loaded weights and anything that a person should know of them.
 std::string lines_of(const training::Weights& weights);
 
 }  // namespace dimred::commands

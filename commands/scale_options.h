@@ -6,7 +6,7 @@
 
 namespace dimred::commands {
 
-/// What --scale asks for: a network (M), a last layer over many classes (C), or both.
+/// The subject of --scale: a network (M), a last layer over many classes (C), or both.
 struct ScaleOptions {
   double parameters = 0, classes = 0;  // 25.6e6 is how people write it; 0: not asked
   scaling::Problem problem;

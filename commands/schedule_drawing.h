@@ -22,7 +22,7 @@ std::string svg_drawing(const RateCurve& curve, const std::string& title);
 std::string rates_csv(const RateCurve& curve);
 
 /// Steps where something begins or ends, a line each: the first, the greatest, the least, the last,
-/// and where the rate at once becomes less than .9 or more than 1.11 of what it was.
+/// and where the rate at once becomes less than 0.9 or more than 1.11 of what it was.
 std::string landmarks(const RateCurve& curve);
 
 }  // namespace dimred::commands

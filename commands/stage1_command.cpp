@@ -12,7 +12,7 @@
 #include "stage1/train.h"
 #include "support/errors.h"
 #include "support/human.h"
-#include "training/load_data.h"
+#include "training/data_sets.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
@@ -66,7 +66,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
             "print the network's layers, parameters and compute before the first step");
 }
 
-void add_ema_options(OptionTable& table, stage1::EmaOptions& options) {
+void add_ema_options(OptionTable& table, method::AverageOptions& options) {
   table.group("Control");
   table.add("ema_decay",
             &options.decay,
@@ -91,54 +91,7 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
             at_least(1));
 }
 
-constexpr auto finder_help =
-    "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
-    "stage1 --find_learning_rate FILE --help` lists its options\n";
-
-/// Measured on a network of the same kind, so that the one that is trained is left alone.
-std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
-  const models::InputShape input{
-      setup.image_shape.channels, setup.image_shape.height, setup.image_shape.width};
-  const auto network = models::make_network(options.model, input, setup.train->classes());
-  const auto summary = models::summarise(*network, input);
-  return formatted("{}{} parameters, {} multiply-adds an image, forward",
-                   model_table(summary),
-                   count_text(summary.parameters),
-                   count_text(summary.multiply_adds));
-}
-
-/// Settles what the options leave open; returns the config.toml that says so. A schedule keeps its
-/// length when the run is later continued to more epochs.
-checkpoints::RunConfig resolve(const training::CommonOptions& common,
-                               stage1::Options& options,
-                               const OptionTable& table) {
-  options.epochs = common.run.epochs;
-  auto& schedule = options.schedule;
-  schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
-  const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
-  if (schedules::has_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
-  schedule.anneal_to_epoch = resolved.anneal_to_epoch;
-  checkpoints::RunConfig config{.toml = table.to_toml(),
-                                .defaults = table.defaults(),
-                                .module = training::module_of(common.model),
-                                .lasting = checkpoints::lasting_options(table)};
-  schedule = resolved;
-  return config;
-}
-
-void require_validation_set(const stage1::ControlOptions& control,
-                            const training::DataOptions& data) {
-  const bool wanted = control.keep_best || control.early_stopping_patience > 0;
-  require(!wanted || data.validation_fraction > 0,
-          "[stage1] {} needs validation_fraction > 0, received 0",
-          control.keep_best ? "keep_best" : "early_stopping_patience");
-}
-
-}  // namespace
-
-int stage1_command(const std::vector<std::string>& arguments) {
-  training::CommonOptions common;
-  stage1::Options options;
+OptionTable stage1_table(training::CommonOptions& common, stage1::Options& options) {
   OptionTable table("dimred stage1",
                     "Conventional training of a network; saves weight snapshots for the PCA.");
   training::add_run_options(table, common.run);
@@ -157,6 +110,58 @@ int stage1_command(const std::vector<std::string>& arguments) {
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
+  return table;
+}
+
+constexpr auto finder_help =
+    "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
+    "stage1 --find_learning_rate FILE --help` lists its options\n";
+
+/// Measured on a network of the same kind, so that the one that is trained is left alone.
+std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
+  const models::InputShape input{
+      setup.data.image_shape.channels, setup.data.image_shape.height, setup.data.image_shape.width};
+  const auto network = models::make_network(options.model, input, setup.data.train->classes());
+  const auto summary = models::summarise(*network, input);
+  return formatted("{}{} parameters, {} multiply-adds an image, forward",
+                   model_table(summary),
+                   count_text(summary.parameters),
+                   count_text(summary.multiply_adds));
+}
+
+/// Fills in values that the options leave open; returns the config.toml with them. A schedule keeps
+/// its length when the run is later continued to more epochs.
+checkpoints::RunConfig resolve(const training::CommonOptions& common,
+                               stage1::Options& options,
+                               const OptionTable& table) {
+  options.epochs = common.run.epochs;
+  auto& schedule = options.schedule;
+  schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
+  const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
+  if (schedules::depends_on_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
+  schedule.anneal_to_epoch = resolved.anneal_to_epoch;
+  checkpoints::RunConfig config{.toml = table.to_toml(),
+                                .defaults = table.defaults(),
+                                .module = training::module_of(common.model),
+                                .persistent = checkpoints::persistent_options(table)};
+  schedule = resolved;
+  return config;
+}
+
+void require_validation_set(const stage1::ControlOptions& control,
+                            const training::DataOptions& data) {
+  const bool wanted = control.keep_best || control.early_stopping_patience > 0;
+  require(!wanted || data.validation_fraction > 0,
+          "[stage1] {} needs validation_fraction > 0, received 0",
+          control.keep_best ? "keep_best" : "early_stopping_patience");
+}
+
+}  // namespace
+
+int stage1_command(const std::vector<std::string>& arguments) {
+  training::CommonOptions common;
+  stage1::Options options;
+  auto table = stage1_table(common, options);
   auto flags = arguments;
   const auto fastnn = take_file(flags, "--fastnn");
   if (const auto help = table.parse(flags)) {
@@ -170,21 +175,21 @@ int stage1_command(const std::vector<std::string>& arguments) {
   const auto overridden = adopt_run(
       table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
   keep_image_size(table, common.run.output);
-  const auto place = launch::discover();
-  training::resolve(common, place.size, table);
+  const auto rank_info = launch::discover();
+  training::resolve(common, rank_info.size, table);
   const auto config = resolve(common, options, table);
   stage1::validate(options);
-  training::validate(options.hooks, place.size);
+  training::validate(options.hooks, rank_info.size);
   require_validation_set(options.control, common.data);
   require_effects(table, options);
   require_effects(table, common.loss_scale);
 
   const bool on_gpu = training::parse_device(common.run.device).is_cuda();
-  return with_ranks("dimred stage1", place, common.ranks, on_gpu, [&](const auto& ranks) {
+  return with_ranks("dimred stage1", rank_info, common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto setup = training::make_setup(common, ranks);
-    setup.lasting_options = config.lasting;
-    training::require_room_for_training(setup);
+    setup.persistent_options = config.persistent;
+    training::require_cache_for_training(setup.data);
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);

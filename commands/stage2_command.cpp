@@ -1,3 +1,5 @@
+#include <torch/utils.h>
+
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/effects.h"
@@ -15,12 +17,12 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/frozen.h"
-#include "training/load_data.h"
+#include "training/data_sets.h"
+#include "training/input/train_on.h"
 #include "training/signals.h"
-#include "training/snapshot_mean.h"
-#include "training/soup.h"
-#include "training/train_on.h"
+#include "training/weights/frozen.h"
+#include "training/weights/soup.h"
+#include "training/weights/weights.h"
 
 namespace dimred::commands {
 namespace {
@@ -56,7 +58,7 @@ stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
       return {training::mean_of_snapshots(setup, options.snapshots, options.start_latest), {}};
     case method::Start::soup: {
       auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest);
-      const auto batches = soup.images_evaluated / setup.global_batch_size;
+      const auto batches = soup.images_evaluated / setup.data.global_batch_size;
       return {std::move(soup.weights), {.forward_passes = batches}};
     }
     case method::Start::first:
@@ -96,7 +98,7 @@ std::string fingerprint(const fs::path& path) {
   return formatted("{} bytes, digest {}", file.size(), stream.hex());
 }
 
-/// Of what every rank has; sharded parameters come last.
+/// The digest of what every rank has; sharded parameters come last.
 std::string replicated_digest(const layout::Layout& layout, const training::Weights& start) {
   std::int64_t size = 0;
   for (const auto& entry : layout.entries)
@@ -108,7 +110,7 @@ void require_same_start(const distributed::Ranks& ranks,
                         const layout::Layout& layout,
                         const fs::path& basis,
                         const std::optional<stage2::StartWeights>& start) {
-  if (ranks.place.size == 1) return;
+  if (ranks.rank_info.size == 1) return;
   distributed::Facts facts;
   if (start) facts.emplace_back("the start weights", replicated_digest(layout, start->weights));
   if (!basis.empty()) {
@@ -177,8 +179,8 @@ pca::Basis load_subspace(const Plan& plan,
     return {};
   }
   auto basis = pca::load_basis(file,
-                               setup.flat.layout,
-                               setup.columns.own,
+                               setup.model.flat.layout,
+                               setup.model.columns.own,
                                plan.options.pca_mat.empty() ? 0 : plan.resolved.components,
                                pca::kBasisTolerance,
                                pca_ranks(*setup.communicator),
@@ -186,7 +188,7 @@ pca::Basis load_subspace(const Plan& plan,
   const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
   console.line(formatted("basis {} x {}{}{}",
                          basis.components,
-                         setup.flat.layout.whole_size,
+                         setup.model.flat.layout.global_size,
                          basis.block_count > 1 ? formatted(", {} blocks", basis.block_count) : "",
                          rounded ? " in bfloat16" : ""));
   return basis;
@@ -197,11 +199,11 @@ int descend(const Plan& plan,
             const checkpoints::RunConfig& config,
             const std::vector<std::string>& overridden) {
   auto setup = training::make_setup(plan.common, ranks);
-  setup.lasting_options = config.lasting;
-  training::require_room_for_training(setup);
+  setup.persistent_options = config.persistent;
+  training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const auto budget_steps = setup.steps_per_epoch();
+  const auto budget_steps = setup.data.steps_per_epoch();
   training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
@@ -213,7 +215,7 @@ int descend(const Plan& plan,
     const Stopwatch clock;
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
     if (start) start->cost.seconds += clock.seconds();
-    require_same_start(ranks, setup.flat.layout, file, start);
+    require_same_start(ranks, setup.model.flat.layout, file, start);
     training::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);
     if (start) console.line("start: " + start->weights.source);
@@ -266,20 +268,20 @@ int stage2_command(const std::vector<std::string>& arguments) {
   if (!plan.options.pca_mat.empty() && !plan.options.n_component)
     plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
   plan.resolved = stage2::resolve(plan.options);
-  const auto place = launch::discover();
-  training::resolve(plan.common, place.size, table);
-  training::validate(plan.hooks, place.size);
+  const auto rank_info = launch::discover();
+  training::resolve(plan.common, rank_info.size, table);
+  training::validate(plan.hooks, rank_info.size);
   require_effects(table, plan.resolved);
   require_effects(table, plan.common.loss_scale);
   const checkpoints::RunConfig config{.toml = table.to_toml(),
                                       .defaults = table.defaults(),
                                       .module = training::module_of(plan.common.model),
-                                      .lasting = checkpoints::lasting_options(table)};
+                                      .persistent = checkpoints::persistent_options(table)};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
           "[stage2] --device_algebra fused needs --device cuda, received {}",
           plan.common.run.device);
-  return with_ranks("dimred stage2", place, plan.common.ranks, on_gpu, [&](const auto& ranks) {
+  return with_ranks("dimred stage2", rank_info, plan.common.ranks, on_gpu, [&](const auto& ranks) {
     require_same_options(ranks, table);
     auto console = console_of(ranks, plan.common.run.quiet);
     for (const auto& line : remarks) console.line(line);

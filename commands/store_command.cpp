@@ -25,8 +25,8 @@ struct StoreOptions {
 int list(const StoreOptions& options) {
   const auto url = stores::parse_url(options.from);
   const auto store = stores::open_store(url, options.stores);
-  const auto found = stores::find(*store, url, options.stores);
-  require(!found.empty(), "[stores] nothing at {}", stores::shown(url));
+  const auto found = stores::find(*store, url);
+  require(!found.empty(), "[stores] nothing at {}", url);
   for (const auto& one : found) {
     const auto& name = one.item.name.empty() ? stores::last_name(url) : one.item.name;
     const auto size = formatted("{}", one.item.size);
@@ -52,11 +52,11 @@ int get(const StoreOptions& options) {
   const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet
   if (slash) to = to.parent_path();
   const auto store = stores::open_store(url, options.stores);
-  const auto found = stores::find(*store, url, options.stores);
+  const auto found = stores::find(*store, url);
   // A file into a folder, as cp does.
-  const bool file = found.size() == 1 && found.front().item.name.empty();
+  const bool file = stores::is_single(found);
   const auto local = file && (slash || fs::is_directory(to)) ? to / stores::last_name(url) : to;
-  return say("downloaded", stores::download(*store, url, found, local, options.stores));
+  return say("downloaded", stores::download(*store, url, found, local));
 }
 
 int put(const StoreOptions& options) {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "data/record_readers.h"
 #include "data/shard_index.h"
+#include "data/shard_names.h"
 #include "data/shard_source.h"
 #include "stores/shard_cache.h"
 #include "support/errors.h"
@@ -22,18 +22,18 @@ stores::ShardCache::Need to_need(const data::ShardNeed& need) { return {need.sha
 class StoredShards : public data::ShardSource {
  public:
   StoredShards(const stores::Url& url,
-               stores::StreamedPlace place,
+               stores::StreamedFolder streamed,
                stores::ShardCache::OpenStore open,
                const stores::ShardCacheOptions& options)
       : url_(stores::is_pattern(url) ? stores::parent(url) : url),
-        folder_(std::move(place.entry)),
-        cache_(std::move(place.shards), std::move(open), options) {
+        folder_(std::move(streamed.entry)),
+        cache_(std::move(streamed.shards), std::move(open), options) {
     for (const auto& [item, url, digest] : cache_.shards())
       shards_.push_back({item.name, stores::shown(url), item.size, item.etag});
   }
 
   const std::vector<data::RemoteShard>& shards() const override { return shards_; }
-  std::string place_of(const std::string& name) const override {
+  std::string url_of(const std::string& name) const override {
     return stores::shown(stores::child(url_, name));
   }
   fs::path folder() const override { return folder_; }
@@ -58,10 +58,9 @@ class StoredShards : public data::ShardSource {
           formatted("{}; files that are streamed have to stay as they are", error.what()));
     } catch (const std::exception& error) {
       const std::string text = error.what();
-      const auto& place = shards_[need.shard].place;
-      const bool named = text.find(place) != std::string::npos;
-      throw data::FetchFailed(named ? text
-                                    : formatted("[stream] cannot fetch {}: {}", place, text));
+      const auto& url = shards_[need.shard].url;
+      const bool named = text.find(url) != std::string::npos;
+      throw data::FetchFailed(named ? text : formatted("[stream] cannot fetch {}: {}", url, text));
     }
   }
 
@@ -85,39 +84,39 @@ std::optional<StreamingOptions> streaming_of(const OptionTable& table) {
   return options;
 }
 
-fs::path open_streamed(const stores::Url& url,
-                       const StreamingOptions& streaming,
-                       bool shards_alone,
-                       const stores::StoreOptions& options,
-                       stores::Transfer& transfer,
-                       std::string& told) {
+stores::Brought open_streamed(const stores::Url& url,
+                              const StreamingOptions& streaming,
+                              bool shards_alone,
+                              const stores::StoreOptions& options,
+                              std::string& note) {
   constexpr double giga = 1e9;
   const stores::Rest rest{.wanted = !shards_alone,
                           .beside = {"labels.txt", data::shards_index_name}};
-  auto place = stores::open_stream(url, data::training_shards, rest, options, &transfer);
+  auto streamed = stores::open_stream(url, data::training_shards, rest, options);
   const auto room = static_cast<std::int64_t>(streaming.cache * giga);
   std::int64_t bytes = 0;
-  for (const auto& shard : place.shards) {
+  for (const auto& shard : streamed.shards) {
     bytes += shard.item.size;
     require(shard.item.size <= room,
             "[stream] needs a stream_cache of at least the largest file, {} of {}, received {} GB",
-            stores::shown(shard.url),
+            shard.url,
             bytes_text(shard.item.size),
             streaming.cache);
   }
-  told = formatted("streams {}: {} files, {}, through {}\n",
-                   stores::shown(url),
-                   place.shards.size(),
+  note = formatted("streams {}: {} files, {}, through {}\n",
+                   url,
+                   streamed.shards.size(),
                    bytes_text(bytes),
                    bytes_text(room));
-  auto path = place.content;
+  auto brought = streamed.rest;
   const stores::ShardCacheOptions cache{.store = options,
-                                        .folder = place.entry / "shards",
+                                        .folder = streamed.entry / "shards",
                                         .room = room,
                                         .fetches = streaming.fetches};
   const auto open = [url](const stores::StoreOptions& own) { return stores::open_store(url, own); };
-  data::stream_from(path, std::make_shared<StoredShards>(url, std::move(place), open, cache));
-  return path;
+  data::stream_from(brought.path,
+                    std::make_shared<StoredShards>(url, std::move(streamed), open, cache));
+  return brought;
 }
 
 }  // namespace dimred::commands

@@ -31,6 +31,32 @@ void leave_out_stream_cache(OptionTable& table,
       formatted("stream_cache = {} overrides {}, as data is on this machine", cache.show(), there));
 }
 
+/// An adopted precision that this device does not compute in gives way, and so do the lists that
+/// float32 does not use; a flag stays.
+void fit_precision(const OptionTable& table,
+                   training::ModelOptions& model,
+                   bool on_gpu,
+                   bool native,
+                   std::vector<std::string>& overridden) {
+  using enum training::PrecisionChoice;
+  const auto is_flag = [&](const char* name) { return table.origin(name) == OptionOrigin::flag; };
+  if (model.precision == float16 && !on_gpu && !is_flag("precision")) {
+    model.precision = native ? bfloat16 : float32;
+    overridden.push_back(formatted("precision = {} overrides float16, which needs CUDA",
+                                   native ? "bfloat16" : "float32"));
+  }
+  if (model.precision == bfloat16 && !native && !is_flag("precision")) {
+    model.precision = float32;
+    overridden.emplace_back("precision = float32 overrides bfloat16, which is not native here");
+  }
+  for (auto [name, list] :
+       {std::pair("amp_allow", &model.amp_allow), std::pair("amp_deny", &model.amp_deny)}) {
+    if (model.precision != float32 || list->empty() || is_flag(name)) continue;
+    list->clear();
+    overridden.push_back(formatted("{} is left out in float32", name));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> adopt_run(OptionTable& table,
@@ -49,33 +75,14 @@ std::vector<std::string> adopt_run(OptionTable& table,
   const bool own_cache = table.was_set("stream_cache");
   // Behind the line of the digest, for the places in messages.
   auto overridden =
-      table.adopt(read_toml(opened.source, '\n' + opened.config), checkpoints::lasting_groups);
+      table.adopt(read_toml(opened.source, '\n' + opened.config), checkpoints::persistent_groups);
   if (!own_cache) leave_out_stream_cache(table, opened.source, overridden);
   // The run's own copy of a module: the file that it was made from may be gone or another one.
   const auto module = opened.folder / training::module_file;
   if (!opened.folder.empty() && fs::exists(module) && table.origin("model") != OptionOrigin::flag)
     common.model.model = module.string();
-  const bool cuda = training::parse_device(common.run.device).is_cuda();
-  const auto instead = [&](bool unfit, PrecisionChoice choice, const char* line) {
-    if (!unfit || table.origin("precision") == OptionOrigin::flag) return;
-    precision = choice;
-    overridden.emplace_back(line);
-  };
-  instead(precision == PrecisionChoice::float16 && !cuda,
-          native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32,
-          native ? "precision = bfloat16 overrides float16, which needs CUDA"
-                 : "precision = float32 overrides float16, which needs CUDA");
-  instead(precision == PrecisionChoice::bfloat16 && !native,
-          PrecisionChoice::float32,
-          "precision = float32 overrides bfloat16, which is not native here");
-  for (auto [name, list] : {std::pair("amp_allow", &common.model.amp_allow),
-                            std::pair("amp_deny", &common.model.amp_deny)}) {
-    if (precision != PrecisionChoice::float32 || list->empty() ||
-        table.origin(name) == OptionOrigin::flag)
-      continue;
-    list->clear();
-    overridden.push_back(formatted("{} is left out in float32", name));
-  }
+  const bool on_gpu = training::parse_device(common.run.device).is_cuda();
+  fit_precision(table, common.model, on_gpu, native, overridden);
   for (auto& line : overridden) line.insert(0, otherwise);
   if (!opened.warning.empty()) overridden.insert(overridden.begin(), opened.warning);
   return overridden;
@@ -95,7 +102,7 @@ namespace {
 /// True on every rank when torchrun starts anew what a signal stopped.
 bool stopped_before(const distributed::Ranks& ranks) {
   const auto answer = distributed::on_rank_0(*ranks.communicator, [&]() -> std::string {
-    return distributed::was_stopped(ranks.place) ? "yes" : "no";
+    return distributed::was_stopped(ranks.rank_info) ? "yes" : "no";
   });
   return answer == "yes";
 }
@@ -131,7 +138,7 @@ int train_run(const distributed::Ranks& ranks,
   try {
     const auto end = train();
     const bool finished = end == training::EpochEnd::finished;
-    const auto memory = training::peak_memory(setup);
+    const auto memory = training::peak_memory(setup.model);
     nlohmann::json details{
         {"traffic", traffic(*setup.communicator)},
         {"peak_memory_bytes", {{"process", memory.process}, {"device", memory.device}}}};
@@ -139,7 +146,7 @@ int train_run(const distributed::Ranks& ranks,
       details["checkpoint_uploads"] = std::move(sent);
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
-    if (ranks.place.rank == 0) distributed::mark_stopped(ranks.place);
+    if (ranks.rank_info.rank == 0) distributed::mark_stopped(ranks.rank_info);
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {

@@ -17,17 +17,17 @@ namespace {
 
 using namespace dimred::commands;
 
-int among_ranks(const dimred::OptionTable& table,
-                const dimred::launch::ConnectOptions& options,
-                const std::function<int(const dimred::pca::Ranks&)>& work) {
-  const auto place = dimred::launch::discover();
-  return with_ranks("dimred pca", place, options, /*on_gpu=*/false, [&](const auto& ranks) {
+int run_on_ranks(const dimred::OptionTable& table,
+                 const dimred::launch::ConnectOptions& options,
+                 const std::function<int(const dimred::pca::Ranks&)>& work) {
+  const auto rank_info = dimred::launch::discover();
+  return with_ranks("dimred pca", rank_info, options, /*on_gpu=*/false, [&](const auto& ranks) {
     require_same_options(ranks, table);
     return work(pca_ranks(*ranks.communicator));
   });
 }
 
-int dispatch(const std::vector<std::string>& arguments) {
+int dispatch_trainer(const std::vector<std::string>& arguments) {
   dimred::require(!arguments.empty(),
                   "[dimred-train] needs stage1, stage2 or evaluate; use `dimred`");
   const auto& name = arguments.front();
@@ -43,17 +43,17 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (name == "verify") return verify_command(rest);
   if (name == "inspect")
     return asks_for(rest, "landscape") ? landscape_command(rest) : model_command(rest);
-  if (name == "pca") return pca_command(rest, among_ranks);
+  if (name == "pca") return pca_command(rest, run_on_ranks);
   throw std::invalid_argument(
       "[dimred-train] needs stage1, stage2, evaluate, export, predict, verify or inspect, "
       "received " +
       name);
 }
 
-/// What a module's file does here is said once, and one that does not come back ends the process.
+/// Says once what a module's file may do, and ends the process when one does not come back.
 void host_modules(const std::string& name, const std::vector<std::string>& arguments) {
   auto& host = dimred::models::script_host();
-  // What predict prints on stdout is its answers alone.
+  // On stdout predict prints nothing but its answers.
   auto* const stream = name == "dimred predict" ? stderr : stdout;
   if (!asks_for(arguments, "quiet")) {
     host.say = [stream](const std::string& text) { dimred::put_text(stream, text + "\n"); };
@@ -61,15 +61,15 @@ void host_modules(const std::string& name, const std::vector<std::string>& argum
   host.end = [name](const std::string& text) { std::_Exit(report(name, text, exit_caller)); };
 }
 
-/// Rank 0 says it for all; when it does not hear it, each has to.
-void tell_the_ranks(const std::string& name, const std::string& text) {
-  dimred::launch::Place place;
+/// Rank 0 reports the error for all; when it cannot be reached, each rank does.
+void report_to_ranks(const std::string& name, const std::string& text) {
+  dimred::launch::RankInfo rank_info;
   try {
-    place = dimred::launch::discover();
+    rank_info = dimred::launch::discover();
   } catch (const std::invalid_argument&) {  // nobody can be found in such an environment
   }
-  if (place.size > 1 && !dimred::distributed::refuse(place, text) && place.rank != 0)
-    report(name, dimred::formatted("rank {}: {}", place.rank, text), exit_environment);
+  if (rank_info.size > 1 && !dimred::distributed::decline(rank_info, text) && rank_info.rank != 0)
+    report(name, dimred::formatted("rank {}: {}", rank_info.rank, text), exit_environment);
 }
 
 }  // namespace
@@ -82,9 +82,9 @@ int main(int count, char** values) {
       name,
       [&] {
         const auto command = arguments.empty() ? std::string() : arguments.front();
-        return with_remote_places(command, [&] { return dispatch(arguments); });
+        return with_remote_urls(command, [&] { return dispatch_trainer(arguments); });
       },
-      [&](const std::string& text) { tell_the_ranks(name, text); });
+      [&](const std::string& text) { report_to_ranks(name, text); });
   // Standard output is written, and all of ours destroyed: what is left is a tenth of a second in
   // which LibTorch takes its operators out of their tables, one by one.
   std::_Exit(code);

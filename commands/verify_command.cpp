@@ -83,9 +83,11 @@ std::string summary(const VerifyOptions& options, const Answer& answer) {
   return out.str();
 }
 
-int answer(const VerifyOptions& options, training::Setup& setup, const serving::PairList& list) {
+int verify_pairs(const VerifyOptions& options,
+                 training::Setup& setup,
+                 const serving::PairList& list) {
   const auto embeddings = [&] {
-    const serving::LastLayerOff off(setup);
+    const serving::EmbeddingScope off(setup);
     return serving::embeddings_of(setup, list.images, options.with_flipped);
   }();
   const auto& [size, plain, flipped] = embeddings;
@@ -109,7 +111,7 @@ int verify_export(const VerifyOptions& options, const serving::PairList& list) {
   require(!options.output.empty(), "[verify] needs --output FOLDER beside an export");
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
-  return answer(options, setup, list);
+  return verify_pairs(options, setup, list);
 }
 
 /// In float32, unless another precision is asked for: distances of equal faces are small.
@@ -125,7 +127,7 @@ int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairLi
       "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
         auto setup = training::make_setup(options.common, ranks);
         print(lines_of(load_saved(setup, options.weights, options.recalibrate_batchnorm)));
-        return answer(options, setup, list);
+        return verify_pairs(options, setup, list);
       });
 }
 

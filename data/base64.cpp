@@ -46,7 +46,7 @@ Base64Fault first_fault(std::string_view text) {
 
 }  // namespace
 
-std::string to_base64(std::span<const std::uint8_t> bytes) {
+std::string to_base64(Bytes bytes) {
   std::string text((bytes.size() + 2) / 3 * 4, '=');
   char* out = text.data();
   for (std::size_t i = 0; i < bytes.size(); i += 3, out += 4) {
@@ -76,9 +76,9 @@ std::optional<Base64Fault> from_base64(std::string_view text, std::vector<std::u
   for (const char* at = text.data(); at != last; at += 4, out += 3) {
     const auto bits = four(at);
     seen |= bits;
-    out[0] = static_cast<std::uint8_t>(bits);
-    out[1] = static_cast<std::uint8_t>(bits >> 8);
-    out[2] = static_cast<std::uint8_t>(bits >> 16);
+    out[0] = bits;
+    out[1] = bits >> 8;
+    out[2] = bits >> 16;
   }
   // The last four: padding counts as zeros, and what it hides must be zero.
   const std::size_t padding = padding_of(text);
@@ -88,7 +88,7 @@ std::optional<Base64Fault> from_base64(std::string_view text, std::vector<std::u
   seen |= bits;
   if ((seen & invalid) != 0) return first_fault(text);
   const std::size_t kept = 3 - padding;
-  for (std::size_t i = 0; i < kept; ++i) out[i] = static_cast<std::uint8_t>(bits >> 8 * i);
+  for (std::size_t i = 0; i < kept; ++i) out[i] = bits >> 8 * i;
   if (kept < 3 && bits >> 8 * kept != 0)
     return Base64Fault{text.size() - padding - 1,
                        "needs zeros in the bits that padding leaves over"};

@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "support/bytes.h"
+
 // Base64 of RFC 4648, section 4 (+ and /), in its one canonical form: a multiple of four
 // characters, padded with =, unused bits zero, no white space within.
 namespace dimred::data {
 
-std::string to_base64(std::span<const std::uint8_t> bytes);
+std::string to_base64(Bytes bytes);
 
 /// Bytes that `text` stands for, from its length and padding alone; text.size() is a multiple of 4.
 std::size_t base64_size(std::string_view text);

@@ -5,7 +5,9 @@
 
 #include "data/base64.h"
 #include "data/decode.h"
+#include "data/paths.h"
 #include "data/record_readers.h"
+#include "data/shard_names.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -14,11 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto list_name = "file_list.txt";
+
 std::optional<std::int64_t> label_in(std::string_view text) {
   std::int64_t label = 0;
-  const auto* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, label);
-  if (error != std::errc() || last != end) return std::nullopt;
+  const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (error != std::errc() || last != text.data() + text.size()) return std::nullopt;
   return label;
 }
 
@@ -38,7 +41,7 @@ void scan_line(std::string_view line,
                std::uint64_t offset,
                bool label_first,
                std::vector<std::uint8_t>& scratch,
-               ShardScan& scan) {
+               RecordIndex& scan) {
   const auto [image, label] = split_line(line, label_first);
   if (line.find('\t') == std::string_view::npos || !label) {
     scan.add_problem(offset,
@@ -47,7 +50,7 @@ void scan_line(std::string_view line,
                                printable(line)));
     return;
   }
-  const auto begin = offset + static_cast<std::uint64_t>(image.data() - line.data());
+  const auto begin = offset + (image.data() - line.data());
   if (image.size() > std::numeric_limits<std::uint32_t>::max()) {
     scan.add_problem(begin,
                      formatted("needs less than 4 GiB of Base64, received {}", image.size()));
@@ -64,10 +67,10 @@ void scan_line(std::string_view line,
   }
 }
 
-ShardScan scan_base64(std::span<const std::uint8_t> file) {
-  ShardScan scan;
+RecordIndex scan_base64(Bytes file) {
+  RecordIndex scan{.shards = {{}}};
   if (file.empty()) scan.add_problem(0, "needs at least one line, received an empty file");
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const auto text = text_of(file);
   std::vector<std::uint8_t> scratch;
   std::optional<bool> label_first;
   for (std::size_t offset = 0; offset < text.size();) {
@@ -78,7 +81,7 @@ ShardScan scan_base64(std::span<const std::uint8_t> file) {
       // An image has more characters than any label, so the shorter field is the label.
       const auto tab = std::min(line.find('\t'), line.size());
       label_first = tab < line.size() - tab && label_in(line.substr(0, tab)).has_value();
-      scan.remark = *label_first ? "label<TAB>base64" : "base64<TAB>label";
+      scan.shards.front().remark = *label_first ? "label<TAB>base64" : "base64<TAB>label";
     }
     if (!line.empty()) scan_line(line, offset, *label_first, scratch, scan);
     offset = next;
@@ -95,8 +98,7 @@ class Base64Dataset : public RecordDataset {
     const auto& found = entry(index);
     const auto text = file_of(found).bytes().subspan(found.offset, found.size);
     file_of(found).fetch(text);
-    const auto fault =
-        from_base64({reinterpret_cast<const char*>(text.data()), text.size()}, scratch);
+    const auto fault = from_base64(text_of(text), scratch);
     const auto encoding = fault ? std::nullopt : sniff(scratch);
     if (!encoding)
       throw std::runtime_error(
@@ -104,6 +106,22 @@ class Base64Dataset : public RecordDataset {
     return {.encoding = *encoding, .bytes = scratch, .label = label_of(found)};
   }
 };
+
+std::vector<fs::path> base64_files(const DatasetRequest& request) {
+  const auto& path = request.path;
+  const bool all = request.takes_all();
+  if (fs::is_regular_file(path) && all) return {path};
+  for (const auto& name : split_names(request.train))
+    if (fs::is_regular_file(path / name / list_name)) return {path / name / list_name};
+  if (all && fs::is_regular_file(path / list_name)) return {path / list_name};
+  if (all && !fs::is_directory(path)) return find_shards(path, request.train);
+  return {};
+}
+
+bool holds_base64(const fs::path& path) {
+  if (!fs::is_directory(path)) return path.filename() == list_name;
+  return fs::exists(path / list_name) || fs::exists(path / "train" / list_name);
+}
 
 }  // namespace
 
@@ -115,5 +133,18 @@ std::unique_ptr<Dataset> open_base64(const RecordOptions& options) {
     parts.files = read_file_list(options.files.front());
   return std::make_unique<Base64Dataset>(parts);
 }
+
+namespace formats {
+DatasetFormat base64() {
+  return {.holds = holds_base64,
+          .open = [](const DatasetRequest& request) -> std::unique_ptr<Dataset> {
+            const auto options = record_options(request, base64_files(request));
+            return options.files.empty() ? nullptr : open_base64(options);
+          },
+          .train_files = list_name,
+          .test_files = list_name,
+          .has_records = true};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

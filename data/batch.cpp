@@ -15,7 +15,7 @@ std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool dr
   return size / batch_size + (partial ? 1 : 0);
 }
 
-BatchPart part_of(
+BatchPart batch_part(
     std::int64_t size, std::int64_t batch_size, std::int64_t step, int rank, int ranks) {
   const std::int64_t first = step * batch_size;
   const std::int64_t global = std::min(batch_size, size - first);
@@ -23,17 +23,15 @@ BatchPart part_of(
 }
 
 void remove_dropped(Batch& batch) {
-  const auto image_size = static_cast<std::size_t>(batch.shape.size());
+  const std::size_t image_size = batch.shape.size();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < batch.labels.size(); ++i) {
     if (batch.labels[i] == dropped_label) continue;
     if (kept != i) {
       batch.labels[kept] = batch.labels[i];
       batch.indices[kept] = batch.indices[i];
-      const auto from = batch.images.begin() + static_cast<std::ptrdiff_t>(i * image_size);
-      std::copy(from,
-                from + static_cast<std::ptrdiff_t>(image_size),
-                batch.images.begin() + static_cast<std::ptrdiff_t>(kept * image_size));
+      const auto from = batch.images.begin() + i * image_size;
+      std::copy(from, from + image_size, batch.images.begin() + kept * image_size);
     }
     ++kept;
   }

@@ -22,7 +22,7 @@ struct Batch {
   std::int64_t epoch = 0;
   std::int64_t position = 0;      // of the part's first sample in the epoch's order
   std::int64_t global_count = 0;  // samples of this step over all ranks
-  std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t count() const { return labels.size(); }
 };
 
 /// Steps of an epoch of `size` samples. Throws std::invalid_argument unless size >= 0 and
@@ -35,9 +35,9 @@ struct BatchPart {
   std::int64_t begin = 0, end = 0, global_count = 0;
 };
 
-/// Of `size` samples in batches of `batch_size` over all ranks: rank takes positions
-/// [rank count / ranks, (rank + 1) count / ranks) of each, both ends rounded down.
-BatchPart part_of(
+/// A rank's part of step `step` of `size` samples in batches of `batch_size` over all ranks: it
+/// takes positions [rank count / ranks, (rank + 1) count / ranks) of each, both ends rounded down.
+BatchPart batch_part(
     std::int64_t size, std::int64_t batch_size, std::int64_t step, int rank, int ranks);
 
 /// The label of a sample that is to be left out.

@@ -33,7 +33,7 @@ fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
                         chosen.string());
     return chosen;
   }
-  const auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";
+  auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";
   if (!fs::is_symlink(beside) && is_writable_folder(beside)) return beside;
   fs::path home = variable("XDG_CACHE_HOME");
   if (home.empty() && !variable("HOME").empty()) home = fs::path(variable("HOME")) / ".cache";

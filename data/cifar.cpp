@@ -1,64 +1,54 @@
-#include "data/cifar.h"
-
 #include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/format.h"
 #include "data/paths.h"
 #include "data/read_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ImageShape image_shape{3, 32, 32};
 constexpr std::size_t image_bytes = 3072;
 
 /// One of the two data sets' files.
 struct Form {
+  std::string inner;  // folder that the archive has
   std::vector<std::string> train, test;
   std::string names;
   std::size_t label_bytes;  // the last one is the label
   std::int64_t classes;
-  std::size_t record() const { return label_bytes + image_bytes; }
 };
 
-const Form& form_10() {
-  static const Form form{{"data_batch_1.bin",
-                          "data_batch_2.bin",
-                          "data_batch_3.bin",
-                          "data_batch_4.bin",
-                          "data_batch_5.bin"},
-                         {"test_batch.bin"},
-                         "batches.meta.txt",
-                         1,
-                         10};
-  return form;
+const std::vector<Form>& forms() {
+  static const std::vector<Form> both{
+      {"cifar-10-batches-bin",
+       {"data_batch_1.bin",
+        "data_batch_2.bin",
+        "data_batch_3.bin",
+        "data_batch_4.bin",
+        "data_batch_5.bin"},
+       {"test_batch.bin"},
+       "batches.meta.txt",
+       1,
+       10},
+      {"cifar-100-binary", {"train.bin"}, {"test.bin"}, "fine_label_names.txt", 2, 100}};
+  return both;
 }
 
-const Form& form_100() {
-  static const Form form{{"train.bin"}, {"test.bin"}, "fine_label_names.txt", 2, 100};
-  return form;
-}
-
-/// The folder that holds the files, and their form; an empty path where there are none.
-struct Found {
-  fs::path folder;
-  const Form* form = nullptr;
-};
-
-Found find(const fs::path& folder) {
-  for (const auto& [inner, the_form] : {std::pair{"cifar-10-batches-bin", &form_10()},
-                                        std::pair{"cifar-100-binary", &form_100()}}) {
-    const auto* form = the_form;  // a structured binding must not be captured
-    for (const auto& place : {folder, folder / inner}) {
-      const auto is_there = [&](const auto& name) { return fs::is_regular_file(place / name); };
-      if (std::ranges::any_of(form->train, is_there)) return {place, form};
+/// The folder that holds the files, and their form; null where there are none.
+std::pair<fs::path, const Form*> find(const fs::path& folder) {
+  for (const auto& form : forms()) {
+    for (const auto& candidate : {folder, folder / form.inner}) {
+      const auto is_there = [&](const auto& name) { return fs::is_regular_file(candidate / name); };
+      if (std::ranges::any_of(form.train, is_there)) return {candidate, &form};
     }
   }
   return {};
@@ -67,12 +57,10 @@ Found find(const fs::path& folder) {
 std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) {
   std::vector<std::string> names;
   std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
+  for (std::string line; std::getline(in, line);)
+    if (const auto name = trimmed(line); !name.empty()) names.emplace_back(name);
   if (names.empty()) return numbered_classes(classes);
-  require_environment(static_cast<std::int64_t>(names.size()) == classes,
+  require_environment(std::ssize(names) == classes,
                       "[cifar] {}: needs {} names, received {}",
                       path_text(file),
                       classes,
@@ -80,14 +68,19 @@ std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) 
   return names;
 }
 
+/// CIFAR-10 or CIFAR-100 in their binary form, resident in memory: 3 x 32 x 32 planes. `folder`
+/// (or its cifar-10-batches-bin, cifar-100-binary) holds data_batch_1.bin to data_batch_5.bin and
+/// test_batch.bin (records of a label and 3072 bytes), or train.bin and test.bin (a coarse and a
+/// fine label, 3072 bytes; the fine one is taken), and the names in batches.meta.txt or
+/// fine_label_names.txt; without that file labels are numbers.
+/// Format: https://www.cs.toronto.edu/~kriz/cifar.html.
 class Cifar : public Dataset {
  public:
-  Cifar(const Found& found, bool train)
-      : folder_(found.folder),
-        record_(found.form->record()),
-        label_at_(found.form->label_bytes - 1),
-        names_(read_names(found.folder / found.form->names, found.form->classes)) {
-    const auto& names = train ? found.form->train : found.form->test;
+  Cifar(const fs::path& folder, const Form& form, bool train)
+      : folder_(folder), label_at_(form.label_bytes - 1), record_(form.label_bytes + image_bytes) {
+    facts_ = {.class_names = read_names(folder / form.names, form.classes),
+              .shape = ImageShape{3, 32, 32}};
+    const auto& names = train ? form.train : form.test;
     std::string missing;
     for (const auto& name : names) {
       if (!fs::is_regular_file(folder_ / name))
@@ -103,26 +96,19 @@ class Cifar : public Dataset {
     for (const auto& name : names) size += fs::file_size(folder_ / name);
     if (names.size() > 1) bytes_.reserve(size);
     for (const auto& name : names) append(name);
-    digest_ = dimred::digest(std::as_bytes(std::span(bytes_)));
+    facts_.size = bytes_.size() / record_;
+    facts_.digest = digest_of(bytes_);
   }
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(bytes_.size() / record_); }
-  const std::vector<std::string>& class_names() const override { return names_; }
-  std::optional<ImageShape> shape() const override { return image_shape; }
-
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    require(
-        index >= 0 && index < size(), "[cifar] needs 0 <= index < {}, received {}", size(), index);
-    const auto record =
-        std::span(bytes_).subspan(static_cast<std::size_t>(index) * record_, record_);
-    return {.shape = image_shape, .bytes = record.last(image_bytes), .label = record[label_at_]};
+    const auto record = std::span(bytes_).subspan(checked(index, "cifar") * record_, record_);
+    return {.shape = *facts_.shape, .bytes = record.last(image_bytes), .label = record[label_at_]};
   }
 
   std::string origin(std::int64_t index) const override {
-    const auto at = static_cast<std::size_t>(index) * record_;
-    const auto file = std::find_if(files_.rbegin(), files_.rend(), [at](const auto& candidate) {
-      return candidate.begin <= at;
-    });
+    const auto at = index * record_;
+    const auto file = std::find_if(
+        files_.rbegin(), files_.rend(), [at](const auto& file) { return file.begin <= at; });
     return formatted("{}, offset {}", path_text(folder_ / file->name), at - file->begin);
   }
 
@@ -132,9 +118,8 @@ class Cifar : public Dataset {
                      size(),
                      files_.size(),
                      classes(),
-                     digest_);
+                     facts_.digest);
   }
-  std::string digest() const override { return digest_; }
 
  private:
   struct File {
@@ -144,7 +129,7 @@ class Cifar : public Dataset {
 
   void append(const std::string& name) {
     std::vector<std::uint8_t> content;
-    read_file((folder_ / name).string(), "cifar", content);
+    read_file(folder_ / name, "cifar", content);
     const auto path = path_text(folder_ / name);
     require_environment(content.size() % record_ == 0,
                         "[cifar] {}: needs whole records of {} bytes, received {}",
@@ -152,11 +137,11 @@ class Cifar : public Dataset {
                         record_,
                         content.size());
     for (auto at = label_at_; at < content.size(); at += record_) {
-      require_environment(content[at] < names_.size(),
+      require_environment(content[at] < classes(),
                           "[cifar] {}, offset {}: needs a label < {}, received {}",
                           path,
                           at,
-                          names_.size(),
+                          classes(),
                           int{content[at]});
     }
     files_.push_back({name, bytes_.size()});
@@ -168,24 +153,27 @@ class Cifar : public Dataset {
   }
 
   fs::path folder_;
-  std::size_t record_, label_at_;
-  std::vector<std::string> names_;
+  std::size_t label_at_, record_;
   std::vector<File> files_;
   std::vector<std::uint8_t> bytes_;
-  std::string digest_;
 };
+
+std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
+  const auto [candidate, form] = find(request.path);
+  require(form != nullptr,
+          "[cifar] needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in {}, received a "
+          "folder without them",
+          path_text(request.path));
+  return std::make_unique<Cifar>(candidate, *form, request.train);
+}
 
 }  // namespace
 
-bool is_cifar(const fs::path& folder) { return find(folder).form != nullptr; }
-
-std::unique_ptr<Dataset> open_cifar(const fs::path& folder, bool train) {
-  const auto found = find(folder);
-  require(found.form != nullptr,
-          "[cifar] needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in {}, received a "
-          "folder without them",
-          path_text(folder));
-  return std::make_unique<Cifar>(found, train);
+namespace formats {
+DatasetFormat cifar() {
+  return {.holds = [](const fs::path& folder) { return find(folder).second != nullptr; },
+          .open = open_cifar};
 }
+}  // namespace formats
 
 }  // namespace dimred::data

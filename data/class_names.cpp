@@ -8,7 +8,6 @@
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
-#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -24,59 +23,49 @@ std::string_view name_in(std::string_view line, std::size_t number, const std::s
                       where,
                       number,
                       printable(line));
-  return without_blanks(line.substr(digits + 1));
+  return trimmed(line.substr(digits + 1));
 }
 
 }  // namespace
 
-std::string_view without_blanks(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
-void require_class_name(std::string_view name, const char* place, std::string_view where) {
+void require_class_name(std::string_view name, const char* scope, std::string_view where) {
   require_environment(utf8_text(name) == name,
                       "[{}] {}: needs class names in UTF-8, received {}",
-                      place,
+                      scope,
                       where,
                       printable(utf8_text(name)));
-  const bool plain = std::ranges::none_of(name, [](char letter) {
-    const auto code = static_cast<unsigned char>(letter);
-    return code < 32 || code == 127;
-  });
+  const bool plain =
+      std::ranges::none_of(name, [](unsigned char code) { return code < 32 || code == 127; });
   require_environment(plain && !name.empty(),
                       "[{}] {}: needs class names without control characters, received {}",
-                      place,
+                      scope,
                       where,
                       printable(name));
 }
 
 std::vector<std::string> ordered_classes(std::vector<std::string> names,
                                          const std::vector<std::string>& expected,
-                                         std::string_view place) {
-  std::sort(names.begin(), names.end());
+                                         std::string_view parent) {
+  std::ranges::sort(names);
   std::map<std::string, std::string> seen;
   for (const auto& name : names) {
-    require_class_name(name, "image_files", place);
+    require_class_name(name, "image_files", parent);
     const auto [other, is_new] = seen.emplace(lower_case(name), name);
     require(is_new,
             "[image_files] {}: needs class names that differ by more than case, received {} and {}",
-            place,
+            parent,
             other->second,
             name);
   }
   if (expected.empty()) return names;
   auto sorted = expected;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   std::vector<std::string> odd;
-  std::set_symmetric_difference(
-      names.begin(), names.end(), sorted.begin(), sorted.end(), std::back_inserter(odd));
+  std::ranges::set_symmetric_difference(names, sorted, std::back_inserter(odd));
   require(
       odd.empty(),
       "[image_files] {}: needs the training set's {} classes, received {}; only one of them has {}",
-      place,
+      parent,
       expected.size(),
       names.size(),
       odd.empty() ? "" : odd.front());
@@ -107,17 +96,19 @@ std::vector<std::string> parse_class_names(std::string_view text, const std::str
 }
 
 std::vector<std::string> read_class_names(const fs::path& file) {
-  std::vector<std::uint8_t> bytes;
-  read_file(file.string(), "labels", bytes);
-  return parse_class_names({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                           path_text(file));
+  return parse_class_names(read_text(file, "labels"), path_text(file));
+}
+
+std::map<std::string, std::int32_t, std::less<>> labels_of(const std::vector<std::string>& names) {
+  std::map<std::string, std::int32_t, std::less<>> labels;
+  for (const auto& name : names) labels.emplace(name, labels.size());
+  return labels;
 }
 
 void require_same_names(const std::vector<std::string>& names,
                         const std::vector<std::string>& expected,
                         const fs::path& file) {
-  const auto [own, theirs] =
-      std::mismatch(names.begin(), names.end(), expected.begin(), expected.end());
+  const auto [own, theirs] = std::ranges::mismatch(names, expected);
   const auto text = [](const auto& list, auto at) {
     return at == list.end() ? std::string("no more") : *at;
   };

@@ -1,19 +1,25 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/text.h"
 
 namespace dimred::data {
 
 /// The class names in their order: `expected` when given, else by bytes. Throws
 /// std::invalid_argument for names that differ in case alone, or others than expected;
-/// std::runtime_error for names that are not UTF-8 or hold control characters. `place` names the
-/// parent.
+/// std::runtime_error for names that are not UTF-8 or hold control characters. `parent` names the
+/// folder or list in messages.
 std::vector<std::string> ordered_classes(std::vector<std::string> names,
                                          const std::vector<std::string>& expected,
-                                         std::string_view place);
+                                         std::string_view parent);
 
 /// The names in labels.txt, in order: a name a line, or "7:name", blanks around either left out.
 /// Throws std::runtime_error("[labels] file:line: rule") when a number is not its line's, or a name
@@ -26,18 +32,18 @@ std::vector<std::string> parse_class_names(std::string_view text, const std::str
 /// labels.txt or classes.txt in the folder, or an empty path.
 std::filesystem::path class_names_file(const std::filesystem::path& folder);
 
+/// The label of each class.
+std::map<std::string, std::int32_t, std::less<>> labels_of(const std::vector<std::string>& names);
+
 /// Throws std::invalid_argument naming the first difference unless a test set's own names, read
 /// from `file`, are those of the training set, in their order.
 void require_same_names(const std::vector<std::string>& names,
                         const std::vector<std::string>& expected,
                         const std::filesystem::path& file);
 
-/// Throws std::runtime_error("[place] where: ...") unless the name is UTF-8 without control
+/// Throws std::runtime_error("[scope] where: ...") unless the name is UTF-8 without control
 /// characters: what else could not be told apart in a list, or would reach a terminal.
-void require_class_name(std::string_view name, const char* place, std::string_view where);
-
-/// `text` without blanks, tabs and carriage returns around it.
-std::string_view without_blanks(std::string_view text);
+void require_class_name(std::string_view name, const char* scope, std::string_view where);
 
 /// Calls take(line, number) for each line of the text that holds more than blanks, without those
 /// around it.
@@ -46,7 +52,7 @@ void for_each_line(std::string_view text, const Take& take) {
   std::int64_t number = 0;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    const auto line = without_blanks(text.substr(0, end));
+    const auto line = trimmed(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (!line.empty()) take(line, number);

@@ -4,8 +4,9 @@
 #include <span>
 
 #include "data/decode.h"
+#include "support/bytes.h"
 
-// What decode.cpp takes from each format's file.
+// The functions that decode.cpp takes from each format's file.
 namespace dimred::data {
 
 /// A file's header: the size of the stored pixels, and how to turn them (EXIF: 1 = as they are, 2
@@ -15,22 +16,16 @@ struct EncodedHeader {
   int orientation = 1;
 };
 
-EncodedHeader jpeg_header(std::span<const std::uint8_t> bytes);
-EncodedHeader png_header(std::span<const std::uint8_t> bytes);
+EncodedHeader jpeg_header(Bytes bytes);
+EncodedHeader png_header(Bytes bytes);
 
 /// `region` is of the stored pixels; fills all of `image`.
-void decode_jpeg(std::span<const std::uint8_t> bytes,
-                 const Region& region,
-                 std::int64_t reduction,
-                 int channels,
-                 Image& image);
-void decode_png(std::span<const std::uint8_t> bytes,
-                const Region& region,
-                int channels,
-                Image& image);
+void decode_jpeg(
+    Bytes bytes, const Region& region, std::int64_t reduction, int channels, Image& image);
+void decode_png(Bytes bytes, const Region& region, int channels, Image& image);
 
-/// EXIF's orientation tag in the payload of a JPEG's APP1 marker; 1 where there is none.
-int exif_orientation(std::span<const std::uint8_t> payload);
+/// Refuses what no file is written of.
+void require_shape(Bytes pixels, const ImageShape& shape);
 
 /// Refuses sizes above largest_image and largest_side, more than `pixels_a_byte` of them, and what
 /// `copies` of would take more than decode_memory.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/loader_report.h"
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -29,7 +30,7 @@ void paste(const std::vector<float>& image,
     auto* to = sheet.pixels.data() + ((top + y) * sheet.shape.width + left) * shape.channels;
     for (std::int64_t x = 0; x < shape.width; ++x) {
       for (std::int64_t channel = 0; channel < shape.channels; ++channel)
-        *to++ = to_pixel(*from++, preprocessing, static_cast<std::size_t>(channel));
+        *to++ = to_pixel(*from++, preprocessing, channel);
     }
   }
 }
@@ -43,7 +44,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
   require(columns >= 1, "[data::contact_sheet] needs at least one column, received {}", columns);
   const auto shape = prepared_shape(preprocessing, dataset);
   validate(preprocessing, shape);
-  const auto rows = static_cast<std::int64_t>(indices.size());
+  const std::int64_t rows = indices.size();
   ContactSheet sheet;
   sheet.shape = {
       shape.channels, rows * (shape.height + gap) + gap, columns * (shape.width + gap) + gap};
@@ -52,14 +53,14 @@ ContactSheet contact_sheet(const Dataset& dataset,
           largest_image / 1'000'000,
           sheet.shape.height,
           sheet.shape.width);
-  sheet.pixels.assign(static_cast<std::size_t>(sheet.shape.size()), 255);
+  sheet.pixels.assign(sheet.shape.size(), 255);
   const auto plain = without_augmentation(preprocessing);
   const auto table = pixel_table(preprocessing);
-  std::vector<float> image(static_cast<std::size_t>(shape.size()));
+  std::vector<float> image(shape.size());
   std::vector<std::uint8_t> encoded;
   PrepareScratch scratch;
   for (std::int64_t row = 0; row < rows; ++row) {
-    const auto index = indices[static_cast<std::size_t>(row)];
+    const auto index = indices[row];
     for (std::int64_t column = 0; column < columns; ++column) {
       try {
         prepare(dataset.read(index, encoded),
@@ -72,7 +73,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
                 scratch,
                 image);
       } catch (const std::runtime_error& error) {
-        throw std::runtime_error(formatted("{}: {}", dataset.origin(index), error.what()));
+        throw with_origin(error, dataset.origin(index));
       }
       paste(image,
             shape,

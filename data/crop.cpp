@@ -9,7 +9,7 @@
 namespace dimred::data {
 namespace {
 
-double between(double low, double high, RandomStream& stream) {
+double drawn_between(double low, double high, RandomStream& stream) {
   return low + (high - low) * stream.uniform();
 }
 
@@ -27,9 +27,9 @@ Region centred(const CropOptions& crop, Size image) {
   const double aspect = static_cast<double>(image.width) / static_cast<double>(image.height);
   auto height = image.height, width = image.width;
   if (aspect < crop.aspect_low) {
-    height = std::llround(static_cast<double>(width) / crop.aspect_low);
+    height = std::llround(width / crop.aspect_low);
   } else if (aspect > crop.aspect_high) {
-    width = std::llround(static_cast<double>(height) * crop.aspect_high);
+    width = std::llround(height * crop.aspect_high);
   }
   height = std::clamp<std::int64_t>(height, 1, image.height);
   width = std::clamp<std::int64_t>(width, 1, image.width);
@@ -37,11 +37,11 @@ Region centred(const CropOptions& crop, Size image) {
 }
 
 Region random_area(const CropOptions& crop, Size image, RandomStream& stream) {
-  const auto area = static_cast<double>(image.height) * static_cast<double>(image.width);
+  const auto area = static_cast<double>(image.height) * image.width;
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double target = area * between(crop.area_low, crop.area_high, stream);
+    const double target = area * drawn_between(crop.area_low, crop.area_high, stream);
     const double aspect =
-        std::exp(between(std::log(crop.aspect_low), std::log(crop.aspect_high), stream));
+        std::exp(drawn_between(std::log(crop.aspect_low), std::log(crop.aspect_high), stream));
     const auto width = std::llround(std::sqrt(target * aspect));
     const auto height = std::llround(std::sqrt(target / aspect));
     if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
@@ -58,24 +58,23 @@ Size with_shorter_side(Size image, std::int64_t shorter) {
   return {shorter * image.height / image.width, shorter};
 }
 
-Cutting centre(const CropOptions& crop, Size image) {
+CropPlan centre(const CropOptions& crop, Size image) {
   const auto size = crop.size;
   if (!crop.keeps_aspect) {
     // TF's central_crop leaves floor(side (1 - part) / 2) out on each side.
     const auto rim = [&](std::int64_t side) {
-      return static_cast<std::int64_t>(static_cast<double>(side) * (1 - crop.centre_part) / 2);
+      return static_cast<std::int64_t>(side * (1 - crop.centre_part) / 2);
     };
     const auto top = rim(image.height), left = rim(image.width);
     return {{top, left, image.height - 2 * top, image.width - 2 * left},
             {size, size},
             {0, 0, size, size}};
   }
-  const auto shorter =
-      std::max<std::int64_t>(size, std::llround(static_cast<double>(size) / crop.centre_part));
+  const auto shorter = std::max<std::int64_t>(size, std::llround(size / crop.centre_part));
   const auto resized = with_shorter_side(image, shorter);
   // Python's round(), which torchvision uses: halves to even.
   const auto middle = [&](std::int64_t side) {
-    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(side - size) / 2.0));
+    return static_cast<std::int64_t>(std::nearbyint((side - size) / 2.0));
   };
   return {whole(image), resized, {middle(resized.height), middle(resized.width), size, size}};
 }
@@ -83,7 +82,7 @@ Cutting centre(const CropOptions& crop, Size image) {
 }  // namespace
 
 void validate(const CropOptions& crop) {
-  if (crop.cut == Cut::none) return;
+  if (crop.cut == CropMode::none) return;
   constexpr std::int64_t longest = 1 << 14;
   require(crop.size >= 1 && crop.size <= longest,
           "[data::CropOptions] needs a size in [1, {}], received {}",
@@ -98,7 +97,7 @@ void validate(const CropOptions& crop) {
       "[data::CropOptions] needs 0 < aspect_low <= aspect_high, received {} and {}",
       crop.aspect_low,
       crop.aspect_high);
-  require(crop.cut != Cut::random_side ||
+  require(crop.cut != CropMode::random_side ||
               (crop.side_low >= crop.size && crop.side_high >= crop.side_low),
           "[data::CropOptions] needs size <= side_low <= side_high, received {}, {}, {}",
           crop.size,
@@ -109,21 +108,21 @@ void validate(const CropOptions& crop) {
           crop.centre_part);
 }
 
-Cutting cut(const CropOptions& crop, Size image, RandomStream& stream) {
+CropPlan cut(const CropOptions& crop, Size image, RandomStream& stream) {
   const Region square{0, 0, crop.size, crop.size};
   switch (crop.cut) {
-    case Cut::random_area:
+    case CropMode::random_area:
       return {random_area(crop, image, stream), {crop.size, crop.size}, square};
-    case Cut::random_side: {
+    case CropMode::random_side: {
       const auto shorter = crop.side_low + below(crop.side_high - crop.side_low + 1, stream);
       const auto resized = with_shorter_side(image, shorter);
       const auto top = below(resized.height - crop.size + 1, stream);
       const auto left = below(resized.width - crop.size + 1, stream);
       return {whole(image), resized, {top, left, crop.size, crop.size}};
     }
-    case Cut::centre:
+    case CropMode::centre:
       return centre(crop, image);
-    case Cut::none:
+    case CropMode::none:
       break;
   }
   return {whole(image), image, whole(image)};

@@ -8,7 +8,7 @@
 namespace dimred::data {
 
 /// How an image of any size becomes size x size pixels.
-enum class Cut {
+enum class CropMode {
   none,         // it has the size already
   random_area,  // a random part of it, resized: torchvision's RandomResizedCrop
   random_side,  // resized to a random shorter side, then a random square of it: VGG's
@@ -16,7 +16,7 @@ enum class Cut {
 };
 
 struct CropOptions {
-  Cut cut = Cut::none;
+  CropMode cut = CropMode::none;
   std::int64_t size = 0;                  // side of the result, >= 1 unless cut is none
   double area_low = 0.08, area_high = 1;  // random_area: part of the image's area, in (0, 1]
   double aspect_low = 0.75, aspect_high = 4.0 / 3;  // random_area: width / height, > 0
@@ -29,11 +29,11 @@ struct CropOptions {
 void validate(const CropOptions& crop);
 
 /// The region of the image is resized to `resized`, of which `window` (size x size) is the result.
-struct Cutting {
+struct CropPlan {
   Region region;
   Size resized;
   Region window;
-  bool operator==(const Cutting&) const = default;
+  bool operator==(const CropPlan&) const = default;
 };
 
 /// Draws a cutting of an image of `image` pixels; centre draws nothing.
@@ -45,6 +45,6 @@ struct Cutting {
 /// rounded down, the middle (offset rounded as torchvision's CenterCrop).
 /// Sources: torchvision transforms.RandomResizedCrop, Resize, CenterCrop; TF-slim
 /// vgg_preprocessing.
-Cutting cut(const CropOptions& crop, Size image, RandomStream& stream);
+CropPlan cut(const CropOptions& crop, Size image, RandomStream& stream);
 
 }  // namespace dimred::data

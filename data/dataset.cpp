@@ -11,10 +11,10 @@
 namespace dimred::data {
 namespace {
 
-class Subset : public Dataset {
+class Subset : public DatasetView {
  public:
   Subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> indices)
-      : whole_(std::move(whole)), indices_(std::move(indices)) {
+      : DatasetView(std::move(whole)), indices_(std::move(indices)) {
     for (const auto index : indices_) {
       require(index >= 0 && index < whole_->size(),
               "[data::subset] needs indices in [0, {}), received {}",
@@ -23,9 +23,7 @@ class Subset : public Dataset {
     }
   }
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
-  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
-  std::optional<ImageShape> shape() const override { return whole_->shape(); }
+  std::int64_t size() const override { return std::ssize(indices_); }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     return whole_->read(in_whole(index), scratch);
@@ -33,10 +31,9 @@ class Subset : public Dataset {
 
   std::string origin(std::int64_t index) const override { return whole_->origin(in_whole(index)); }
 
-  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::vector<std::int64_t> shard_sizes() const override {
     // Only ascending indices lie file after file.
-    if (!std::is_sorted(indices_.begin(), indices_.end())) return {size()};
+    if (!std::ranges::is_sorted(indices_)) return {size()};
     auto sizes = whole_->shard_sizes();
     auto from = indices_.begin();
     std::int64_t end = 0;
@@ -49,39 +46,42 @@ class Subset : public Dataset {
   std::string description() const override {
     return formatted("subset of {} samples, indices xxh3 {}, of {}",
                      size(),
-                     digest_of_indices(),
+                     digest_of(indices_),
                      whole_->description());
   }
   std::string digest() const override {
-    return formatted("{} of {}", digest_of_indices(), whole_->digest());
+    return formatted("{} of {}", digest_of(indices_), whole_->digest());
   }
   void expect(const Upcoming& upcoming) const override {
     auto in_whole = upcoming;
     in_whole.index_at = [this, at = upcoming.index_at](std::int64_t position) {
-      return indices_[static_cast<std::size_t>(at(position))];
+      return indices_[at(position)];
     };
     whole_->expect(in_whole);
   }
-  std::optional<StreamRoom> stream_room() const override { return whole_->stream_room(); }
 
  private:
-  std::string digest_of_indices() const {
-    return dimred::digest(std::as_bytes(std::span(indices_)));
-  }
-
   std::int64_t in_whole(std::int64_t index) const {
-    require(index >= 0 && index < size(),
-            "[data::subset] needs 0 <= index < {}, received {}",
-            size(),
-            index);
-    return indices_[static_cast<std::size_t>(index)];
+    return indices_[checked(index, "data::subset")];
   }
 
-  std::shared_ptr<const Dataset> whole_;
   std::vector<std::int64_t> indices_;
 };
 
 }  // namespace
+
+std::size_t Dataset::checked(std::int64_t index, std::string_view scope) const {
+  require(index >= 0 && index < size(),
+          "[{}] needs 0 <= index < {}, received {}",
+          scope,
+          size(),
+          index);
+  return index;
+}
+
+DatasetView::DatasetView(std::shared_ptr<const Dataset> whole) : whole_(std::move(whole)) {
+  check(whole_ != nullptr, "a view of no dataset");
+}
 
 std::vector<std::string> numbered_classes(std::int64_t count) {
   std::vector<std::string> names;
@@ -91,7 +91,6 @@ std::vector<std::string> numbered_classes(std::int64_t count) {
 
 std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
                                 std::vector<std::int64_t> indices) {
-  check(whole != nullptr, "subset of no dataset");
   return std::make_unique<Subset>(std::move(whole), std::move(indices));
 }
 
@@ -100,20 +99,12 @@ Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
   require(fraction >= 0 && fraction < 1,
           "[data::split_indices] needs a fraction in [0, 1), received {}",
           fraction);
-  const auto product = std::floor(fraction * static_cast<double>(size) + 1e-6);
-  const auto held_count = std::min(static_cast<std::int64_t>(product), size - 1);
-  std::vector<bool> held(static_cast<std::size_t>(size), false);
-  for (std::int64_t i = 0; i < held_count; ++i) {
-    held[permuted(static_cast<std::uint64_t>(i),
-                  static_cast<std::uint64_t>(size),
-                  seed,
-                  RandomPurpose::split,
-                  0)] = true;
-  }
+  const auto product = static_cast<std::int64_t>(std::floor(fraction * size + 1e-6));
+  std::vector<bool> held(size, false);
+  for (std::int64_t i = 0; i < std::min(product, size - 1); ++i)
+    held[permuted(i, size, seed, RandomPurpose::split, 0)] = true;
   Split split;
-  for (std::int64_t i = 0; i < size; ++i) {
-    (held[static_cast<std::size_t>(i)] ? split.held_out : split.kept).push_back(i);
-  }
+  for (std::int64_t i = 0; i < size; ++i) (held[i] ? split.held_out : split.kept).push_back(i);
   return split;
 }
 

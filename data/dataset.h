@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/stream_plan.h"
+#include "support/bytes.h"
 
 namespace dimred::data {
 
@@ -24,8 +25,8 @@ enum class Encoding { planes, jpeg, png };
 
 struct Sample {
   Encoding encoding = Encoding::planes;
-  ImageShape shape;                     // of planes; empty for jpeg and png, whose header says it
-  std::span<const std::uint8_t> bytes;  // point into the dataset or into `scratch` of read()
+  ImageShape shape;  // of planes; empty for jpeg and png, whose header says it
+  Bytes bytes;       // point into the dataset or into `scratch` of read()
   std::int64_t label = 0;
   double seconds_fetching = 0;   // that the read has waited for a file that lies elsewhere
   std::string_view damage = {};  // of planes decoded ahead: what is wrong with the file they are of
@@ -35,19 +36,19 @@ struct Sample {
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::int64_t size() const = 0;
+  virtual std::int64_t size() const { return facts_.size; }
   /// The name of each label, in the data set's order: name of label i at i.
-  virtual const std::vector<std::string>& class_names() const = 0;
-  std::int64_t classes() const { return static_cast<std::int64_t>(class_names().size()); }
-  /// Of every sample after decoding; nullopt where sizes differ or are not known.
-  virtual std::optional<ImageShape> shape() const = 0;
+  virtual const std::vector<std::string>& class_names() const { return facts_.class_names; }
+  std::int64_t classes() const { return std::ssize(class_names()); }
+  /// The shape of every sample after decoding; nullopt where sizes differ or are not known.
+  virtual std::optional<ImageShape> shape() const { return facts_.shape; }
   /// The sample; its bytes may point into the dataset or into `scratch`.
   /// Throws std::invalid_argument unless 0 <= index < size(), std::runtime_error (with origin) when
   /// the environment fails.
   virtual Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const = 0;
   /// Where a sample comes from, for messages: "file" or "file, offset N".
   virtual std::string origin(std::int64_t index) const = 0;
-  /// What has been found while reading that a person should know, a line each.
+  /// Findings while reading that a person should know, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
   /// Samples of each file, in the order of the indices; their sum is size(). One file: {size()}.
   virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
@@ -56,14 +57,50 @@ class Dataset {
   /// Tells these samples from others, as far as that is known without a further pass: of the
   /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
   /// decoded; by default the description.
-  virtual std::string digest() const { return description(); }
-  /// What the description does not say of files that are known by their paths: changes when one of
-  /// them is written to. Cost: a stat(2) a file. Empty where a file's content is known.
+  virtual std::string digest() const {
+    return facts_.digest.empty() ? description() : facts_.digest;
+  }
+  /// The state of files that are known by their paths, which the description lacks: changes when
+  /// one of them is written to. Cost: a stat(2) a file. Empty where a file's content is known.
   virtual std::string files_state() const { return {}; }
   /// Tells data whose files are fetched as they are needed what comes next. Cost: 10 ms at most.
   virtual void expect(const Upcoming& /*upcoming*/) const {}
-  /// Of such data; else nullopt: all files are here.
-  virtual std::optional<StreamRoom> stream_room() const { return std::nullopt; }
+  /// The capacity for such data; nullopt for other data, whose files are all here.
+  virtual std::optional<StreamCapacity> stream_capacity() const { return std::nullopt; }
+
+ protected:
+  /// The index as a place in a table. Throws std::invalid_argument("[scope] needs 0 <= index < N,
+  /// received ...").
+  std::size_t checked(std::int64_t index, std::string_view scope) const;
+
+  /// What the functions of these names say, unless they are overridden.
+  struct Facts {
+    std::int64_t size = 0;
+    std::vector<std::string> class_names;
+    std::optional<ImageShape> shape;
+    std::string digest;
+  };
+  Facts facts_;
+};
+
+/// Another data set's samples, changed in what is overridden.
+class DatasetView : public Dataset {
+ public:
+  explicit DatasetView(std::shared_ptr<const Dataset> whole);
+  std::int64_t size() const override { return whole_->size(); }
+  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
+  std::optional<ImageShape> shape() const override { return whole_->shape(); }
+  std::string origin(std::int64_t index) const override { return whole_->origin(index); }
+  std::vector<std::string> notes() const override { return whole_->notes(); }
+  std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
+  std::string digest() const override { return whole_->digest(); }
+  void expect(const Upcoming& upcoming) const override { whole_->expect(upcoming); }
+  std::optional<StreamCapacity> stream_capacity() const override {
+    return whole_->stream_capacity();
+  }
+
+ protected:
+  std::shared_ptr<const Dataset> whole_;
 };
 
 /// "0", "1", ..., for data sets whose labels have no names.
@@ -75,9 +112,9 @@ std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
                                 std::vector<std::int64_t> indices);
 
 /// Splits [0, size) at random by seed: first the kept indices, then floor(fraction * size) held
-/// out, both ascending. A product within 1e-6 below an integer counts as that integer (.29 * 100 is
-/// 28.999999999999996 in binary); at least one index is kept. Throws std::invalid_argument unless
-/// size >= 1 and fraction is in [0, 1).
+/// out, both ascending. A product within 1e-6 below an integer counts as that integer (0.29 * 100
+/// is 28.999999999999996 in binary); at least one index is kept. Throws std::invalid_argument
+/// unless size >= 1 and fraction is in [0, 1).
 struct Split {
   std::vector<std::int64_t> kept, held_out;
 };

@@ -1,11 +1,11 @@
 #include "data/decode.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "data/codecs.h"
+#include "support/bytes.h"
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -52,18 +52,13 @@ void copy_planes(const Sample& sample, const Region& region, int channels, Image
           channels,
           planes);
   const auto plane_size = height * width;
-  image.reduction = 1;
-  image.covers = region;
-  image.channels = channels;
-  image.height = region.height;
-  image.width = region.width;
-  image.pixels.resize(static_cast<std::size_t>(channels * region.height * region.width));
+  image.set_region(region, channels);
   auto* to = image.pixels.data();
   for (std::int64_t y = region.top; y < region.top + region.height; ++y) {
     for (std::int64_t x = region.left; x < region.left + region.width; ++x) {
       for (std::int64_t channel = 0; channel < channels; ++channel) {
         const auto plane = planes == 1 ? 0 : channel;
-        *to++ = sample.bytes[static_cast<std::size_t>(plane * plane_size + y * width + x)];
+        *to++ = sample.bytes[plane * plane_size + y * width + x];
       }
     }
   }
@@ -107,34 +102,34 @@ void decode_turned(const Sample& sample,
                       .width = std::abs(first.second - last.second) + 1};
   Image turned;
   decode_stored(sample, stored, 1, channels, turned);
-  image.reduction = 1;
-  image.covers = region;
-  image.channels = channels;
-  image.height = region.height;
-  image.width = region.width;
+  image.set_region(region, channels);
   image.damage = std::move(turned.damage);
-  image.pixels.resize(static_cast<std::size_t>(channels * region.height * region.width));
   auto* to = image.pixels.data();
   for (std::int64_t y = 0; y < region.height; ++y) {
     for (std::int64_t x = 0; x < region.width; ++x, to += channels) {
       const auto [row, column] =
           stored_place(header.orientation, header.stored, region.top + y, region.left + x);
       const auto at = ((row - turned.covers.top) * turned.width + column - turned.covers.left);
-      std::memcpy(to, turned.pixels.data() + at * channels, static_cast<std::size_t>(channels));
+      std::memcpy(to, turned.pixels.data() + at * channels, channels);
     }
   }
 }
 
 }  // namespace
 
-std::optional<Encoding> sniff(std::span<const std::uint8_t> bytes) {
-  constexpr std::array<std::uint8_t, 3> jpeg{0xFF, 0xD8, 0xFF};
-  constexpr std::array<std::uint8_t, 8> png{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
-  const auto begins = [&](const auto& magic) {
-    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
-  };
-  if (begins(jpeg)) return Encoding::jpeg;
-  if (begins(png)) return Encoding::png;
+void Image::set_region(const Region& region, std::int64_t channels_wanted) {
+  reduction = 1;
+  covers = region;
+  channels = channels_wanted;
+  height = region.height;
+  width = region.width;
+  pixels.resize(channels * height * width);
+}
+
+std::optional<Encoding> sniff(Bytes bytes) {
+  const auto text = text_of(bytes);
+  if (text.starts_with("\xFF\xD8\xFF")) return Encoding::jpeg;
+  if (text.starts_with("\x89PNG\r\n\x1A\n")) return Encoding::png;
   return std::nullopt;
 }
 
@@ -161,7 +156,7 @@ void require_plausible(const char* format,
                       largest_side,
                       shape.height,
                       shape.width);
-  const auto holds = static_cast<std::int64_t>(bytes) * pixels_a_byte + 65536;
+  const std::int64_t holds = bytes * pixels_a_byte + 65536;
   const auto may_ask = decode_memory(bytes) / (3 * copies);
   require_environment(shape.height * shape.width <= std::min(holds, may_ask),
                       "[{}] needs more than {} bytes for the {} x {} pixels that its header says",

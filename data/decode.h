@@ -31,6 +31,9 @@ struct Image {
   Region covers;               // of the full image: {top, left, height reduction, width reduction}
   std::vector<std::uint8_t> pixels;
   std::string damage;  // what was borne, e.g. "ends early: rows from 300 of 375 on are missing"
+
+  /// Exactly these pixels at full size, which are not set.
+  void set_region(const Region& region, std::int64_t channels);
 };
 
 /// Larger images are refused before anything is allocated for them.
@@ -44,12 +47,10 @@ constexpr std::int64_t largest_side = 65'535;  // pixels; JPEG's own limit
 /// Bytes that decoding a file of `bytes` bytes may take, beside some rows: 16 megapixels of any
 /// file at 3 bytes a pixel, more of one that has a byte for every 128. Photographs have one for
 /// fewer than 20; so what a small file can ask for is bounded, whatever its header says.
-constexpr std::int64_t decode_memory(std::size_t bytes) {
-  return 48'000'000 + 384 * static_cast<std::int64_t>(bytes);
-}
+constexpr std::int64_t decode_memory(std::size_t bytes) { return 48'000'000 + 384 * bytes; }
 
-/// What a file holds, by its first bytes; nullopt: neither JPEG nor PNG.
-std::optional<Encoding> sniff(std::span<const std::uint8_t> bytes);
+/// The encoding of a file by its first bytes; nullopt: neither JPEG nor PNG.
+std::optional<Encoding> sniff(Bytes bytes);
 
 /// Channels (of the file: grey 1, else 3), height and width as a person sees it (EXIF orientation
 /// applied), from the header alone. Throws std::runtime_error("[jpeg] ..." or "[png] ...") for a

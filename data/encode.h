@@ -12,12 +12,11 @@ namespace dimred::data {
 /// baseline JPEG file of `quality` in [1, 100] (colour at half resolution, 4:2:0, from quality 90
 /// on 4:4:4). Throws std::invalid_argument for other sizes, std::runtime_error when the library
 /// fails.
-std::string to_png(std::span<const std::uint8_t> pixels, const ImageShape& shape);
-std::string to_jpeg(std::span<const std::uint8_t> pixels, const ImageShape& shape, int quality);
+std::string to_png(Bytes pixels, const ImageShape& shape);
+std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality);
 
-/// channels x height x width from height x width x channels, and back.
-std::string to_planes(std::span<const std::uint8_t> interleaved, const ImageShape& shape);
-std::string to_interleaved(std::span<const std::uint8_t> planes, const ImageShape& shape);
+/// channels x height x width from height x width x channels.
+void to_planes(Bytes interleaved, const ImageShape& shape, std::uint8_t* planes);
 
 /// A sample as a file: JPEG and PNG as they are, planes as PNG.
 std::string to_file(const Sample& sample);

@@ -11,10 +11,10 @@
 
 namespace dimred::data {
 
-GzFile::GzFile(std::filesystem::path path, const char* place)
-    : path_(std::move(path)), place_(place), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
+GzFile::GzFile(std::filesystem::path path, const char* scope)
+    : path_(std::move(path)), scope_(scope), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
   require_environment(
-      file_ != nullptr, "[{}] {}: {}", place_, path_text(path_), std::strerror(errno));
+      file_ != nullptr, "[{}] {}: {}", scope_, path_text(path_), std::strerror(errno));
   gzbuffer(file_.get(), 1 << 18);
 }
 
@@ -22,7 +22,7 @@ std::size_t GzFile::read(std::span<std::uint8_t> out) {
   constexpr std::size_t part = 1 << 30;  // gzread counts in int
   std::size_t done = 0;
   while (done < out.size()) {
-    const auto wanted = static_cast<unsigned>(std::min(part, out.size() - done));
+    const unsigned wanted = std::min(part, out.size() - done);
     const int got = gzread(file_.get(), out.data() + done, wanted);
     int code = Z_OK;
     std::string_view text = gzerror(file_.get(), &code);
@@ -30,12 +30,12 @@ std::size_t GzFile::read(std::span<std::uint8_t> out) {
     if (text.starts_with(path_.string() + ": ")) text.remove_prefix(path_.string().size() + 2);
     require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
                         "[{}] {}, offset {}: needs a complete, undamaged file, received {}",
-                        place_,
+                        scope_,
                         path_text(path_),
                         gzoffset(file_.get()),
                         text);
     if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    done += got;
   }
   return done;
 }

@@ -9,12 +9,12 @@
 
 namespace dimred::data {
 
-/// Reads plain and gz files alike, from the beginning. Throws std::runtime_error("[place] file,
+/// Reads plain and gz files alike, from the beginning. Throws std::runtime_error("[scope] file,
 /// offset N: ..."), N in the file as it lies, for a file that cannot be opened, is damaged or ends
 /// early.
 class GzFile {
  public:
-  GzFile(std::filesystem::path path, const char* place);
+  GzFile(std::filesystem::path path, const char* scope);
   const std::filesystem::path& path() const { return path_; }
   /// Whether the content is gz, known after the first read.
   bool packed() const { return gzdirect(file_.get()) == 0; }
@@ -23,7 +23,7 @@ class GzFile {
 
  private:
   std::filesystem::path path_;
-  const char* place_;
+  const char* scope_;
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 

@@ -1,10 +1,15 @@
 #include "data/idx.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
-#include "data/idx_array.h"
+#include "data/bytes.h"
+#include "data/format.h"
+#include "data/gz_file.h"
+#include "data/inflated_file.h"
 #include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -14,10 +19,62 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find_file(const fs::path& folder, const std::string& name) {
-  for (const auto& path : {folder / name, folder / (name + ".gz")}) {
-    if (fs::is_regular_file(path)) return path;
+/// Reads and checks the header: magic 00 00 08 (unsigned bytes) and the number of dimensions.
+std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
+  std::array<std::uint8_t, 16> header{};
+  const std::size_t length = 4 + 4 * rank;
+  const auto got = file.read(std::span(header).first(length));
+  require_environment(got == length,
+                      "[idx] {}: needs a header of {} bytes, received {}",
+                      path_text(file.path()),
+                      length,
+                      got);
+  const auto magic = big_endian<4>(header, 0);
+  require_environment(magic == 0x800 + rank,
+                      "[idx] {}: needs magic number {}, received {}",
+                      path_text(file.path()),
+                      0x800 + rank,
+                      magic);
+  std::vector<std::uint32_t> dimensions;
+  for (std::size_t i = 0; i < rank; ++i) {
+    dimensions.push_back(big_endian<4>(header, 4 + 4 * i));
+    require_environment(dimensions.back() >= 1,
+                        "[idx] {}: needs dimensions >= 1, received 0 as dimension {}",
+                        path_text(file.path()),
+                        i);
   }
+  return dimensions;
+}
+
+/// Bytes of the data, once it is known that the file can hold them.
+std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dimensions) {
+  std::uint64_t size = 1;
+  bool fits = true;
+  for (const auto dimension : dimensions) {
+    fits = fits && size <= std::numeric_limits<std::uint64_t>::max() / dimension;
+    if (fits) size *= dimension;
+  }
+  const std::uint64_t header = 4 + 4 * dimensions.size();
+  const std::uint64_t file = fs::file_size(input.path());
+  const bool packed = input.packed();
+  fits = fits && (packed ? size <= std::min(deflate_ratio * (file + 1),
+                                            largest_ratio * file + largest_surplus)
+                         : size + header == file);
+  require_environment(
+      fits,
+      "[idx] {}: needs the bytes that its dimensions announce ({}{} + {}), received a file of {}{}",
+      path_text(input.path()),
+      dimensions.front(),
+      dimensions.size() == 3 ? formatted(" x {} x {}", dimensions[1], dimensions[2]) : "",
+      header,
+      file,
+      packed ? " compressed bytes, which cannot hold them" : " bytes");
+  return size;
+}
+
+fs::path find_file(const fs::path& folder, const std::string& name) {
+  for (const auto& path : {folder / name, folder / (name + ".gz")})
+    if (fs::is_regular_file(path)) return path;
   throw std::invalid_argument(
       formatted("[idx] needs {} or the same with .gz, received {} (Fashion-MNIST is in the Debian "
                 "package dataset-fashion-mnist)",
@@ -30,41 +87,32 @@ class IdxDataset : public Dataset {
   IdxDataset(const fs::path& images_path, const fs::path& labels_path, std::int64_t classes)
       : path_(images_path),
         images_(read_idx_array(images_path, 3)),
-        labels_(read_idx_array(labels_path, 1)),
-        class_names_(numbered_classes(classes)) {
-    const auto count = images_.dimensions[0];
-    require_environment(labels_.dimensions[0] == count,
+        labels_(read_idx_array(labels_path, 1)) {
+    const auto& sizes = images_.dimensions;
+    require_environment(labels_.size == sizes[0],
                         "[idx] {}: needs as many labels as images ({}), received {}",
                         path_text(labels_path),
-                        count,
-                        labels_.dimensions[0]);
+                        sizes[0],
+                        labels_.size);
     const auto labels = labels_.span();
-    const auto bad =
-        std::find_if(labels.begin(), labels.end(), [&](auto label) { return label >= classes; });
+    const auto bad = std::ranges::find_if(labels, [&](auto label) { return label >= classes; });
     require_environment(bad == labels.end(),
                         "[idx] {}: needs labels < {}, received {} at index {}",
                         path_text(labels_path),
                         classes,
                         bad == labels.end() ? 0 : int{*bad},
                         bad - labels.begin());
-    shape_ = {1,
-              static_cast<std::int64_t>(images_.dimensions[1]),
-              static_cast<std::int64_t>(images_.dimensions[2])};
-    digests_ = formatted("xxh3 images {} labels {}",
-                         dimred::digest(std::as_bytes(images_.span())),
-                         dimred::digest(std::as_bytes(labels)));
+    facts_.size = labels_.size;
+    facts_.class_names = numbered_classes(classes);
+    facts_.shape = ImageShape{1, sizes[1], sizes[2]};
+    facts_.digest =
+        formatted("xxh3 images {} labels {}", digest_of(images_.span()), digest_of(labels));
   }
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size); }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::optional<ImageShape> shape() const override { return shape_; }
-
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    require(
-        index >= 0 && index < size(), "[idx] needs 0 <= index < {}, received {}", size(), index);
-    const auto at = static_cast<std::size_t>(index);
-    const auto pixels = static_cast<std::size_t>(shape_.size());
-    return {.shape = shape_,
+    const auto at = checked(index, "idx");
+    const std::size_t pixels = facts_.shape->size();
+    return {.shape = *facts_.shape,
             .bytes = images_.span().subspan(at * pixels, pixels),
             .label = labels_.bytes[at]};
   }
@@ -77,21 +125,39 @@ class IdxDataset : public Dataset {
     return formatted("idx {}, {} images of {} x {}, {}",
                      path_text(path_),
                      size(),
-                     shape_.height,
-                     shape_.width,
-                     digests_);
+                     facts_.shape->height,
+                     facts_.shape->width,
+                     facts_.digest);
   }
-  std::string digest() const override { return digests_; }
 
  private:
   fs::path path_;
   IdxArray images_, labels_;
-  std::vector<std::string> class_names_;
-  ImageShape shape_;
-  std::string digests_;
 };
 
 }  // namespace
+
+IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
+  GzFile file(path, "idx");
+  IdxArray array;
+  array.dimensions = read_dimensions(file, rank);
+  array.size = data_size(file, array.dimensions);
+  // Not cleared: pages of an announced size that never comes are never touched.
+  array.bytes = std::make_unique_for_overwrite<std::uint8_t[]>(array.size);
+  const auto got = file.read({array.bytes.get(), array.size});
+  require_environment(got == array.size,
+                      "[idx] {}: needs {} bytes of data, received {}",
+                      path_text(path),
+                      array.size,
+                      got);
+  // One more read meets the end, where zlib compares the checksum; a byte here is one too many.
+  std::uint8_t beyond = 0;
+  require_environment(file.read({&beyond, 1}) == 0,
+                      "[idx] {}: needs {} bytes of data, received more",
+                      path_text(path),
+                      array.size);
+  return array;
+}
 
 fs::path default_fashion_mnist_folder() { return "/usr/share/datasets/fashion-mnist"; }
 
@@ -101,5 +167,20 @@ std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train, std::int64
   const auto labels = find_file(folder, prefix + "-labels-idx1-ubyte");
   return std::make_unique<IdxDataset>(images, labels, classes);
 }
+
+namespace formats {
+DatasetFormat idx() {
+  return {.holds =
+              [](const fs::path& folder) {
+                return fs::exists(folder / "train-images-idx3-ubyte") ||
+                       fs::exists(folder / "train-images-idx3-ubyte.gz");
+              },
+          .open =
+              [](const DatasetRequest& request) {
+                const auto classes = request.options.num_classes;
+                return open_idx(request.path, request.train, classes > 0 ? classes : 10);
+              }};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

@@ -3,22 +3,36 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "data/dataset.h"
 
 namespace dimred::data {
+
+/// The content of one IDX file of unsigned bytes.
+struct IdxArray {
+  std::vector<std::uint32_t> dimensions;
+  std::unique_ptr<std::uint8_t[]> bytes;
+  std::size_t size = 0;  // product of dimensions
+  Bytes span() const { return {bytes.get(), size}; }
+};
+
+/// Reads an IDX file of `rank` dimensions (1 to 3), plain or gz by its content. Checked before the
+/// data is allocated: magic number, dimensions >= 1, that their product does not overflow and that
+/// the file can hold it (plain: exact size; gz: deflate's largest ratio, and at most 100 times
+/// its bytes + 64 MB). Then: exactly the announced bytes and, for gz, its checksum; at most one
+/// byte beyond them is asked for. Throws std::runtime_error("[idx] file: rule, received ...").
+IdxArray read_idx_array(const std::filesystem::path& path, std::size_t rank);
 
 /// Where Debian's package dataset-fashion-mnist puts its four files.
 std::filesystem::path default_fashion_mnist_folder();
 
 /// IDX images + labels (MNIST, Fashion-MNIST), resident in memory. `folder` holds
 /// {train,t10k}-{images-idx3,labels-idx1}-ubyte, plain or .gz (plain wins); `train` picks the pair.
-/// Checked before anything is allocated: magic, dimensions >= 1, their product (overflow-safe) and
-/// that the file can hold it (plain: exact size; gz: deflate's largest ratio). Then: exactly the
-/// announced bytes and, for gz, its checksum; equal counts; labels < `classes`. Never reads beyond
-/// one byte past what is announced. Throws std::invalid_argument when the folder or a file is
-/// missing (names it and the Debian package), std::runtime_error("[idx] file: rule, received ...")
-/// when damaged. Format: http://yann.lecun.com/exdb/mnist/.
+/// Beside read_idx_array's rules: equal counts; labels < `classes`. Throws std::invalid_argument
+/// when the folder or a file is missing (names it and the Debian package). Format:
+/// http://yann.lecun.com/exdb/mnist/.
 std::unique_ptr<Dataset> open_idx(const std::filesystem::path& folder,
                                   bool train,
                                   std::int64_t classes = 10);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
+#include <atomic>
 #include <span>
 #include <utility>
 
@@ -22,26 +22,20 @@ bool is_named_png(std::string_view path) { return lower_case(path).ends_with(".p
 
 class ImageFiles : public Dataset {
  public:
-  explicit ImageFiles(ImageFileList list) : list_(std::move(list)) {
+  explicit ImageFiles(ImageFileList list) : list_(std::move(list)), misnamed_(list_.labels.size()) {
     DigestStream digest;
     for (std::size_t i = 0; i < list_.labels.size(); ++i) {
       const auto path = list_.paths.at(i);
       digest.update(std::as_bytes(std::span(path)));
       digest.update(std::as_bytes(std::span(&list_.labels[i], 1)));
     }
-    digest_ = digest.hex();
+    facts_ = {.size = std::ssize(list_.labels),
+              .class_names = std::move(list_.class_names),
+              .digest = digest.hex()};
   }
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(list_.labels.size()); }
-  const std::vector<std::string>& class_names() const override { return list_.class_names; }
-  std::optional<ImageShape> shape() const override { return std::nullopt; }
-
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
-    require(index >= 0 && index < size(),
-            "[image_files] needs 0 <= index < {}, received {}",
-            size(),
-            index);
-    const auto at = static_cast<std::size_t>(index);
+    const auto at = checked(index, "image_files");
     read_file(path(at), "image_files", scratch);
     const auto encoding = sniff(scratch);
     require_environment(
@@ -49,21 +43,20 @@ class ImageFiles : public Dataset {
         "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither",
         origin(index),
         scratch.size());
-    if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) note_misnamed(index);
+    if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) misnamed_[at] = true;
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }
 
-  std::string origin(std::int64_t index) const override {
-    return path_text(path(static_cast<std::size_t>(index)));
-  }
+  std::string origin(std::int64_t index) const override { return path_text(path(index)); }
 
   std::vector<std::string> notes() const override {
-    const std::lock_guard lock(mutex_);
-    if (misnamed_count_ == 0) return {};
+    const auto is_set = [](const std::atomic<bool>& mark) { return mark.load(); };
+    const auto first = std::ranges::find_if(misnamed_, is_set);
+    if (first == misnamed_.end()) return {};
     return {formatted(
         "{} files are not what their names say and were read as what they hold; the first: {}",
-        misnamed_count_,
-        origin(first_misnamed_))};
+        std::ranges::count_if(misnamed_, is_set),
+        origin(first - misnamed_.begin()))};
   }
 
   std::string description() const override {
@@ -74,9 +67,8 @@ class ImageFiles : public Dataset {
         size(),
         classes(),
         list_.ignored,
-        digest_);
+        facts_.digest);
   }
-  std::string digest() const override { return digest_; }
 
   std::string files_state() const override {
     DigestStream digest;
@@ -93,20 +85,8 @@ class ImageFiles : public Dataset {
  private:
   std::string path(std::size_t at) const { return list_.root / list_.paths.at(at); }
 
-  void note_misnamed(std::int64_t index) const {
-    const auto at = static_cast<std::size_t>(index);
-    const std::lock_guard lock(mutex_);
-    if (misnamed_.empty()) misnamed_.resize(list_.labels.size(), false);
-    if (misnamed_[at]) return;
-    misnamed_[at] = true;
-    first_misnamed_ = misnamed_count_++ == 0 ? index : std::min(index, first_misnamed_);
-  }
-
   ImageFileList list_;
-  std::string digest_;
-  mutable std::mutex mutex_;            // guards what follows
-  mutable std::vector<bool> misnamed_;  // empty until there is one
-  mutable std::int64_t misnamed_count_ = 0, first_misnamed_ = 0;
+  mutable std::vector<std::atomic<bool>> misnamed_;  // as far as they have been read
 };
 
 }  // namespace

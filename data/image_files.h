@@ -75,9 +75,6 @@ ImageFileList parse_image_list(std::string_view text,
                                const std::vector<std::string>& class_names = {},
                                std::optional<bool> numbers = {});
 
-/// Whether the labels of a list are numbers, by its first line.
-bool list_has_numbers(const std::filesystem::path& file);
-
 /// All files that a pattern with * ? [] matches; the class is the name of a file's folder. Throws
 /// like open_image_folder, and std::invalid_argument when nothing matches.
 std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,

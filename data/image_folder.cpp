@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <system_error>
 
 #include "data/class_names.h"
+#include "data/format.h"
 #include "data/image_files.h"
 #include "data/paths.h"
 #include "support/errors.h"
@@ -77,7 +77,7 @@ std::vector<std::string> images_of(const fs::path& root,
                                    ImageFileList& list) {
   std::vector<std::string> found;
   find_images(root / name, root / name, (root / "").string().size(), found, list);
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   require(
       !found.empty(),
       "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}",
@@ -111,32 +111,38 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
 
 std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
                                             const std::vector<std::string>& class_names) {
-  const auto class_of = [](const std::string& path) {
-    return fs::path(path).parent_path().filename().string();
-  };
-  std::vector<std::string> paths;
+  const auto class_of = [](const fs::path& path) { return path.parent_path().filename().string(); };
+  auto paths = matches(fs::absolute(pattern), "image_folder");
   ImageFileList list{.kind = "pattern", .root = pattern};
+  list.ignored = std::erase_if(
+      paths, [](const auto& path) { return !is_image_name(path.filename().string()); });
   std::set<std::string> names;
-  for (const auto& path : matches(fs::absolute(pattern), "image_folder")) {
-    if (!is_image_name(path.filename().string())) {
-      ++list.ignored;
-      continue;
-    }
-    names.insert(class_of(path));
-    paths.push_back(path.string());
-  }
+  for (const auto& path : paths) names.insert(class_of(path));
   require(!paths.empty(),
           "[image_folder] {}: needs a pattern that images match, received none",
           pattern);
   list.class_names = ordered_classes({names.begin(), names.end()}, class_names, pattern);
-  std::map<std::string, std::int32_t> labels;
-  for (const auto& name : list.class_names)
-    labels.emplace(name, static_cast<std::int32_t>(labels.size()));
+  const auto labels = labels_of(list.class_names);
   for (const auto& path : paths) {
-    list.paths.add(path);
+    list.paths.add(path.string());
     list.labels.push_back(labels.at(class_of(path)));
   }
   return image_files(std::move(list));
 }
+
+namespace formats {
+DatasetFormat folder() {
+  return {.holds = [](const fs::path& path) { return is_pattern(path) || fs::is_directory(path); },
+          .open = [](const DatasetRequest& request) -> std::unique_ptr<Dataset> {
+            const auto& path = request.path;
+            const bool all = request.takes_all();
+            if (is_pattern(path))
+              return all ? open_image_pattern(path.string(), request.class_names) : nullptr;
+            auto folder = split_folder(path, request.train);
+            if (folder.empty() && all) folder = path;  // class folders alone
+            return folder.empty() ? nullptr : open_image_folder(folder, request.class_names);
+          }};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <set>
 
 #include "data/class_names.h"
 #include "data/image_files.h"
+#include "data/open.h"
 #include "data/paths.h"
 #include "data/read_file.h"
 #include "support/errors.h"
@@ -23,6 +23,19 @@ struct Entry {
   std::int64_t line;
 };
 
+[[noreturn]] void refuse(const std::string& file, const Entry& entry, const std::string& rule) {
+  throw std::runtime_error(
+      formatted("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label)));
+}
+
+bool is_number(const Entry& entry) {
+  const auto digits = entry.label.substr(entry.label.starts_with('-') ? 1 : 0);
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+const char* kind_of_labels(bool numbers) { return numbers ? "number" : "name"; }
+
+/// Labels are all numbers or all names, as the first is.
 std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
   std::vector<Entry> entries;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
@@ -35,36 +48,19 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
                         file,
                         number,
                         printable(line));
-    entries.push_back({without_blanks(line.substr(0, blank)), label, number});
+    entries.push_back({trimmed(line.substr(0, blank)), label, number});
+    const auto& first = entries.front();
+    if (is_number(entries.back()) != is_number(first))
+      refuse(file,
+             entries.back(),
+             formatted("needs a {} as line {} has ({})",
+                       kind_of_labels(is_number(first)),
+                       first.line,
+                       printable(first.label)));
   });
   require_environment(
       !entries.empty(), "[list] {}: needs a line for each image, received none", file);
   return entries;
-}
-
-bool is_number(std::string_view label) {
-  const auto digits = label.substr(label.starts_with('-') ? 1 : 0);
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-[[noreturn]] void refuse(const std::string& file, const Entry& entry, const std::string& rule) {
-  throw std::runtime_error(
-      formatted("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label)));
-}
-
-/// Throws unless all labels are of the kind of the first.
-void require_one_kind(const std::vector<Entry>& entries, const std::string& file) {
-  const auto& first = entries.front();
-  const bool numbers = is_number(first.label);
-  for (const auto& entry : entries) {
-    if (is_number(entry.label) != numbers)
-      refuse(file,
-             entry,
-             formatted("needs a {} as line {} has ({})",
-                       numbers ? "number" : "name",
-                       first.line,
-                       printable(first.label)));
-  }
 }
 
 std::int32_t number_of(const Entry& entry, const std::string& file) {
@@ -79,49 +75,16 @@ std::int32_t number_of(const Entry& entry, const std::string& file) {
 
 /// Names of numbered classes: those beside the list, which a test set's must equal, else the
 /// training set's, else the numbers themselves.
-std::vector<std::string> numbered(const fs::path& names_file,
-                                  const std::vector<std::int32_t>& labels,
-                                  const std::vector<std::string>& expected) {
+std::vector<std::string> names_of_numbers(const fs::path& names_file,
+                                          const std::vector<std::int32_t>& labels,
+                                          const std::vector<std::string>& expected) {
   if (names_file.empty()) {
     if (!expected.empty()) return expected;
-    return numbered_classes(std::int64_t{*std::ranges::max_element(labels)} + 1);
+    return numbered_classes(std::ranges::max(labels) + 1);
   }
   auto names = read_class_names(names_file);
   if (!expected.empty()) require_same_names(names, expected, names_file);
   return names;
-}
-
-void set_numbers(ImageFileList& list,
-                 const std::vector<Entry>& entries,
-                 const std::string& file,
-                 const fs::path& names_file,
-                 const std::vector<std::string>& expected) {
-  for (const auto& entry : entries) list.labels.push_back(number_of(entry, file));
-  list.class_names = numbered(names_file, list.labels, expected);
-  const auto count = std::ssize(list.class_names);
-  for (const auto& entry : entries) {
-    if (number_of(entry, file) >= count)
-      refuse(file, entry, formatted("needs one of the {} classes", count));
-  }
-}
-
-void set_names(ImageFileList& list,
-               const std::vector<Entry>& entries,
-               const std::string& file,
-               const std::vector<std::string>& expected) {
-  std::set<std::string> names;
-  for (const auto& entry : entries) names.emplace(entry.label);
-  list.class_names =
-      expected.empty() ? ordered_classes({names.begin(), names.end()}, {}, file) : expected;
-  std::map<std::string, std::int32_t, std::less<>> labels;
-  for (const auto& name : list.class_names)
-    labels.emplace(name, static_cast<std::int32_t>(labels.size()));
-  for (const auto& entry : entries) {
-    const auto found = labels.find(entry.label);
-    if (found == labels.end())
-      refuse(file, entry, formatted("needs one of the {} classes", labels.size()));
-    list.labels.push_back(found->second);
-  }
 }
 
 /// The folder that the paths start from: the list's or its `images`, whichever holds the first of
@@ -134,25 +97,46 @@ fs::path root_of(const TextList& paths, const fs::path& folder) {
   return folder;
 }
 
-std::vector<std::uint8_t> content_of(const fs::path& file) {
+std::string content_of(const fs::path& file) {
   require(fs::is_regular_file(file),
           "[list] needs a file of lines \"path label\", received {}",
           path_text(file));
-  std::vector<std::uint8_t> bytes;
-  read_file(file.string(), "list", bytes);
-  return bytes;
+  return read_text(file, "list");
 }
 
-std::string_view text_of(const std::vector<std::uint8_t>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+/// Whether the labels of a list are numbers, by its first line.
+bool has_numbers(const fs::path& file) {
+  const auto text = content_of(file);
+  return is_number(entries_of(text, path_text(file)).front());
+}
+
+/// The file of a list data set, or an empty path.
+fs::path list_file(const fs::path& path, bool train) {
+  if (fs::is_regular_file(path)) return train ? path : fs::path();
+  const auto names = train ? std::vector{"train.txt", "train/label.txt", "label.txt"}
+                           : std::vector{"test.txt", "val.txt", "test/label.txt", "val/label.txt"};
+  for (const auto* name : names)
+    if (fs::is_regular_file(path / name)) return path / name;
+  return {};
+}
+
+bool holds_list(const fs::path& path) { return !list_file(path, /*train=*/true).empty(); }
+
+std::unique_ptr<Dataset> open_list(const DatasetRequest& request) {
+  auto file = list_file(request.path, request.train);
+  if (file.empty() && request.named) file = list_file(request.path, /*train=*/true);
+  if (file.empty()) return nullptr;
+  const auto& options = request.options;
+  const auto is_list = [&] {
+    return options.kind == "list" || (!options.path.empty() && kind_of(options.path) == "list");
+  };
+  std::optional<bool> numbers;
+  if (!request.train && is_list() && holds_list(options.path))
+    numbers = has_numbers(list_file(options.path, /*train=*/true));
+  return open_image_list(file, request.class_names, numbers);
 }
 
 }  // namespace
-
-bool list_has_numbers(const fs::path& file) {
-  const auto bytes = content_of(file);
-  return is_number(entries_of(text_of(bytes), path_text(file)).front().label);
-}
 
 ImageFileList parse_image_list(std::string_view text,
                                const std::string& name,
@@ -160,9 +144,8 @@ ImageFileList parse_image_list(std::string_view text,
                                const std::vector<std::string>& class_names,
                                std::optional<bool> numbers) {
   const auto entries = entries_of(text, name);
-  require_one_kind(entries, name);
   const auto& first = entries.front();
-  const bool numbered = is_number(first.label);
+  const bool numbered = is_number(first);
   // Another kind of training set has no numbers of its own, unless they are its names.
   const bool expected_numbers =
       numbers.value_or(class_names == numbered_classes(std::ssize(class_names)) ? numbered : false);
@@ -170,27 +153,55 @@ ImageFileList parse_image_list(std::string_view text,
     refuse(name,
            first,
            formatted("needs a {} as the training set's labels are ({} is label 0)",
-                     expected_numbers ? "number" : "name",
+                     kind_of_labels(expected_numbers),
                      printable(class_names.front())));
   ImageFileList list{.kind = "list"};
-  for (const auto& entry : entries) list.paths.add(entry.path);
-  if (numbered) {
-    set_numbers(list, entries, name, names_file, class_names);
-  } else {
-    set_names(list, entries, name, class_names);
+  std::set<std::string> names;
+  for (const auto& entry : entries) {
+    list.paths.add(entry.path);
+    if (numbered) {
+      list.labels.push_back(number_of(entry, name));
+    } else {
+      names.emplace(entry.label);
+    }
   }
+  if (numbered) {
+    list.class_names = names_of_numbers(names_file, list.labels, class_names);
+  } else {
+    list.class_names =
+        class_names.empty() ? ordered_classes({names.begin(), names.end()}, {}, name) : class_names;
+    const auto labels = labels_of(list.class_names);
+    for (const auto& entry : entries) {
+      const auto found = labels.find(entry.label);
+      list.labels.push_back(found == labels.end() ? labels.size() : found->second);
+    }
+  }
+  const auto bad = std::ranges::find_if(
+      list.labels, [&](auto label) { return label >= std::ssize(list.class_names); });
+  if (bad != list.labels.end())
+    refuse(name,
+           entries[bad - list.labels.begin()],
+           formatted("needs one of the {} classes", list.class_names.size()));
   return list;
 }
 
 std::unique_ptr<Dataset> open_image_list(const fs::path& file,
                                          const std::vector<std::string>& class_names,
                                          std::optional<bool> numbers) {
-  const auto bytes = content_of(file);
   const auto folder = file.parent_path();
   auto list = parse_image_list(
-      text_of(bytes), path_text(file), class_names_file(folder), class_names, numbers);
+      content_of(file), path_text(file), class_names_file(folder), class_names, numbers);
   list.root = root_of(list.paths, folder);
   return image_files(std::move(list));
 }
+
+namespace formats {
+DatasetFormat list() {
+  return {.holds = holds_list,
+          .open = open_list,
+          .train_files = "train.txt or label.txt",
+          .test_files = "test.txt or val.txt"};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

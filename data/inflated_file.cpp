@@ -30,9 +30,7 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
   out.commit();
 }
 
-bool is_gz(std::span<const std::uint8_t> bytes) {
-  return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
-}
+bool is_gz(Bytes bytes) { return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B; }
 
 std::string short_digest(std::string_view text) {
   return digest(std::as_bytes(std::span(text))).substr(0, 16);

@@ -8,7 +8,8 @@
 
 namespace dimred::data {
 
-/// What a compressed file may ask for: images have a ratio of about 5.
+/// The largest ratio and surplus that a compressed file may ask for: images have a ratio of
+/// about 5.
 constexpr std::uint64_t largest_ratio = 100, largest_surplus = 64 << 20;
 /// Deflate's largest ratio (zlib's technical notes: 1032:1); an announced size beyond it is a lie.
 constexpr std::uint64_t deflate_ratio = 1032;

@@ -13,30 +13,28 @@ std::uint8_t clipped(float value) {
 }
 
 std::uint8_t blend(std::uint8_t from, std::uint8_t to, float factor) {
-  return clipped(static_cast<float>(from) +
-                 factor * (static_cast<float>(to) - static_cast<float>(from)));
+  return clipped(from + factor * (to - from));
 }
 
 /// Blend of every value with one.
 void blend_with(std::uint8_t from, float factor, std::span<std::uint8_t> pixels) {
   Table table;
-  for (std::size_t i = 0; i < table.size(); ++i)
-    table[i] = blend(from, static_cast<std::uint8_t>(i), factor);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = blend(from, i, factor);
   for (auto& pixel : pixels) pixel = table[pixel];
 }
 
 float drawn_factor(double strength, RandomStream& stream) {
   const double low = std::max(0.0, 1 - strength);
-  return static_cast<float>(low + (1 + strength - low) * stream.uniform());
+  return low + (1 + strength - low) * stream.uniform();
 }
 
-std::uint8_t mean_grey(std::span<const std::uint8_t> pixels, std::int64_t channels) {
+std::uint8_t mean_grey(Bytes pixels, std::int64_t channels) {
   std::uint64_t sum = 0;
-  const auto step = static_cast<std::size_t>(channels);
+  const std::size_t step = channels;
   for (std::size_t i = 0; i + step <= pixels.size(); i += step)
     sum += channels == 1 ? pixels[i] : grey_of(pixels[i], pixels[i + 1], pixels[i + 2]);
-  const auto count = static_cast<double>(pixels.size() / step);
-  return static_cast<std::uint8_t>(static_cast<double>(sum) / count + 0.5);
+  const double count = pixels.size() / step;
+  return static_cast<std::uint8_t>(sum / count + 0.5);
 }
 
 }  // namespace
@@ -62,7 +60,7 @@ void jitter(const JitterOptions& options,
             RandomStream& stream) {
   if (options.shift > 0) {
     const auto amount = static_cast<float>(options.shift * (2 * stream.uniform() - 1));
-    for (auto& pixel : pixels) pixel = clipped(static_cast<float>(pixel) + amount + 0.5F);
+    for (auto& pixel : pixels) pixel = clipped(pixel + amount + 0.5F);
   }
   if (options.brightness > 0) brighten(drawn_factor(options.brightness, stream), pixels);
   if (options.contrast > 0) contrast(drawn_factor(options.contrast, stream), pixels, channels);

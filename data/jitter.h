@@ -32,7 +32,7 @@ void jitter(const JitterOptions& options,
 
 /// Pillow's grey of a colour: (19595 R + 38470 G + 7471 B + 2^15) / 2^16.
 constexpr std::uint8_t grey_of(std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
-  return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
+  return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16;
 }
 
 }  // namespace dimred::data

@@ -9,10 +9,13 @@
 
 #include <algorithm>
 #include <csetjmp>
-#include <cstring>
+#include <cstdlib>
+#include <optional>
 #include <string>
 
+#include "data/bytes.h"
 #include "data/codecs.h"
+#include "data/encode.h"
 #include "data/jitter.h"
 #include "support/errors.h"
 
@@ -23,24 +26,36 @@ namespace {
 
 constexpr int most_scans = 200;  // a progressive file needs about 10; each costs a pass
 
-/// A decompressor with what its callbacks found.
-struct Decompressor {
-  jpeg_decompress_struct info{};
-  jpeg_error_mgr errors{};
-  jpeg_progress_mgr progress{};
+/// Where an error goes, and what it says.
+struct Errors {
+  jpeg_error_mgr manager{};
   std::jmp_buf failed{};
   char text[JMSG_LENGTH_MAX] = "";
+
+  /// For a compressor or decompressor, whose client_data becomes this.
+  jpeg_error_mgr* set(auto& library) {
+    library.client_data = this;  // which jpeg_create keeps, as it does the manager
+    jpeg_std_error(&manager);
+    manager.error_exit = [](j_common_ptr library) {
+      auto& errors = *static_cast<Errors*>(library->client_data);
+      library->err->format_message(library, errors.text);
+      std::longjmp(errors.failed, 1);
+    };
+    return &manager;
+  }
+};
+
+/// A decompressor with what its callbacks found.
+struct Decompressor : Errors {
+  jpeg_decompress_struct info{};
+  jpeg_progress_mgr progress{};
   bool ended_early = false;
   std::int64_t ended_at = 0;  // scanline, of the reduced image
   int ended_scan = 0;
 };
 
-Decompressor& of(j_common_ptr info) { return *static_cast<Decompressor*>(info->client_data); }
-
-[[noreturn]] void on_error(j_common_ptr info) {
-  auto& decompressor = of(info);
-  info->err->format_message(info, decompressor.text);
-  std::longjmp(decompressor.failed, 1);
+Decompressor& of(j_common_ptr info) {
+  return static_cast<Decompressor&>(*static_cast<Errors*>(info->client_data));
 }
 
 void on_message(j_common_ptr info, int level) {
@@ -49,7 +64,7 @@ void on_message(j_common_ptr info, int level) {
   auto& decompressor = of(info);
   if (info->err->msg_code != JWRN_JPEG_EOF || decompressor.ended_early) return;
   decompressor.ended_early = true;
-  decompressor.ended_at = static_cast<std::int64_t>(decompressor.info.output_scanline);
+  decompressor.ended_at = decompressor.info.output_scanline;
   decompressor.ended_scan = decompressor.info.input_scan_number;
 }
 
@@ -61,13 +76,11 @@ void on_progress(j_common_ptr info) {
 }
 
 /// `memory`: bytes, for the coefficients of a progressive file.
-void start(Decompressor& decompressor, std::span<const std::uint8_t> bytes, std::int64_t memory) {
+void start(Decompressor& decompressor, Bytes bytes, std::int64_t memory) {
   auto& info = decompressor.info;
-  info.err = jpeg_std_error(&decompressor.errors);
-  decompressor.errors.error_exit = on_error;
-  decompressor.errors.emit_message = on_message;
+  info.err = decompressor.set(info);
+  info.err->emit_message = on_message;
   decompressor.progress.progress_monitor = on_progress;
-  info.client_data = &decompressor;  // jpeg_create_decompress keeps both
   jpeg_create_decompress(&info);
   info.progress = &decompressor.progress;
   info.mem->max_memory_to_use = std::max<long>(memory, 1);  // 0: no limit
@@ -84,7 +97,7 @@ void configure(Decompressor& decompressor, std::int64_t reduction, int channels)
     info.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   }
   info.scale_num = 1;
-  info.scale_denom = static_cast<unsigned>(reduction);
+  info.scale_denom = reduction;
   info.dct_method = JDCT_ISLOW;
 }
 
@@ -93,7 +106,7 @@ void configure(Decompressor& decompressor, std::int64_t reduction, int channels)
 std::uint8_t without_key(std::uint8_t ink, std::uint8_t key) {
   const int product = (255 - ink) * key + 128;
   const int rounded = ((product >> 8) + product) >> 8;
-  return static_cast<std::uint8_t>(std::max(0, key - rounded));
+  return std::max(0, key - rounded);
 }
 
 void from_cmyk(const std::uint8_t* row, std::int64_t width, int channels, std::uint8_t* out) {
@@ -108,7 +121,7 @@ void from_cmyk(const std::uint8_t* row, std::int64_t width, int channels, std::u
   }
 }
 
-/// What is read, in pixels of the reduced image.
+/// The region that is read, in pixels of the reduced image.
 struct Window {
   JDIMENSION top = 0, height = 0, left = 0, width = 0;
 };
@@ -117,23 +130,21 @@ Window window_of(const jpeg_decompress_struct& info, const Region& region, std::
   // Smooth upsampling looks at a neighbour of each chroma sample, which a cropped row lacks at its
   // ends: two columns more on each side keep that out of the region.
   constexpr std::int64_t margin = 2;
-  const auto width = static_cast<std::int64_t>(info.output_width);
   const auto bottom = (region.top + region.height + reduction - 1) / reduction;
-  const auto right =
-      std::min(width, (region.left + region.width + reduction - 1) / reduction + margin);
+  const auto right = std::min<std::int64_t>(
+      info.output_width, (region.left + region.width + reduction - 1) / reduction + margin);
   Window window;
-  window.top = static_cast<JDIMENSION>(region.top / reduction);
-  window.height = static_cast<JDIMENSION>(bottom) - window.top;
-  window.left =
-      static_cast<JDIMENSION>(std::max<std::int64_t>(0, region.left / reduction - margin));
-  window.width = static_cast<JDIMENSION>(right) - window.left;
+  window.top = region.top / reduction;
+  window.height = bottom - window.top;
+  window.left = std::max<std::int64_t>(0, region.left / reduction - margin);
+  window.width = right - window.left;
   return window;
 }
 
 /// Reads the window into `image`, whose vector is the caller's, as is `row` (4 width bytes).
 /// Returns false after an error.
 bool read(Decompressor& decompressor,
-          std::span<const std::uint8_t> bytes,
+          Bytes bytes,
           const Region& region,
           std::int64_t reduction,
           int channels,
@@ -157,10 +168,10 @@ bool read(Decompressor& decompressor,
                   .left = window.left * reduction,
                   .height = image.height * reduction,
                   .width = image.width * reduction};
-  const auto row_size = static_cast<std::size_t>(image.width * channels);
+  const auto row_size = image.width * channels;
   image.pixels.resize(row_size * window.height);
   const bool is_cmyk = info.out_color_space == JCS_CMYK;
-  if (is_cmyk) row.resize(4 * static_cast<std::size_t>(image.width));
+  if (is_cmyk) row.resize(4 * image.width);
   if (window.top > 0) jpeg_skip_scanlines(&info, window.top);
   for (std::size_t y = 0; y < window.height; ++y) {
     auto* to = image.pixels.data() + y * row_size;
@@ -171,18 +182,150 @@ bool read(Decompressor& decompressor,
   return true;
 }
 
+// A file's size and EXIF orientation by walking its markers: a tenth of a microsecond, where
+// libjpeg's header costs several for its tables.
+// Formats: ITU-T T.81 annex B; Exif 2.32 (TIFF 6.0 directory).
+
+bool is_frame(std::uint8_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+bool stands_alone(std::uint8_t marker) {
+  return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
+}
+
+/// A marker with its payload, and where the next one is looked for.
+struct Segment {
+  std::uint8_t marker = 0;
+  Bytes payload;
+  std::size_t next = 0;
+};
+
+std::optional<Segment> segment_at(Bytes bytes, std::size_t at) {
+  while (at + 1 < bytes.size()) {
+    // Fill bytes, and rubbish between segments, are passed over as libjpeg does.
+    if (bytes[at] != 0xFF || bytes[at + 1] == 0xFF || bytes[at + 1] == 0) {
+      ++at;
+      continue;
+    }
+    const auto marker = bytes[at + 1];
+    at += 2;
+    if (stands_alone(marker)) continue;
+    if (bytes.size() - at < 2) return std::nullopt;
+    const std::size_t length = big_endian<2>(bytes, at);
+    if (length < 2 || length > bytes.size() - at) return std::nullopt;
+    return Segment{marker, bytes.subspan(at + 2, length - 2), at + length};
+  }
+  return std::nullopt;
+}
+
+class TiffReader {
+ public:
+  explicit TiffReader(Bytes bytes) : bytes_(bytes) {
+    is_little_ = bytes_.size() >= 2 && bytes_[0] == 'I' && bytes_[1] == 'I';
+  }
+  std::optional<std::uint32_t> number(std::size_t at, std::size_t size) const {
+    if (at > bytes_.size() || size > bytes_.size() - at) return std::nullopt;
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      value = value << 8 | bytes_[at + (is_little_ ? size - 1 - i : i)];
+    }
+    return value;
+  }
+
+ private:
+  Bytes bytes_;
+  bool is_little_;
+};
+
+/// EXIF's orientation tag in the payload of an APP1 marker; 1 where there is none.
+int exif_orientation(Bytes payload) {
+  constexpr std::string_view magic("Exif\0\0", 6);
+  constexpr std::uint32_t orientation_tag = 0x0112;
+  if (!text_of(payload).starts_with(magic)) return 1;
+  const TiffReader tiff(payload.subspan(magic.size()));
+  if (tiff.number(2, 2).value_or(0) != 42) return 1;
+  const std::size_t directory = tiff.number(4, 4).value_or(0);
+  const auto entries = tiff.number(directory, 2).value_or(0);
+  for (std::size_t i = 0; i < entries; ++i) {
+    const auto entry = directory + 2 + 12 * i;
+    const auto tag = tiff.number(entry, 2);
+    if (!tag) return 1;
+    if (*tag != orientation_tag) continue;
+    const auto value = tiff.number(entry + 8, 2).value_or(1);
+    return value >= 1 && value <= 8 ? value : 1;
+  }
+  return 1;
+}
+
+// Only plain data lives here: longjmp runs no destructors. Returns false after an error.
+bool compress(const std::uint8_t* pixels,
+              const ImageShape& shape,
+              int quality,
+              Errors& error,
+              unsigned char** file,
+              unsigned long* size) {
+  jpeg_compress_struct library{};
+  library.err = error.set(library);
+  if (setjmp(error.failed) != 0) {
+    jpeg_destroy_compress(&library);
+    return false;
+  }
+  jpeg_create_compress(&library);
+  jpeg_mem_dest(&library, file, size);
+  library.image_width = shape.width;
+  library.image_height = shape.height;
+  library.input_components = shape.channels;
+  library.in_color_space = shape.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&library);
+  jpeg_set_quality(&library, quality, TRUE);
+  if (quality >= 90) library.comp_info[0].h_samp_factor = library.comp_info[0].v_samp_factor = 1;
+  jpeg_start_compress(&library, TRUE);
+  while (library.next_scanline < library.image_height) {
+    auto* row =
+        const_cast<std::uint8_t*>(pixels) + library.next_scanline * shape.width * shape.channels;
+    jpeg_write_scanlines(&library, &row, 1);
+  }
+  jpeg_finish_compress(&library);
+  jpeg_destroy_compress(&library);
+  return true;
+}
+
 }  // namespace
 
-void decode_jpeg(std::span<const std::uint8_t> bytes,
-                 const Region& region,
-                 std::int64_t reduction,
-                 int channels,
-                 Image& image) {
+EncodedHeader jpeg_header(Bytes bytes) {
+  require_environment(sniff(bytes) == Encoding::jpeg, "[jpeg] needs a JPEG file's first bytes");
+  EncodedHeader header;
+  std::size_t at = 2;
+  while (const auto segment = segment_at(bytes, at)) {
+    constexpr std::uint8_t start_of_scan = 0xDA, app1 = 0xE1, end = 0xD9;
+    if (segment->marker == start_of_scan || segment->marker == end) break;
+    if (segment->marker == app1) {
+      const auto orientation = exif_orientation(segment->payload);
+      if (orientation != 1) header.orientation = orientation;
+    }
+    if (is_frame(segment->marker)) {
+      require_environment(segment->payload.size() >= 6, "[jpeg] the frame header is too short");
+      header.stored = {segment->payload[5] == 1 ? 1 : 3,
+                       big_endian<2>(segment->payload, 1),
+                       big_endian<2>(segment->payload, 3)};
+      // An 8 x 8 block takes a bit at least. A turned image is decoded, then copied.
+      require_plausible(
+          "jpeg", header.stored, bytes.size(), 8 * 64, header.orientation == 1 ? 1 : 2);
+      return header;
+    }
+    at = segment->next;
+  }
+  throw std::runtime_error("[jpeg] needs a frame header before the first scan, received none");
+}
+
+void decode_jpeg(
+    Bytes bytes, const Region& region, std::int64_t reduction, int channels, Image& image) {
   Decompressor decompressor;
   std::vector<std::uint8_t> row;
   const bool sound = read(decompressor, bytes, region, reduction, channels, image, row);
   const auto& info = decompressor.info;
-  const auto height = static_cast<std::int64_t>(info.image_height);
+  const std::int64_t height = info.image_height;
   const auto components = info.num_components;
   const bool progressive = info.progressive_mode != FALSE;
   jpeg_destroy_decompress(
@@ -203,6 +346,21 @@ void decode_jpeg(std::span<const std::uint8_t> bytes,
       progressive
           ? formatted("ends early, in scan {}", decompressor.ended_scan)
           : formatted("ends early: rows from about {} of {} on are missing", row_reached, height);
+}
+
+std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality) {
+  require_shape(pixels, shape);
+  require(quality >= 1 && quality <= 100,
+          "[data::to_jpeg] needs a quality in [1, 100], received {}",
+          quality);
+  unsigned char* file = nullptr;
+  unsigned long size = 0;
+  Errors error;
+  const bool written = compress(pixels.data(), shape, quality, error, &file, &size);
+  std::string text(reinterpret_cast<const char*>(file), written ? size : 0);
+  std::free(file);
+  require_environment(written, "[jpeg] cannot write an image: {}", error.text);
+  return text;
 }
 
 }  // namespace dimred::data

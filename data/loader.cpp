@@ -4,10 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "data/loader_options.h"
-#include "data/parallel.h"
 #include "data/shard_source.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/stopwatch.h"
 
 namespace dimred::data {
@@ -20,9 +19,36 @@ std::uint64_t next_number() {
   return ++number;
 }
 
+/// Throws std::invalid_argument unless the options are in range and the order is of `size` samples.
+void validate_loading(const LoaderOptions& options, const Order& order, std::int64_t size) {
+  require(
+      options.prefetch >= 1, "[data::Loader] needs prefetch >= 1, received {}", options.prefetch);
+  require(options.threads >= 1, "[data::Loader] needs threads >= 1, received {}", options.threads);
+  require(options.parallel_batches >= 0 && options.memory >= 0,
+          "[data::Loader] needs parallel_batches and memory >= 0, received {} and {}",
+          options.parallel_batches,
+          options.memory);
+  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
+          "[data::Loader] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
+          options.rank,
+          options.ranks);
+  require(order.size == size,
+          "[data::Loader] needs an order of the dataset's {} samples, received one of {}",
+          size,
+          order.size);
+}
+
+/// Batches ahead that the memory allows, one beyond them being with the caller; at least one.
+std::int64_t bounded_prefetch(const LoaderOptions& options, const ImageShape& shape) {
+  if (options.memory == 0) return options.prefetch;
+  const auto batch_bytes = std::max<std::int64_t>(
+      1, options.batch_size / options.ranks * shape.size() * std::int64_t{sizeof(float)});
+  return std::clamp<std::int64_t>(options.memory / batch_bytes - 1, 1, options.prefetch);
+}
+
 }  // namespace
 
-/// A thread's buffers, and what it has seen since it last told.
+/// A thread's buffers, and what it has seen since its last report.
 struct Loader::Worker {
   std::vector<std::uint8_t> encoded;
   PrepareScratch scratch;
@@ -44,10 +70,10 @@ Loader::Loader(const Dataset& dataset,
       steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)),
       number_(next_number()),
       // Resident pixels take a microsecond a sample, files take hundreds.
-      chunk_(dataset.shape() && preprocessing.crop.cut == Cut::none ? 64 : 1),
+      chunk_(dataset.shape() && preprocessing.crop.cut == CropMode::none ? 64 : 1),
       next_step_(first_step) {
-  validate(options_, order_, dataset_.size());
-  data::validate(preprocessing_, shape_);
+  validate_loading(options_, order_, dataset_.size());
+  validate(preprocessing_, shape_);
   require(steps_ >= 1,
           "[data::Loader] needs at least one batch of {}{}, received {} samples",
           options_.batch_size,
@@ -85,7 +111,7 @@ void Loader::stop_threads() {
 
 Loader::~Loader() {
   stop_threads();
-  for (auto& filling : queue_) recycle(std::move(filling->batch));
+  for (auto& pending : queue_) recycle(std::move(pending->batch));
 }
 
 std::optional<Batch> Loader::next() {
@@ -94,10 +120,10 @@ std::optional<Batch> Loader::next() {
     return queue_.empty() ? next_step_ >= steps_ : queue_.front()->is_ready();
   };
   ready_sum_ += std::count_if(
-      queue_.begin(), queue_.end(), [](const auto& filling) { return filling->is_ready(); });
+      queue_.begin(), queue_.end(), [](const auto& pending) { return pending->is_ready(); });
   if (!decided()) {
     const ScopedSeconds waiting(seconds_waited_);
-    // A signal cannot notify anybody, so whoever may be stopped looks now and then.
+    // A signal cannot notify a waiting thread, so one that may be stopped looks now and then.
     while (!ready_.wait_for(lock, std::chrono::milliseconds(50), decided))
       if (options_.stopped && options_.stopped()) throw ReadingStopped();
   }
@@ -121,7 +147,7 @@ bool Loader::is_ready() const {
 void Loader::recycle(Batch batch) {
   // A caller may keep many batches and give them back at once; more spares than one with the caller
   // and those ahead are never used.
-  options_.pool->give(std::move(batch), static_cast<std::size_t>(options_.prefetch) + 1);
+  options_.pool->give(std::move(batch), options_.prefetch + 1);
 }
 
 LoaderReport Loader::report() const {
@@ -135,33 +161,32 @@ LoaderReport Loader::report() const {
 }
 
 /// The earliest batch with samples that nobody has claimed.
-Loader::Filling* Loader::claimable() {
-  for (const auto& filling : queue_) {
-    if (filling->failure) return nullptr;  // nothing behind a failure is wanted
-    if (filling->claimed < filling->batch.labels.size()) return filling.get();
+Loader::PendingBatch* Loader::claimable() {
+  for (const auto& pending : queue_) {
+    if (pending->failure) return nullptr;  // nothing behind a failure is wanted
+    if (pending->claimed < pending->batch.labels.size()) return pending.get();
   }
   return start_next();
 }
 
 /// Begins the next step's batch, if there may be one more.
-Loader::Filling* Loader::start_next() {
-  if (next_step_ >= steps_ || static_cast<std::int64_t>(queue_.size()) >= options_.prefetch)
-    return nullptr;
+Loader::PendingBatch* Loader::start_next() {
+  if (next_step_ >= steps_ || std::ssize(queue_) >= options_.prefetch) return nullptr;
   const auto in_work = std::count_if(
-      queue_.begin(), queue_.end(), [](const auto& filling) { return !filling->is_ready(); });
+      queue_.begin(), queue_.end(), [](const auto& pending) { return !pending->is_ready(); });
   if (in_work >= options_.parallel_batches) return nullptr;
-  queue_.push_back(std::unique_ptr<Filling>(new Filling{.batch = options_.pool->take()}));
-  auto& filling = *queue_.back();
+  queue_.push_back(std::unique_ptr<PendingBatch>(new PendingBatch{.batch = options_.pool->take()}));
+  auto& pending = *queue_.back();
   try {
-    lay_out(filling.batch, next_step_);
+    lay_out(pending.batch, next_step_);
     announce();
   } catch (...) {  // no memory
-    filling.batch.labels.clear();
-    filling.failure = std::current_exception();
+    pending.batch.labels.clear();
+    pending.failure = std::current_exception();
     ready_.notify_all();
   }
   ++next_step_;
-  return &filling;
+  return &pending;
 }
 
 /// Tells data that has to be fetched where this pass is.
@@ -174,25 +199,25 @@ void Loader::announce() const {
 
 void Loader::lay_out(Batch& batch, std::int64_t step) const {
   const auto part =
-      part_of(dataset_.size(), options_.batch_size, step, options_.rank, options_.ranks);
-  const auto count = static_cast<std::size_t>(part.end - part.begin);
+      batch_part(dataset_.size(), options_.batch_size, step, options_.rank, options_.ranks);
+  const std::size_t count = part.end - part.begin;
   batch.shape = shape_;
   batch.order = options_.order;
   batch.epoch = epoch_;
   batch.position = part.begin;
   batch.global_count = part.global_count;
-  batch.images.resize(count * static_cast<std::size_t>(shape_.size()));
+  batch.images.resize(count * shape_.size());
   batch.labels.resize(count);
   batch.indices.resize(count);
 }
 
-void Loader::fail(Filling& filling, std::size_t place, std::exception_ptr failure) {
-  if (!filling.failure || place < filling.failed_at) {
-    filling.failure = std::move(failure);
-    filling.failed_at = place;
+void Loader::fail(PendingBatch& pending, std::size_t slot, std::exception_ptr failure) {
+  if (!pending.failure || slot < pending.failed_at) {
+    pending.failure = std::move(failure);
+    pending.failed_at = slot;
   }
-  filling.done += filling.batch.labels.size() - filling.claimed;  // nobody will
-  filling.claimed = filling.batch.labels.size();
+  pending.done += pending.batch.labels.size() - pending.claimed;  // nobody will
+  pending.claimed = pending.batch.labels.size();
 }
 
 void Loader::work() noexcept {
@@ -200,52 +225,52 @@ void Loader::work() noexcept {
   const StoppableReads stoppable(stopping_);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    auto* filling = claimable();
-    if (filling == nullptr) {
+    auto* pending = claimable();
+    if (pending == nullptr) {
       if (next_step_ >= steps_ && queue_.empty()) return;
       work_.wait(lock);
       continue;
     }
-    const auto begin = filling->claimed;
-    const auto end = std::min(begin + chunk_, filling->batch.labels.size());
-    filling->claimed = end;
-    if (end < filling->batch.labels.size()) work_.notify_one();
+    const auto begin = pending->claimed;
+    const auto end = std::min(begin + chunk_, pending->batch.labels.size());
+    pending->claimed = end;
+    if (end < pending->batch.labels.size()) work_.notify_one();
     lock.unlock();
     std::exception_ptr failure;
     auto at = begin;
     try {
-      for (; at < end && !stopping_; ++at) fill(filling->batch, at, worker);
+      for (; at < end && !stopping_; ++at) fill(pending->batch, at, worker);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
-    filling->done += end - begin;
-    if (failure) fail(*filling, at, failure);
+    pending->done += end - begin;
+    if (failure) fail(*pending, at, failure);
     add(report_, worker.report);
     worker.report = {};
-    if (filling->is_ready()) ready_.notify_all();
+    if (pending->is_ready()) ready_.notify_all();
   }
 }
 
-/// The sample at `place` of the batch, or what stands for it when it is bad.
-void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
-  auto index = order_.at(epoch_, batch.position + static_cast<std::int64_t>(place));
+/// The sample at `slot` of the batch, or what stands for it when it is bad.
+void Loader::fill(Batch& batch, std::size_t slot, Worker& worker) const {
+  auto index = order_.at(epoch_, batch.position + slot);
   for (std::int64_t attempt = 0;; ++attempt) {
     try {
-      return prepare_sample(batch, place, index, worker);
-    } catch (const std::runtime_error&) {
-      const auto failure = with_origin(std::current_exception(), dataset_.origin(index));
-      if (options_.bad_sample == BadSample::fail) std::rethrow_exception(failure);
+      return prepare_sample(batch, slot, index, worker);
+    } catch (const std::runtime_error& error) {
+      const auto failure = with_origin(error, dataset_.origin(index));
+      if (options_.bad_sample == BadSample::fail) throw failure;
       require_environment(attempt < most_replacements,
                           "[data::Loader] gives up: {} bad samples one after another; the last: {}",
                           most_replacements + 1,
-                          text_of(failure));
+                          failure.what());
       ++worker.report.bad_samples;
-      take_note(worker.report, text_of(failure));
+      take_note(worker.report, failure.what());
     }
     if (options_.bad_sample == BadSample::drop) {
-      batch.indices[place] = index;
-      batch.labels[place] = dropped_label;
+      batch.indices[slot] = index;
+      batch.labels[slot] = dropped_label;
       return;
     }
     index = (index + 1) % dataset_.size();
@@ -253,15 +278,15 @@ void Loader::fill(Batch& batch, std::size_t place, Worker& worker) const {
 }
 
 void Loader::prepare_sample(Batch& batch,
-                            std::size_t place,
+                            std::size_t slot,
                             std::int64_t index,
                             Worker& worker) const {
   // A clock takes a twentieth of the time of a small resident sample that is only normalised.
   constexpr std::int64_t small = 20'000;  // values
-  const bool timed = !dataset_.shape() || preprocessing_.crop.cut != Cut::none ||
+  const bool timed = !dataset_.shape() || preprocessing_.crop.cut != CropMode::none ||
                      preprocessing_.jitter.any() || shape_.size() > small;
-  const auto image_size = static_cast<std::size_t>(shape_.size());
-  const auto out = std::span(batch.images).subspan(place * image_size, image_size);
+  const std::size_t image_size = shape_.size();
+  const auto out = std::span(batch.images).subspan(slot * image_size, image_size);
   std::optional<Stopwatch> clock;
   auto& report = worker.report;
   if (timed) clock.emplace();
@@ -281,8 +306,8 @@ void Loader::prepare_sample(Batch& batch,
     ++report.damaged_samples;
     take_note(report, formatted("{}: {}", dataset_.origin(index), damage));
   }
-  batch.indices[place] = index;
-  batch.labels[place] = sample.label;
+  batch.indices[slot] = index;
+  batch.labels[slot] = sample.label;
 }
 
 }  // namespace dimred::data

@@ -20,7 +20,7 @@
 
 namespace dimred::data {
 
-/// What becomes of a sample that cannot be read or decoded.
+/// The treatment of a sample that cannot be read or decoded.
 /// fail: next() throws. replace: the next good one by index takes its place (around the end, at
 /// most 100 further), so that every rank's batches keep their sizes without a word between them.
 /// drop: the batch has fewer; for evaluation, whose sums count.
@@ -48,7 +48,7 @@ struct LoaderOptions {
 /// Prepares batches of one epoch in background threads, ahead of the step, into reused buffers; the
 /// same for any number of threads. next() and recycle() belong to one thread. Memory: prefetch + 1
 /// batches, those the caller holds, and a decoded image a thread. Measured on one 28x28 stream,
-/// batch 64, one thread: .7 million images/s shuffled, .6 with crop and flip.
+/// batch 64, one thread: 0.7 million images/s shuffled, 0.6 with crop and flip.
 class Loader {
  public:
   /// Starts at `first_step` of the epoch (for a resume; steps() gives a loader at its end). The
@@ -82,7 +82,7 @@ class Loader {
 
  private:
   /// A batch in work: samples are claimed in order by any thread, `chunk_` at a time.
-  struct Filling {
+  struct PendingBatch {
     Batch batch;
     std::size_t claimed = 0, done = 0;
     std::size_t failed_at = 0;  // the earliest sample that failed
@@ -94,13 +94,13 @@ class Loader {
   void start_threads();  // all, or none and std::runtime_error
   void stop_threads();
   void work() noexcept;
-  Filling* claimable();
-  Filling* start_next();
+  PendingBatch* claimable();
+  PendingBatch* start_next();
   void lay_out(Batch& batch, std::int64_t step) const;
   void announce() const;
-  void fill(Batch& batch, std::size_t place, Worker& worker) const;
-  void prepare_sample(Batch& batch, std::size_t place, std::int64_t index, Worker& worker) const;
-  static void fail(Filling& filling, std::size_t place, std::exception_ptr failure);
+  void fill(Batch& batch, std::size_t slot, Worker& worker) const;
+  void prepare_sample(Batch& batch, std::size_t slot, std::int64_t index, Worker& worker) const;
+  static void fail(PendingBatch& pending, std::size_t slot, std::exception_ptr failure);
 
   const Dataset& dataset_;
   ImageShape shape_;  // of the images of a batch
@@ -115,8 +115,8 @@ class Loader {
   std::int64_t ready_sum_ = 0, batches_ = 0;
   mutable std::mutex mutex_;  // guards what follows, up to the threads
   std::condition_variable work_, ready_;
-  std::int64_t next_step_;                      // the first one that nobody has started
-  std::deque<std::unique_ptr<Filling>> queue_;  // steps in order
+  std::int64_t next_step_;                           // the first one that nobody has started
+  std::deque<std::unique_ptr<PendingBatch>> queue_;  // steps in order
   LoaderReport report_;
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> threads_;

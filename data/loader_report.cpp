@@ -1,19 +1,13 @@
 #include "data/loader_report.h"
 
-#include <stdexcept>
 #include <utility>
 
 #include "support/errors.h"
 
 namespace dimred::data {
-namespace {
-
-constexpr std::size_t most_messages = 5;
-
-}  // namespace
 
 void add(LoaderReport& whole, const LoaderReport& part) {
-  const auto batches = static_cast<double>(whole.batches), more = static_cast<double>(part.batches);
+  const double batches = whole.batches, more = part.batches;
   if (batches + more > 0)
     whole.mean_ready = (whole.mean_ready * batches + part.mean_ready * more) / (batches + more);
   whole.seconds_waited += part.seconds_waited;
@@ -29,29 +23,14 @@ void add(LoaderReport& whole, const LoaderReport& part) {
 }
 
 void take_note(LoaderReport& report, std::string text) {
-  if (report.messages.size() < most_messages) report.messages.push_back(std::move(text));
+  constexpr std::size_t most = 5;
+  if (report.messages.size() < most) report.messages.push_back(std::move(text));
 }
 
-std::exception_ptr with_origin(const std::exception_ptr& failure, const std::string& origin) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::runtime_error& error) {
-    const std::string text = error.what();
-    if (text.find(origin) != std::string::npos) return failure;
-    return std::make_exception_ptr(std::runtime_error(formatted("{}: {}", origin, text)));
-  } catch (...) {
-    return failure;
-  }
-}
-
-std::string text_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an unknown exception";
-  }
+std::runtime_error with_origin(const std::runtime_error& error, const std::string& origin) {
+  const std::string_view text = error.what();
+  if (text.find(origin) != std::string_view::npos) return error;
+  return std::runtime_error(formatted("{}: {}", origin, text));
 }
 
 }  // namespace dimred::data

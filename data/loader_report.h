@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace dimred::data {
 
-/// What a pass cost and met so far.
+/// Cost and findings of a pass so far.
 struct LoaderReport {
   double seconds_waited = 0;  // next() for a batch that was not ready
   double mean_ready = 0;      // batches ready when next() was called
@@ -28,9 +28,7 @@ void add(LoaderReport& whole, const LoaderReport& part);
 /// Keeps the text if it is among the first few.
 void take_note(LoaderReport& report, std::string text);
 
-/// What was thrown, with a sample's origin unless it is named already.
-std::exception_ptr with_origin(const std::exception_ptr& failure, const std::string& origin);
-
-std::string text_of(const std::exception_ptr& failure);
+/// The exception with a sample's origin unless it is named already.
+std::runtime_error with_origin(const std::runtime_error& error, const std::string& origin);
 
 }  // namespace dimred::data

@@ -13,6 +13,7 @@
 #include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 #include "support/retry.h"
 
 namespace dimred::data {
@@ -26,8 +27,7 @@ struct Descriptor {
 
 int open_file(const std::filesystem::path& path) {
   // A pipe is refused, not waited for.
-  const int number =
-      retrying([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  const int number = open_retrying(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   const int error = errno;
   require(number >= 0 || (error != ENOENT && error != ENOTDIR),
           "[file] '{}' does not exist",
@@ -45,7 +45,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const bool regular = ::fstat(file.number, &status) == 0 && S_ISREG(status.st_mode);
   require(regular, "[file] '{}' needs to be a regular file", path_text(path_));
   modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const std::size_t size = status.st_size;
   if (size == 0) return;  // cannot be mapped
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
   require_environment(start != MAP_FAILED,
@@ -84,10 +84,10 @@ void MappedFile::read_sequentially(bool sequential) const {
             sequential ? MADV_SEQUENTIAL : MADV_NORMAL);
 }
 
-void MappedFile::fetch(std::span<const std::uint8_t> part) const {
+void MappedFile::fetch(Bytes part) const {
 #ifdef MADV_POPULATE_READ
-  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = static_cast<std::size_t>(part.data() - bytes_.data());
+  static const std::size_t page = ::sysconf(_SC_PAGESIZE);
+  const std::size_t begin = part.data() - bytes_.data();
   const auto from = begin - begin % page;
   if (part.empty()) return;
   const int code = retrying([&] {
@@ -96,7 +96,7 @@ void MappedFile::fetch(std::span<const std::uint8_t> part) const {
                      MADV_POPULATE_READ);
   });
   const int error = code == 0 ? 0 : errno;
-  // What the kernel would say by a signal, could the pages not be had when they are touched.
+  // The kernel would otherwise send a signal if the pages could not be had when they are touched.
   const bool lost = error == EFAULT || error == EIO || error == EHWPOISON;
   require_environment(
       !lost,

@@ -5,10 +5,12 @@
 #include <span>
 #include <string>
 
+#include "support/bytes.h"
+
 namespace dimred::data {
 
-/// What tells a file from another that took its place: size, time of the last change, and XXH3-128
-/// of up to four parts of 4 KB, first and last among them.
+/// The identity of a file, which another in its place would not have: size, time of the last
+/// change, and XXH3-128 of up to four parts of 4 KB, first and last among them.
 struct FileIdentity {
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // nanoseconds
@@ -30,7 +32,7 @@ class MappedFile {
   MappedFile& operator=(MappedFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::uint8_t> bytes() const { return bytes_; }
+  Bytes bytes() const { return bytes_; }
   FileIdentity identity() const;
   /// Says that the file will now be read once, from its beginning to its end, or no longer.
   void read_sequentially(bool sequential) const;
@@ -38,11 +40,11 @@ class MappedFile {
   /// place of one for every few pages that are touched. Throws std::runtime_error naming file and
   /// offset when they cannot be had: the file was cut short since it was mapped, or the disk fails.
   /// Kernels before 5.14 do without, and end the process then.
-  void fetch(std::span<const std::uint8_t> part) const;
+  void fetch(Bytes part) const;
 
  private:
   std::filesystem::path path_;
-  std::span<const std::uint8_t> bytes_;
+  Bytes bytes_;
   std::int64_t modified_ = 0;
 };
 

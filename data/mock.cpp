@@ -1,31 +1,30 @@
-#include "data/mock.h"
+#include <cmath>
 
+#include "data/format.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/random.h"
 
 namespace dimred::data {
 namespace {
 
-constexpr std::int64_t places = 4096;
+constexpr std::int64_t offsets = 4096;
 
+/// Pixels without any file: for pure speed. Sample i is `shape` bytes of one random block of shape
+/// + 4 KiB bytes from a place that depends on i; its label is i mod classes.
 class Mock : public Dataset {
  public:
   Mock(std::int64_t size, const ImageShape& shape, std::int64_t classes)
-      : size_(size), shape_(shape), names_(numbered_classes(classes)) {
+      : block_(shape.size() + offsets) {
+    facts_ = {.size = size, .class_names = numbered_classes(classes), .shape = shape};
     RandomStream stream(0, RandomPurpose::mock);
-    block_.resize(static_cast<std::size_t>(shape.size() + places));
-    for (auto& byte : block_) byte = static_cast<std::uint8_t>(stream.next());
+    for (auto& byte : block_) byte = stream.next();
   }
 
-  std::int64_t size() const override { return size_; }
-  const std::vector<std::string>& class_names() const override { return names_; }
-  std::optional<ImageShape> shape() const override { return shape_; }
-
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    require(index >= 0 && index < size_, "[mock] needs 0 <= index < {}, received {}", size_, index);
-    const auto from = static_cast<std::size_t>(index * 61 % places);
-    return {.shape = shape_,
-            .bytes = std::span(block_).subspan(from, static_cast<std::size_t>(shape_.size())),
+    return {.shape = *facts_.shape,
+            .bytes = std::span(block_).subspan(checked(index, "mock") * 61 % offsets,
+                                               facts_.shape->size()),
             .label = index % classes()};
   }
 
@@ -35,36 +34,49 @@ class Mock : public Dataset {
 
   std::string description() const override {
     return formatted("mock, {} images of {} x {} x {}, {} classes",
-                     size_,
-                     shape_.channels,
-                     shape_.height,
-                     shape_.width,
+                     size(),
+                     facts_.shape->channels,
+                     facts_.shape->height,
+                     facts_.shape->width,
                      classes());
   }
 
  private:
-  std::int64_t size_;
-  ImageShape shape_;
-  std::vector<std::string> names_;
   std::vector<std::uint8_t> block_;
 };
 
-}  // namespace
-
-std::unique_ptr<Dataset> open_mock(std::int64_t size,
-                                   const ImageShape& shape,
-                                   std::int64_t classes) {
-  require(size >= 1, "[mock] needs at least one sample, received {}", size);
-  require(classes >= 1, "[mock] needs at least one class, received {}", classes);
+std::unique_ptr<Dataset> open_mock(const DatasetRequest& request) {
+  const auto& numbers = request.options.mock_shape;
+  require(numbers.size() == 3,
+          "[data::open] mock_shape needs channels, height, width, received {} numbers",
+          numbers.size());
   constexpr std::int64_t longest = 1 << 15;
-  const auto fits = [](std::int64_t side) { return side >= 1 && side <= longest; };
-  require(shape.channels >= 1 && shape.channels <= 64 && fits(shape.height) && fits(shape.width),
+  for (const auto number : numbers)
+    require(number == std::floor(number),
+            "[data::open] mock_shape needs whole numbers, received {}",
+            number_text(number));
+  const auto fits = [](double side) { return side >= 1 && side <= longest; };
+  require(numbers[0] >= 1 && numbers[0] <= 64 && fits(numbers[1]) && fits(numbers[2]),
           "[mock] needs channels in [1, 64] and sides in [1, {}], received {} x {} x {}",
           longest,
-          shape.channels,
-          shape.height,
-          shape.width);
-  return std::make_unique<Mock>(size, shape, classes);
+          numbers[0],
+          numbers[1],
+          numbers[2]);
+  const ImageShape shape{static_cast<std::int64_t>(numbers[0]),
+                         static_cast<std::int64_t>(numbers[1]),
+                         static_cast<std::int64_t>(numbers[2])};
+  constexpr std::int64_t train_size = 50'000, test_size = 10'000, classes = 10;
+  const auto named = request.options.num_classes;
+  return std::make_unique<Mock>(
+      request.train ? train_size : test_size, shape, named > 0 ? named : classes);
 }
+
+}  // namespace
+
+namespace formats {
+DatasetFormat mock() {
+  return {.holds = [](const std::filesystem::path&) { return false; }, .open = open_mock};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

@@ -14,18 +14,14 @@ std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
           size,
           position);
   if (!shuffled) return position;
-  if (arrangement) {
-    require(arrangement->size() == size,
-            "[data::Order] needs an arrangement of {} samples, received one of {}",
+  if (sampler) {
+    require(sampler->size() == size,
+            "[data::Order] needs a sampler of {} samples, received one of {}",
             size,
-            arrangement->size());
-    return arrangement->at(seed, epoch, position);
+            sampler->size());
+    return sampler->at(seed, epoch, position);
   }
-  return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(position),
-                                            static_cast<std::uint64_t>(size),
-                                            seed,
-                                            RandomPurpose::order,
-                                            static_cast<std::uint64_t>(epoch)));
+  return permuted(position, size, seed, RandomPurpose::order, epoch);
 }
 
 Upcoming upcoming_of(const Order& order,

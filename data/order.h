@@ -9,9 +9,9 @@ namespace dimred::data {
 
 /// Another shuffled order than one permutation of everything: a pure function of (seed, epoch,
 /// position), a bijection of [0, size) in every epoch, safe from several threads.
-class Arrangement {
+class Sampler {
  public:
-  virtual ~Arrangement() = default;
+  virtual ~Sampler() = default;
   virtual std::int64_t size() const = 0;
   /// 0 <= position < size() and epoch >= 0 hold.
   virtual std::int64_t at(std::uint64_t seed, std::int64_t epoch, std::int64_t position) const = 0;
@@ -23,13 +23,13 @@ struct Order {
   std::uint64_t seed = 0;
   std::int64_t size = 0;
   bool shuffled = true;
-  std::shared_ptr<const Arrangement> arrangement = nullptr;  // nullptr: one permutation of all
+  std::shared_ptr<const Sampler> sampler = nullptr;  // nullptr: one permutation of all
   /// Index in [0, size). Throws std::invalid_argument unless 0 <= position < size and epoch >= 0,
-  /// or when the arrangement is of another size.
+  /// or when the sampler is of another size.
   std::int64_t at(std::int64_t epoch, std::int64_t position) const;
 };
 
-/// What is read from a position of an epoch on, to the end of the last of `epochs` or of this one.
+/// The reads from a position of an epoch on, to the end of the last of `epochs` or of this one.
 Upcoming upcoming_of(const Order& order,
                      std::int64_t epoch,
                      std::int64_t position,

@@ -1,8 +1,5 @@
 #include "data/output_folder.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
@@ -14,11 +11,6 @@ namespace fs = std::filesystem;
 
 constexpr auto job_file = "dimred-data.txt";
 
-std::string content(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std::move(folder)) {
@@ -29,7 +21,7 @@ OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std:
   create_folders(folder_);
   const auto file = folder_ / job_file;
   if (fs::exists(file)) {
-    const auto before = content(file);
+    const auto before = InputFile(file).text(1 << 20);
     require(before == text,
             "[data] {} holds the files of another job ({}: {}); choose another --output",
             folder_.string(),

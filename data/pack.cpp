@@ -8,9 +8,9 @@
 #include "data/encode.h"
 #include "data/loader_report.h"
 #include "data/packed.h"
-#include "data/parallel.h"
 #include "data/resize.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 
 namespace dimred::data {
 namespace {
@@ -19,16 +19,13 @@ namespace {
 struct OwnSample {
   Encoding encoding = Encoding::planes;
   ImageShape shape;
-  std::string bytes;
+  std::vector<std::uint8_t> bytes;
   std::int64_t label = 0;
   std::string damage = {};
   std::string fault = {};  // why there is no sample
 
   Sample view() const {
-    return {.encoding = encoding,
-            .shape = shape,
-            .bytes = {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()},
-            .label = label};
+    return {.encoding = encoding, .shape = shape, .bytes = bytes, .label = label};
   }
 };
 
@@ -39,7 +36,7 @@ Size reduced_size(const ImageShape& shape, std::int64_t short_side) {
 }
 
 OwnSample packed_sample(const Sample& sample, const PackOptions& options) {
-  const auto shape = sample.encoding == Encoding::planes ? sample.shape : encoded_shape(sample);
+  const auto shape = encoded_shape(sample);
   const auto size = reduced_size(shape, options.short_side);
   const bool same_size = size == Size{shape.height, shape.width};
   const bool fits =
@@ -49,38 +46,38 @@ OwnSample packed_sample(const Sample& sample, const PackOptions& options) {
       !(options.encoding == PackEncoding::jpeg && sample.encoding == Encoding::png))
     return {
         sample.encoding, sample.shape, {sample.bytes.begin(), sample.bytes.end()}, sample.label};
-  const auto image = decoded(sample, static_cast<int>(shape.channels));
+  const auto image = decoded(sample, shape.channels);
   const auto pixels = same_size ? image.pixels : resized(image, size);
   const ImageShape new_shape{shape.channels, size.height, size.width};
   const bool jpeg = options.encoding == PackEncoding::jpeg ||
                     (options.encoding == PackEncoding::keep && sample.encoding == Encoding::jpeg);
-  if (jpeg)
-    return {Encoding::jpeg,
-            {},
-            to_jpeg(pixels, new_shape, static_cast<int>(options.quality)),
-            sample.label,
-            image.damage};
-  return {Encoding::planes, new_shape, to_planes(pixels, new_shape), sample.label, image.damage};
+  if (jpeg) {
+    const auto file = to_jpeg(pixels, new_shape, options.quality);
+    return {Encoding::jpeg, {}, {file.begin(), file.end()}, sample.label, image.damage};
+  }
+  OwnSample planes{Encoding::planes, new_shape, {}, sample.label, image.damage};
+  planes.bytes.resize(pixels.size());
+  to_planes(pixels, new_shape, planes.bytes.data());
+  return planes;
 }
 
 std::string source_text(const Dataset& dataset, const PackOptions& options) {
   const char* names[] = {"as they are", "planes", "JPEG"};
-  return formatted(
-      "{} ({}{}, quality {})",
-      dataset.description(),
-      names[static_cast<int>(options.encoding)],
-      options.short_side > 0 ? formatted(", short side {}", options.short_side) : std::string(),
-      options.quality);
+  return formatted("{} ({}{}, quality {})",
+                   dataset.description(),
+                   names[static_cast<int>(options.encoding)],
+                   options.short_side > 0 ? formatted(", short side {}", options.short_side) : "",
+                   options.quality);
 }
 
 OwnSample packed_sample(const Dataset& dataset, std::int64_t index, const PackOptions& options) {
   std::vector<std::uint8_t> scratch;
   try {
     return packed_sample(dataset.read(index, scratch), options);
-  } catch (const std::runtime_error&) {
-    const auto failure = with_origin(std::current_exception(), dataset.origin(index));
-    if (!options.skip_bad) std::rethrow_exception(failure);
-    return {.fault = text_of(failure)};
+  } catch (const std::runtime_error& error) {
+    const auto failure = with_origin(error, dataset.origin(index));
+    if (!options.skip_bad) throw failure;
+    return {.fault = failure.what()};
   }
 }
 
@@ -111,12 +108,12 @@ WriteReport pack(const Dataset& dataset,
   std::vector<OwnSample> samples;
   for (std::int64_t first = 0; first < dataset.size(); first += part) {
     const auto size = std::min(part, dataset.size() - first);
-    samples.assign(static_cast<std::size_t>(size), {});
-    in_parallel(samples.size(), static_cast<std::size_t>(options.threads), [&](std::size_t i) {
-      samples[i] = packed_sample(dataset, first + static_cast<std::int64_t>(i), options);
+    samples.assign(size, {});
+    in_parallel(size, options.threads, [&](std::size_t i) {
+      samples[i] = packed_sample(dataset, first + i, options);
     });
     for (std::int64_t i = 0; i < size; ++i) {
-      const auto& sample = samples[static_cast<std::size_t>(i)];
+      const auto& sample = samples[i];
       count(sample, dataset, first + i, report);
       if (sample.fault.empty()) writer.add(sample.view());
     }

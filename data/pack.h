@@ -19,7 +19,7 @@ struct PackOptions {
   std::int64_t threads = 1;
 };
 
-/// What a tool met in the samples it wrote.
+/// A tool's findings in the samples that it wrote.
 struct WriteReport {
   std::int64_t samples = 0;  // written
   std::int64_t bad = 0;      // left out

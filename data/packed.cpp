@@ -1,30 +1,28 @@
 #include "data/packed.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <fstream>
 #include <limits>
 
 #include "data/bytes.h"
+#include "data/format.h"
+#include "data/mapped_file.h"
+#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
 namespace dimred::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view packed_magic = "DIMREDPK";
 constexpr std::uint32_t packed_version = 1;
 constexpr std::int64_t page = 4096, alignment = 64;
 constexpr std::size_t row_bytes = 40, digest_bytes = 32;
-
-void append_row(std::string& table, const PackedSample& row) {
-  append_number(table, row.offset);
-  append_number(table, row.digest);
-  append_number(table, row.size);
-  append_number(table, row.label);
-  append_number(table, row.height);
-  append_number(table, row.width);
-  append_number(table, row.channels);
-  append_number(table, static_cast<std::uint32_t>(row.encoding));
-}
+static_assert(sizeof(PackedSample) == row_bytes);
 
 void require_row(const PackedSample& row,
                  std::int64_t index,
@@ -53,27 +51,15 @@ void require_row(const PackedSample& row,
 
 }  // namespace
 
-std::int64_t PackedLayout::size() const {
-  return static_cast<std::int64_t>(table.size() / row_bytes);
-}
+std::int64_t PackedLayout::size() const { return table.size() / row_bytes; }
 
 PackedSample PackedLayout::sample(std::int64_t index) const {
-  ByteReader in(table.subspan(static_cast<std::size_t>(index) * row_bytes, row_bytes), "packed");
-  PackedSample row;
-  row.offset = in.number<std::uint64_t>();
-  row.digest = in.number<std::uint64_t>();
-  row.size = in.number<std::uint32_t>();
-  row.label = in.number<std::uint32_t>();
-  row.height = in.number<std::uint32_t>();
-  row.width = in.number<std::uint32_t>();
-  row.channels = in.number<std::uint32_t>();
-  row.encoding = static_cast<Encoding>(in.number<std::uint32_t>());
-  return row;
+  return ByteReader(table.subspan(index * row_bytes), "packed").number<PackedSample>();
 }
 
-PackedLayout packed_layout(std::span<const std::uint8_t> file) {
+PackedLayout packed_layout(Bytes file) {
   ByteReader header(file, "packed");
-  require_environment(std::ranges::equal(header.take(packed_magic.size()), packed_magic),
+  require_environment(text_of(header.take(packed_magic.size())) == packed_magic,
                       "[packed] needs to begin with {}",
                       packed_magic);
   const auto found = header.number<std::uint32_t>();
@@ -91,14 +77,14 @@ PackedLayout packed_layout(std::span<const std::uint8_t> file) {
       file.size());
   const auto description = file.subspan(offset, size);
   PackedLayout layout;
-  layout.digest = digest(std::as_bytes(description));
-  require_environment(std::ranges::equal(expected, layout.digest),
+  layout.digest = digest_of(description);
+  require_environment(text_of(expected) == layout.digest,
                       "[packed] is damaged: the digest of its description (offset {}) differs",
                       offset);
   ByteReader in(description, "packed");
-  layout.source = in.text();
+  in.read(layout.source);
   layout.class_names.resize(in.count(sizeof(std::uint64_t)));
-  for (auto& name : layout.class_names) name = in.text();
+  for (auto& name : layout.class_names) in.read(name);
   const auto rows = in.count(row_bytes);
   layout.table = in.take(rows * row_bytes);
   require_environment(rows >= 1, "[packed] needs at least one sample");
@@ -108,20 +94,20 @@ PackedLayout packed_layout(std::span<const std::uint8_t> file) {
 }
 
 PackedWriter::PackedWriter(const std::filesystem::path& path) : file_(path) {
-  append(std::string(static_cast<std::size_t>(page), '\0'));
+  write(std::string(page, '\0'));
 }
 
-void PackedWriter::append(std::string_view bytes) {
+void PackedWriter::write(std::string_view bytes) {
   file_.append(std::as_bytes(std::span(bytes)));
   end_ += std::ssize(bytes);
 }
 
 void PackedWriter::pad(std::int64_t alignment) {
-  append(std::string(static_cast<std::size_t>((alignment - end_ % alignment) % alignment), '\0'));
+  write(std::string((alignment - end_ % alignment) % alignment, '\0'));
 }
 
 void PackedWriter::add(const Sample& sample) {
-  require(sample.bytes.size() >= 1 &&
+  require(!sample.bytes.empty() &&
               sample.bytes.size() <= std::numeric_limits<std::uint32_t>::max() &&
               sample.label >= 0 && sample.label <= std::numeric_limits<std::uint32_t>::max(),
           "[packed] needs samples of 1 to 2^32 - 1 bytes and labels in that range, received {} "
@@ -129,36 +115,138 @@ void PackedWriter::add(const Sample& sample) {
           sample.bytes.size(),
           sample.label);
   pad(alignment);
-  append_row(table_,
-             {.offset = static_cast<std::uint64_t>(end_),
-              .digest = digest64(std::as_bytes(sample.bytes)),
-              .size = static_cast<std::uint32_t>(sample.bytes.size()),
-              .label = static_cast<std::uint32_t>(sample.label),
-              .height = static_cast<std::uint32_t>(sample.shape.height),
-              .width = static_cast<std::uint32_t>(sample.shape.width),
-              .channels = static_cast<std::uint32_t>(sample.shape.channels),
-              .encoding = sample.encoding});
-  append({reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size()});
+  append(table_,
+         PackedSample{.offset = static_cast<std::uint64_t>(end_),
+                      .digest = digest64(std::as_bytes(sample.bytes)),
+                      .size = static_cast<std::uint32_t>(sample.bytes.size()),
+                      .label = static_cast<std::uint32_t>(sample.label),
+                      .height = static_cast<std::uint32_t>(sample.shape.height),
+                      .width = static_cast<std::uint32_t>(sample.shape.width),
+                      .channels = static_cast<std::uint32_t>(sample.shape.channels),
+                      .encoding = sample.encoding});
+  write(text_of(sample.bytes));
   ++samples_;
 }
 
-void PackedWriter::finish(std::string_view source, const std::vector<std::string>& class_names) {
+void PackedWriter::finish(const std::string& source, const std::vector<std::string>& class_names) {
   pad(page);
   std::string description;
-  append_text(description, source);
-  append_number(description, std::uint64_t{class_names.size()});
-  for (const auto& name : class_names) append_text(description, name);
-  append_number(description, static_cast<std::uint64_t>(samples_));
+  append(description, source);
+  append(description, class_names.size());
+  for (const auto& name : class_names) append(description, name);
+  append(description, samples_);
   description += table_;
   std::string header(packed_magic);
-  append_number(header, packed_version);
-  append_number(header, std::uint32_t{0});
-  append_number(header, static_cast<std::uint64_t>(end_));
-  append_number(header, std::uint64_t{description.size()});
-  header += digest(std::as_bytes(std::span(description)));
-  append(description);
+  append(header, packed_version);
+  append(header, std::uint32_t{0});
+  append(header, end_);
+  append(header, description.size());
+  header += digest_of(description);
+  write(description);
   file_.write_at(0, std::as_bytes(std::span(header)));
   file_.commit();
 }
+
+namespace {
+
+PackedLayout layout_of(const MappedFile& file) {
+  try {
+    return packed_layout(file.bytes());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(formatted("{}: {}", error.what(), path_text(file.path())));
+  }
+}
+
+class PackedDataset : public Dataset {
+ public:
+  PackedDataset(const fs::path& path, bool digests)
+      : file_(path), layout_(layout_of(file_)), digests_(digests), verified_(layout_.size()) {
+    facts_ = {.size = layout_.size(),
+              .class_names = std::move(layout_.class_names),
+              .digest = layout_.digest};
+    const auto first = shape_of(layout_.sample(0));
+    bool same = first.size() > 0;
+    for (std::int64_t i = 1; i < size() && same; ++i) same = shape_of(layout_.sample(i)) == first;
+    if (same) facts_.shape = first;
+  }
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    const auto at = checked(index, "packed");
+    const auto row = layout_.sample(at);
+    const auto bytes = file_.bytes().subspan(row.offset, row.size);
+    if (digests_ && !verified_[at]) {
+      file_.fetch(bytes);
+      if (digest64(std::as_bytes(bytes)) != row.digest)
+        throw std::runtime_error(formatted(
+            "[packed] {}: is damaged: the digest of sample {} differs", origin(index), index));
+      verified_[at] = true;
+    }
+    return {.encoding = row.encoding, .shape = shape_of(row), .bytes = bytes, .label = row.label};
+  }
+
+  std::string origin(std::int64_t index) const override {
+    return formatted(
+        "{}, offset {}", path_text(file_.path()), layout_.sample(checked(index, "packed")).offset);
+  }
+
+  std::string description() const override {
+    return formatted("packed {}, {} images of {} classes, xxh3 {}, made from {}",
+                     path_text(file_.path()),
+                     size(),
+                     classes(),
+                     layout_.digest,
+                     layout_.source);
+  }
+
+ private:
+  static ImageShape shape_of(const PackedSample& row) {
+    return {row.channels, row.height, row.width};
+  }
+
+  MappedFile file_;
+  PackedLayout layout_;
+  bool digests_;
+  mutable std::vector<std::atomic<bool>> verified_;
+};
+
+fs::path packed_file(const DatasetRequest& request) {
+  if (fs::is_regular_file(request.path) && request.takes_all()) return request.path;
+  for (const auto& name : split_names(request.train)) {
+    auto file = request.path / formatted("{}.packed", name);
+    if (fs::is_regular_file(file)) return file;
+  }
+  return {};
+}
+
+bool holds_packed(const fs::path& path) {
+  if (!fs::is_directory(path)) return fs::is_regular_file(path) && is_packed(path);
+  return std::ranges::any_of(fs::directory_iterator(path), [](const auto& item) {
+    return item.path().extension() == ".packed" && is_packed(item.path());
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_packed(const fs::path& file, bool digests) {
+  return std::make_unique<PackedDataset>(file, digests);
+}
+
+bool is_packed(const fs::path& file) {
+  std::array<char, packed_magic.size()> begin{};
+  std::ifstream in(file, std::ios::binary);
+  return in.read(begin.data(), begin.size()) && std::ranges::equal(begin, packed_magic);
+}
+
+namespace formats {
+DatasetFormat packed() {
+  return {.holds = holds_packed,
+          .open = [](const DatasetRequest& request) -> std::unique_ptr<Dataset> {
+            const auto file = packed_file(request);
+            return file.empty() ? nullptr : open_packed(file);
+          },
+          .train_files = "train.packed",
+          .test_files = "test.packed, val.packed or validation.packed"};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

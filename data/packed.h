@@ -33,7 +33,7 @@ struct PackedSample {
 struct PackedLayout {
   std::string source;
   std::vector<std::string> class_names;
-  std::span<const std::uint8_t> table;
+  Bytes table;
   std::string digest;  // of the description, and so of all samples' digests
   std::int64_t size() const;
   PackedSample sample(std::int64_t index) const;  // 0 <= index < size()
@@ -42,17 +42,17 @@ struct PackedLayout {
 /// Reads and checks a packed file's description: digest, that every sample lies within the file and
 /// has the size of its shape, labels below the number of names. Throws std::runtime_error("[packed]
 /// ..."). Cost: one pass over 40 bytes a sample; no sample is touched.
-PackedLayout packed_layout(std::span<const std::uint8_t> file);
+PackedLayout packed_layout(Bytes file);
 
 /// Writes a packed file, which appears under its name with finish() only.
 class PackedWriter {
  public:
   explicit PackedWriter(const std::filesystem::path& path);
   void add(const Sample& sample);
-  void finish(std::string_view source, const std::vector<std::string>& class_names);
+  void finish(const std::string& source, const std::vector<std::string>& class_names);
 
  private:
-  void append(std::string_view bytes);
+  void write(std::string_view bytes);
   void pad(std::int64_t alignment);
 
   AtomicFile file_;

@@ -29,7 +29,7 @@ bool is_pattern(const fs::path& path) {
   return path.string().find_first_of("*?[") != std::string::npos && !fs::exists(path);
 }
 
-std::vector<fs::path> matches(const fs::path& pattern, const char* place) {
+std::vector<fs::path> matches(const fs::path& pattern, const char* scope) {
   glob_t found{};
   const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<fs::path> paths;
@@ -37,7 +37,7 @@ std::vector<fs::path> matches(const fs::path& pattern, const char* place) {
   ::globfree(&found);
   require_environment(code == 0 || code == GLOB_NOMATCH,
                       "[{}] cannot look through the folders of {}",
-                      place,
+                      scope,
                       path_text(pattern));
   std::ranges::sort(
       paths, {}, [](const auto& path) -> const std::string& { return path.native(); });

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// What the paths of data sets have in common.
+// Functions on the paths of data sets.
 namespace dimred::data {
 
 /// The path as UTF-8 on one line, for messages: other bytes and control characters as \xNN.
@@ -13,9 +13,9 @@ std::string path_text(const std::filesystem::path& path);
 /// Whether the path is a pattern with * ? or [ ], and no file or folder of that very name.
 bool is_pattern(const std::filesystem::path& path);
 
-/// What the pattern matches, sorted by bytes. Throws std::runtime_error("[place] ...") when a
-/// folder cannot be read.
-std::vector<std::filesystem::path> matches(const std::filesystem::path& pattern, const char* place);
+/// The paths that the pattern matches, sorted by bytes. Throws std::runtime_error("[scope] ...")
+/// when a folder cannot be read.
+std::vector<std::filesystem::path> matches(const std::filesystem::path& pattern, const char* scope);
 
 /// The names that the folder (or file, or list) of a split may have, the usual one first: train; or
 /// test, val, validation.

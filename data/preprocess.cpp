@@ -17,19 +17,16 @@ bool shifts_or_flips(const Preprocessing& preprocessing) {
 
 Augmentation draw(const Preprocessing& preprocessing, RandomStream& stream) {
   if (!shifts_or_flips(preprocessing)) return {};
-  const auto offsets = static_cast<std::uint32_t>(2 * preprocessing.pad + 1);
+  const std::uint32_t offsets = 2 * preprocessing.pad + 1;
   Augmentation drawn;
-  drawn.row_shift = static_cast<std::int64_t>(stream.below(offsets)) - preprocessing.pad;
-  drawn.column_shift = static_cast<std::int64_t>(stream.below(offsets)) - preprocessing.pad;
+  drawn.row_shift = stream.below(offsets) - preprocessing.pad;
+  drawn.column_shift = stream.below(offsets) - preprocessing.pad;
   drawn.flip = stream.below(2) == 1 && preprocessing.flip;
   return drawn;
 }
 
 RandomStream stream_of(const Preprocessing& preprocessing, std::int64_t epoch, std::int64_t index) {
-  return {preprocessing.seed,
-          RandomPurpose::augmentation,
-          static_cast<std::uint64_t>(epoch),
-          static_cast<std::uint64_t>(index)};
+  return RandomStream(preprocessing.seed, RandomPurpose::augmentation, epoch, index);
 }
 
 /// Bytes of an image of which value (channel, y, x) is at channel * of_channel + y * of_row + x *
@@ -87,7 +84,7 @@ void write_values(const std::uint8_t* bytes,
                   const Strides& out,
                   float* values) {
   for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
-    const auto& lookup = table[static_cast<std::size_t>(channel)];
+    const auto& lookup = table[channel];
     const auto* plane = bytes + channel * in.of_channel;
     float* to = values + channel * out.of_channel;
     if (drawn.is_none() && in.of_column == 1 && out.of_column == 1) {
@@ -116,7 +113,7 @@ void decode_and_crop(const Sample& sample,
   const auto stored = encoded_shape(sample);
   const Size size{stored.height, stored.width};
   const auto cutting = cut(crop, size, stream);
-  if (crop.cut == Cut::none) {
+  if (crop.cut == CropMode::none) {
     require_environment(size == Size{shape.height, shape.width},
                         "[data::prepare] needs an image of {} x {}, received {} x {}",
                         shape.height,
@@ -125,7 +122,7 @@ void decode_and_crop(const Sample& sample,
                         size.width);
   }
   auto& image = scratch.image;
-  decode(sample, cutting.region, cutting.resized, static_cast<int>(shape.channels), image);
+  decode(sample, cutting.region, cutting.resized, shape.channels, image);
   if (sample.encoding != Encoding::planes) scratch.decode_seconds = clock.seconds();
   scratch.damage = image.damage;
   const bool fits = Size{image.height, image.width} == cutting.resized &&
@@ -134,12 +131,12 @@ void decode_and_crop(const Sample& sample,
     std::swap(scratch.pixels, image.pixels);
     return;
   }
-  scratch.pixels.resize(static_cast<std::size_t>(shape.size()));
-  const auto scale = 1.0 / static_cast<double>(image.reduction);
-  const Box box{static_cast<double>(cutting.region.top - image.covers.top) * scale,
-                static_cast<double>(cutting.region.left - image.covers.left) * scale,
-                static_cast<double>(cutting.region.height) * scale,
-                static_cast<double>(cutting.region.width) * scale};
+  scratch.pixels.resize(shape.size());
+  const auto scale = 1.0 / image.reduction;
+  const Box box{(cutting.region.top - image.covers.top) * scale,
+                (cutting.region.left - image.covers.left) * scale,
+                cutting.region.height * scale,
+                cutting.region.width * scale};
   resize(image, box, cutting.resized, cutting.window, scratch.resize, scratch.pixels.data());
 }
 
@@ -149,7 +146,7 @@ void standardise(std::span<float> values) {
     sum += value;
     squares += static_cast<double>(value) * value;
   }
-  const auto count = static_cast<double>(values.size());
+  const double count = values.size();
   const double mean = sum / count;
   const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
   const double scale = 1 / std::max(deviation, 1 / std::sqrt(count));
@@ -159,7 +156,7 @@ void standardise(std::span<float> values) {
 }  // namespace
 
 void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
-  const auto channels = static_cast<std::size_t>(shape.channels);
+  const std::size_t channels = shape.channels;
   require(preprocessing.mean.size() == channels && preprocessing.deviation.size() == channels,
           "[data::Preprocessing] needs one mean and one deviation per channel, received {} and {} "
           "for {} channels",
@@ -187,14 +184,14 @@ Preprocessing without_augmentation(Preprocessing preprocessing) {
   preprocessing.pad = 0;
   preprocessing.flip = false;
   preprocessing.jitter = {};
-  if (preprocessing.crop.cut != Cut::none) preprocessing.crop.cut = Cut::centre;
+  if (preprocessing.crop.cut != CropMode::none) preprocessing.crop.cut = CropMode::centre;
   return preprocessing;
 }
 
 ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dataset) {
   const auto& crop = preprocessing.crop;
-  if (crop.cut != Cut::none) {
-    return {static_cast<std::int64_t>(preprocessing.mean.size()), crop.size, crop.size};
+  if (crop.cut != CropMode::none) {
+    return {std::ssize(preprocessing.mean), crop.size, crop.size};
   }
   const auto shape = dataset.shape();
   require(shape.has_value(),
@@ -208,8 +205,8 @@ PixelTable pixel_table(const Preprocessing& preprocessing) {
   PixelTable table(preprocessing.mean.size());
   for (std::size_t channel = 0; channel < table.size(); ++channel) {
     for (int pixel = 0; pixel < 256; ++pixel) {
-      table[channel][static_cast<std::size_t>(pixel)] = static_cast<float>(
-          (pixel / 255.0 - preprocessing.mean[channel]) / preprocessing.deviation[channel]);
+      table[channel][pixel] = static_cast<float>((pixel / 255.0 - preprocessing.mean[channel]) /
+                                                 preprocessing.deviation[channel]);
     }
   }
   return table;
@@ -232,37 +229,29 @@ void prepare(const Sample& sample,
              std::int64_t index,
              PrepareScratch& scratch,
              std::span<float> out) {
-  check(static_cast<std::int64_t>(out.size()) == shape.size() &&
-            static_cast<std::int64_t>(table.size()) == shape.channels,
+  check(std::ssize(out) == shape.size() && std::ssize(table) == shape.channels,
         "prepare: sizes of table and output");
   scratch.decode_seconds = 0;
-  const auto out_strides = strides_of(shape, order);
-  const bool plain = sample.encoding == Encoding::planes && preprocessing.crop.cut == Cut::none &&
-                     !preprocessing.jitter.any();
+  const bool plain = sample.encoding == Encoding::planes &&
+                     preprocessing.crop.cut == CropMode::none && !preprocessing.jitter.any();
+  Augmentation drawn;
   if (plain) {
     check(sample.shape == shape && sample.bytes.size() == out.size(),
           "prepare: size of the sample");
-    const auto drawn = augmentation_of(preprocessing, epoch, index);
-    write_values(sample.bytes.data(),
-                 strides_of(shape, PixelOrder::planes),
-                 shape,
-                 drawn,
-                 table,
-                 out_strides,
-                 out.data());
+    drawn = augmentation_of(preprocessing, epoch, index);
   } else {
     auto stream = stream_of(preprocessing, epoch, index);
     decode_and_crop(sample, shape, preprocessing.crop, stream, scratch);
-    const auto drawn = draw(preprocessing, stream);
+    drawn = draw(preprocessing, stream);
     jitter(preprocessing.jitter, scratch.pixels, shape.channels, stream);
-    write_values(scratch.pixels.data(),
-                 strides_of(shape, PixelOrder::interleaved),
-                 shape,
-                 drawn,
-                 table,
-                 out_strides,
-                 out.data());
   }
+  write_values(plain ? sample.bytes.data() : scratch.pixels.data(),
+               strides_of(shape, plain ? PixelOrder::planes : PixelOrder::interleaved),
+               shape,
+               drawn,
+               table,
+               strides_of(shape, order),
+               out.data());
   if (preprocessing.standardise) standardise(out);
 }
 

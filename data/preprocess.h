@@ -36,8 +36,8 @@ void validate(const Preprocessing& preprocessing, const ImageShape& shape);
 /// The same normalisation without random choices, for evaluation; a crop becomes the centre's.
 Preprocessing without_augmentation(Preprocessing preprocessing);
 
-/// Of the prepared images: that of the crop, or of the data set. Throws std::invalid_argument when
-/// neither says it.
+/// The shape of the prepared images: that of the crop, or of the data set. Throws
+/// std::invalid_argument when neither says it.
 ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dataset);
 
 /// [channels]: the value that each of the 256 pixels becomes, float32((p / 255 - mean) / deviation)
@@ -56,7 +56,7 @@ struct Augmentation {
   bool is_none() const { return row_shift == 0 && column_shift == 0 && !flip; }
 };
 
-/// What prepare() draws for a sample where nothing is cut and no colour changes.
+/// The draws of prepare() for a sample where nothing is cut and no colour changes.
 Augmentation augmentation_of(const Preprocessing& preprocessing,
                              std::int64_t epoch,
                              std::int64_t index);

@@ -5,29 +5,24 @@
 namespace dimred::data {
 namespace {
 
-void resize_to(Preprocessing& result, std::int64_t image_size) {
-  if (image_size == 0) return;
-  result.crop = {.cut = Cut::centre, .size = image_size, .centre_part = 1};
-}
-
 Preprocessing imagenet(std::int64_t size) {
-  return {.mean = {.485, .456, .406},
-          .deviation = {.229, .224, .225},
+  return {.mean = {0.485, 0.456, 0.406},
+          .deviation = {0.229, 0.224, 0.225},
           .flip = true,
-          .crop = {.cut = Cut::random_area, .size = size}};
+          .crop = {.cut = CropMode::random_area, .size = size}};
 }
 
 Preprocessing inception(std::int64_t size) {
-  return {.mean = {.5, .5, .5},
-          .deviation = {.5, .5, .5},
+  return {.mean = {0.5, 0.5, 0.5},
+          .deviation = {0.5, 0.5, 0.5},
           .flip = true,
-          .crop = {.cut = Cut::random_area,
+          .crop = {.cut = CropMode::random_area,
                    .size = size,
-                   .area_low = .05,
-                   .aspect_low = .75,
+                   .area_low = 0.05,
+                   .aspect_low = 0.75,
                    .aspect_high = 1.33,
                    .keeps_aspect = false},
-          .jitter = {.shift = 32, .saturation = .5}};
+          .jitter = {.shift = 32, .saturation = 0.5}};
 }
 
 Preprocessing vgg(std::int64_t size) {
@@ -36,7 +31,7 @@ Preprocessing vgg(std::int64_t size) {
   return {.mean = {123.68 * level, 116.78 * level, 103.94 * level},
           .deviation = {level, level, level},
           .flip = true,
-          .crop = {.cut = Cut::random_side,
+          .crop = {.cut = CropMode::random_side,
                    .size = size,
                    .side_low = size * 256 / 224,
                    .side_high = size * 512 / 224}};
@@ -68,31 +63,32 @@ void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
 
 Preprocessing recipe(Recipe name, std::int64_t image_size) {
   Preprocessing result;
+  const auto size_or = [&](std::int64_t own) { return image_size > 0 ? image_size : own; };
   switch (name) {
     case Recipe::imagenet:
-      return imagenet(image_size > 0 ? image_size : 224);
+      return imagenet(size_or(224));
     case Recipe::inception:
-      return inception(image_size > 0 ? image_size : 299);
+      return inception(size_or(299));
     case Recipe::vgg:
-      return vgg(image_size > 0 ? image_size : 224);
+      return vgg(size_or(224));
     case Recipe::cifarnet:
       result = {.mean = {0, 0, 0},
                 .deviation = {1, 1, 1},
                 .pad = 4,
                 .flip = true,
-                .jitter = {.shift = 63, .contrast = .8},
+                .jitter = {.shift = 63, .contrast = 0.8},
                 .standardise = true};
       break;
     case Recipe::lenet:
       result = {.mean = {128.0 / 255}, .deviation = {128.0 / 255}};
       break;
     case Recipe::fashion:
-      result = {.mean = {.2860}, .deviation = {.3530}};
+      result = {.mean = {0.2860}, .deviation = {0.3530}};
       break;
     case Recipe::none:
       break;
   }
-  resize_to(result, image_size);
+  if (image_size > 0) result.crop = {.cut = CropMode::centre, .size = image_size, .centre_part = 1};
   return result;
 }
 

@@ -9,59 +9,59 @@
 
 #include "data/paths.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 #include "support/retry.h"
 
 namespace dimred::data {
 namespace {
 
-class OpenDescriptor {
- public:
-  explicit OpenDescriptor(int number) : number_(number) {}
+/// Closes itself.
+struct OpenDescriptor {
+  int number;
   ~OpenDescriptor() {
-    if (number_ >= 0) ::close(number_);
+    if (number >= 0) ::close(number);
   }
-  OpenDescriptor(const OpenDescriptor&) = delete;
-  OpenDescriptor& operator=(const OpenDescriptor&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
 };
 
 }  // namespace
 
 void read_file(const std::string& name,
-               const char* place,
+               const char* scope,
                std::vector<std::uint8_t>& bytes,
                std::int64_t most) {
   const auto path = path_text(name);
   const auto require_call = [&](bool holds) {
-    require_environment(holds, "[{}] {}: {}", place, path, holds ? "" : std::strerror(errno));
+    require_environment(holds, "[{}] {}: {}", scope, path, holds ? "" : std::strerror(errno));
   };
   // A pipe is refused, not waited for.
-  const OpenDescriptor file(
-      retrying([&] { return ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
-  require_call(file.get() >= 0);
+  const OpenDescriptor file{open_retrying(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  require_call(file.number >= 0);
   struct stat status {};
-  require_call(::fstat(file.get(), &status) == 0);
-  require_environment(S_ISREG(status.st_mode), "[{}] {}: needs a regular file", place, path);
-  require_environment(status.st_size >= 1, "[{}] {}: the file is empty", place, path);
+  require_call(::fstat(file.number, &status) == 0);
+  require_environment(S_ISREG(status.st_mode), "[{}] {}: needs a regular file", scope, path);
+  require_environment(status.st_size >= 1, "[{}] {}: the file is empty", scope, path);
   require_environment(status.st_size <= most,
                       "[{}] {}: needs at most {} bytes, received {}",
-                      place,
+                      scope,
                       path,
                       most,
                       status.st_size);
-  bytes.resize(static_cast<std::size_t>(status.st_size));
+  bytes.resize(status.st_size);
   std::size_t done = 0;
   while (done < bytes.size()) {
     const auto count =
-        retrying([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
+        retrying([&] { return ::read(file.number, bytes.data() + done, bytes.size() - done); });
     require_call(count >= 0);
     require_environment(
-        count > 0, "[{}] {}: the file became shorter while it was read", place, path);
-    done += static_cast<std::size_t>(count);
+        count > 0, "[{}] {}: the file became shorter while it was read", scope, path);
+    done += count;
   }
+}
+
+std::string read_text(const std::filesystem::path& path, const char* scope) {
+  std::vector<std::uint8_t> bytes;
+  read_file(path, scope, bytes);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace dimred::data

@@ -19,22 +19,6 @@ namespace fs = std::filesystem;
 // table of 2^63 names.
 constexpr std::int64_t most_unnamed_classes = 10'000'000;
 
-/// One digest of all shards' digests, in order.
-std::string digest_of(const std::vector<RecordShard>& shards) {
-  std::string all;
-  for (const auto& shard : shards) all += shard.digest;
-  return dimred::digest(std::as_bytes(std::span(all)));
-}
-
-std::string remarks_of(const std::vector<RecordShard>& shards) {
-  std::set<std::string> remarks;
-  for (const auto& shard : shards)
-    if (!shard.remark.empty()) remarks.insert(shard.remark);
-  std::string text;
-  for (const auto& remark : remarks) text += formatted("{}{}", text.empty() ? "" : " and ", remark);
-  return text;
-}
-
 /// Those of labels.txt, without the ones that labels_offset leaves out.
 std::vector<std::string> names_in(const fs::path& file,
                                   const RecordOptions& options,
@@ -47,7 +31,7 @@ std::vector<std::string> names_in(const fs::path& file,
           format,
           path_text(file),
           names.size(),
-          cut > 0 ? formatted(" without the first {}", cut) : std::string(),
+          cut > 0 ? formatted(" without the first {}", cut) : "",
           options.classes);
   return names;
 }
@@ -80,6 +64,16 @@ std::vector<MappedFile> map_files(std::string_view format, const std::vector<fs:
   return files;
 }
 
+RecordOptions record_options(const DatasetRequest& request, std::vector<fs::path> files) {
+  const auto& options = request.options;
+  return {.files = std::move(files),
+          .class_names = request.class_names,
+          .classes = options.num_classes,
+          .labels_offset = options.labels_offset,
+          .skip_bad = options.skip_bad,
+          .cache = options.cache};
+}
+
 RecordDataset::RecordDataset(const RecordFormat& format,
                              RecordOptions options,
                              std::vector<MappedFile> files)
@@ -97,15 +91,10 @@ RecordDataset::RecordDataset(const RecordFormat& format,
           options_.labels_offset);
   auto index = find_index(format);
   if (options_.source) streamed_ = std::make_unique<StreamedFiles>(options_.source, index.shards);
-  skipped_ = index.problem_count;
-  if (!options_.skip_bad) refuse_problems(index);
-  for (const auto& problem : index.problems)
-    note_skipped(problem.shard, problem.offset, problem.text);
-  remark_ = remarks_of(index.shards);
-  note_misnamed(index.shards);
-  digest_ = digest_of(index.shards);
+  leave_out(index);
+  look_at(index.shards);
   entries_ = std::move(index.entries);
-  class_names_ = names_of_classes(options_, format_, entries_);
+  facts_.class_names = names_of_classes(options_, format_, entries_);
   keep_labels_in_range();
   require_environment(!entries_.empty(),
                       "[{}] {}: needs at least one good record, received {} bad ones in {} files",
@@ -113,6 +102,7 @@ RecordDataset::RecordDataset(const RecordFormat& format,
                       name_of(0),
                       skipped_,
                       options_.files.size());
+  facts_.size = std::ssize(entries_);
 }
 
 RecordIndex RecordDataset::find_index(const RecordFormat& format) const {
@@ -130,61 +120,70 @@ void RecordDataset::expect(const Upcoming& upcoming) const {
                       [this](std::int64_t index) -> std::size_t { return entry(index).shard; });
 }
 
-std::optional<StreamRoom> RecordDataset::stream_room() const {
+std::optional<StreamCapacity> RecordDataset::stream_capacity() const {
   if (!streamed_) return std::nullopt;
   return streamed_->room();
 }
 
-void RecordDataset::refuse_problems(const RecordIndex& index) const {
-  if (index.problem_count == 0) return;
-  const auto& first = index.problems.front();
-  throw std::runtime_error(problem_text(format_, name_of(first.shard), first, index.problem_count));
-}
-
-void RecordDataset::keep_labels_in_range() {
-  const auto is_bad = [&](const RecordEntry& entry) {
-    // Compared as stored: a difference could overflow.
-    return entry.label < options_.labels_offset ||
-           entry.label >= options_.labels_offset + classes();
-  };
-  const auto bad = std::ranges::find_if(entries_, is_bad);
-  if (bad == entries_.end()) return;
-  require_environment(options_.skip_bad,
-                      "[{}] {}: needs a label in [{}, {}), received {}{}",
-                      format_,
-                      place_of(bad->shard, bad->offset),
-                      options_.labels_offset,
-                      options_.labels_offset + classes(),
-                      bad->label,
-                      options_.labels_offset == 0 && bad->label == classes()
-                          ? " (labels that begin at 1 need --labels_offset 1)"
-                          : "");
-  for (const auto& entry : entries_)
-    if (is_bad(entry))
-      note_skipped(entry.shard, entry.offset, formatted("label {} is out of range", entry.label));
-  skipped_ += static_cast<std::int64_t>(std::erase_if(entries_, is_bad));
-}
-
-void RecordDataset::note_misnamed(const std::vector<RecordShard>& shards) {
-  std::int64_t count = 0;
-  std::string first;
+/// What the pass has found out about the files.
+void RecordDataset::look_at(const std::vector<RecordShard>& shards) {
+  std::string digests, first;
+  std::set<std::string> remarks;
+  std::int64_t misnamed = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i].misnamed == 0) continue;
-    if (count == 0) first = place_of(static_cast<std::uint32_t>(i), shards[i].first_misnamed);
-    count += shards[i].misnamed;
+    const auto& shard = shards[i];
+    digests += shard.digest;
+    if (!shard.remark.empty()) remarks.insert(shard.remark);
+    if (misnamed == 0 && shard.misnamed > 0) first = origin_of(i, shard.first_misnamed);
+    misnamed += shard.misnamed;
   }
-  if (count > 0)
+  facts_.digest = digest_of(digests);
+  for (const auto& remark : remarks) remark_ += (remark_.empty() ? ", " : " and ") + remark;
+  if (misnamed > 0)
     misnamed_ = formatted(
         "{} records are not what their image/format says and were read as what they hold; the "
         "first: {}",
-        count,
+        misnamed,
         first);
+}
+
+void RecordDataset::leave_out(const RecordIndex& index) {
+  skipped_ = index.problem_count;
+  if (skipped_ > 0 && !options_.skip_bad) {
+    const auto& first = index.problems.front();
+    throw std::runtime_error(problem_text(format_, name_of(first.shard), first, skipped_));
+  }
+  for (const auto& problem : index.problems)
+    note_skipped(problem.shard, problem.offset, problem.text);
+}
+
+void RecordDataset::keep_labels_in_range() {
+  // Compared as stored: a difference could overflow.
+  const auto low = options_.labels_offset, high = low + classes();
+  const auto is_bad = [&](const RecordEntry& entry) {
+    return entry.label < low || entry.label >= high;
+  };
+  const auto bad = std::ranges::find_if(entries_, is_bad);
+  if (bad == entries_.end()) return;
+  require_environment(
+      options_.skip_bad,
+      "[{}] {}: needs a label in [{}, {}), received {}{}",
+      format_,
+      origin_of(bad->shard, bad->offset),
+      low,
+      high,
+      bad->label,
+      low == 0 && bad->label == high ? " (labels that begin at 1 need --labels_offset 1)" : "");
+  for (const auto& entry : entries_)
+    if (is_bad(entry))
+      note_skipped(entry.shard, entry.offset, formatted("label {} is out of range", entry.label));
+  skipped_ += std::erase_if(entries_, is_bad);
 }
 
 void RecordDataset::note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text) {
   constexpr std::size_t most = 10;
   if (notes_.size() < most)
-    notes_.push_back(formatted("skipped {}: {}", place_of(shard, offset), text));
+    notes_.push_back(formatted("skipped {}: {}", origin_of(shard, offset), text));
 }
 
 std::vector<std::string> RecordDataset::notes() const {
@@ -196,12 +195,7 @@ std::vector<std::string> RecordDataset::notes() const {
 }
 
 const RecordEntry& RecordDataset::entry(std::int64_t index) const {
-  require(index >= 0 && index < size(),
-          "[{}] needs 0 <= index < {}, received {}",
-          format_,
-          size(),
-          index);
-  return entries_[static_cast<std::size_t>(index)];
+  return entries_[checked(index, format_)];
 }
 
 std::vector<std::int64_t> RecordDataset::shard_sizes() const {
@@ -212,33 +206,31 @@ std::vector<std::int64_t> RecordDataset::shard_sizes() const {
 
 std::string RecordDataset::origin(std::int64_t index) const {
   const auto& found = entry(index);
-  return place_of(found.shard, found.offset);
+  return origin_of(found.shard, found.offset);
 }
 
 std::string RecordDataset::name_of(std::uint32_t shard) const {
-  return options_.source ? options_.source->shards()[shard].place
-                         : path_text(options_.files[shard]);
+  return options_.source ? options_.source->shards()[shard].url : path_text(options_.files[shard]);
 }
 
-std::string RecordDataset::place_of(std::uint32_t shard, std::uint64_t offset) const {
+std::string RecordDataset::origin_of(std::uint32_t shard, std::uint64_t offset) const {
   return formatted("{}, offset {}", name_of(shard), offset);
 }
 
 std::string RecordDataset::description() const {
-  return formatted(
-      "{} {}{}{}{}, {} images of {} classes{}{}, xxh3 {}",
-      format_,
-      name_of(0),
-      options_.files.size() > 1 ? formatted(" and {} more files", options_.files.size() - 1)
-                                : std::string(),
-      remark_.empty() ? "" : ", ",
-      remark_,
-      size(),
-      classes(),
-      options_.labels_offset != 0 ? formatted(", stored labels less {}", options_.labels_offset)
-                                  : std::string(),
-      skipped_ > 0 ? formatted(", {} bad records skipped", skipped_) : std::string(),
-      digest_);
+  const auto more = options_.files.size() - 1;
+  return formatted("{} {}{}{}, {} images of {} classes{}{}, xxh3 {}",
+                   format_,
+                   name_of(0),
+                   more > 0 ? formatted(" and {} more files", more) : "",
+                   remark_,
+                   size(),
+                   classes(),
+                   options_.labels_offset != 0
+                       ? formatted(", stored labels less {}", options_.labels_offset)
+                       : "",
+                   skipped_ > 0 ? formatted(", {} bad records skipped", skipped_) : "",
+                   facts_.digest);
 }
 
 }  // namespace dimred::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
+#include "data/format.h"
 #include "data/mapped_file.h"
 #include "data/record_index.h"
 #include "data/shard_source.h"
@@ -26,7 +26,11 @@ struct RecordOptions {
                                                   // needed; `files` says where they would lie
 };
 
-/// What data sets of record files have in common: mapped files, their index, labels and names.
+/// Those of a request for these files.
+RecordOptions record_options(const DatasetRequest& request,
+                             std::vector<std::filesystem::path> files);
+
+/// The common part of data sets of record files: mapped files, their index, labels and names.
 /// A problem found by the pass is std::runtime_error("[format] file, offset N: rule, received ...;
 /// and K more") unless they are skipped; so is a data set without any good sample. Class names come
 /// from labels.txt beside the first file ("name" or "7:name" lines, in the order of the stored
@@ -38,17 +42,13 @@ class RecordDataset : public Dataset {
   /// source.
   RecordDataset(const RecordFormat& format, RecordOptions options, std::vector<MappedFile> files);
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::optional<ImageShape> shape() const override { return std::nullopt; }
   std::vector<std::int64_t> shard_sizes() const override;
   std::string origin(std::int64_t index) const override;
   std::vector<std::string> notes() const override;  // the first skipped records and how many more;
                                                     // how many hold another format than they say
   std::string description() const override;
-  std::string digest() const override { return digest_; }
   void expect(const Upcoming& upcoming) const override;
-  std::optional<StreamRoom> stream_room() const override;
+  std::optional<StreamCapacity> stream_capacity() const override;
 
  protected:
   const RecordEntry& entry(std::int64_t index) const;  // throws std::invalid_argument
@@ -61,23 +61,22 @@ class RecordDataset : public Dataset {
   }
 
  private:
-  void refuse_problems(const RecordIndex& index) const;
+  RecordIndex find_index(const RecordFormat& format) const;
+  void look_at(const std::vector<RecordShard>& shards);
+  void leave_out(const RecordIndex& index);
   void keep_labels_in_range();
-  void note_misnamed(const std::vector<RecordShard>& shards);
   void note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text);
 
-  RecordIndex find_index(const RecordFormat& format) const;
   std::string name_of(std::uint32_t shard) const;
-  std::string place_of(std::uint32_t shard, std::uint64_t offset) const;
+  std::string origin_of(std::uint32_t shard, std::uint64_t offset) const;
 
   std::string_view format_;
   RecordOptions options_;
   std::vector<MappedFile> files_;
   std::unique_ptr<StreamedFiles> streamed_;
   std::vector<RecordEntry> entries_;
-  std::vector<std::string> class_names_;
   std::int64_t skipped_ = 0;
-  std::string remark_, misnamed_, digest_;
+  std::string remark_, misnamed_;
   std::vector<std::string> notes_;
 };
 

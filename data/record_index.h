@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bytes.h"
 #include "data/mapped_file.h"
+#include "support/bytes.h"
 
 // Where the samples of record files (TFRecord shards, Base64 part files) lie: found in one pass
 // over the files, which checks every record, and kept in a cache.
@@ -22,32 +24,20 @@ struct RecordEntry {
   std::int64_t label = 0;  // as stored
 };
 
-/// What is wrong in a file, and where.
+/// A problem in a file, and its offset.
 struct RecordProblem {
   std::uint32_t shard = 0;
   std::uint64_t offset = 0;
   std::string text;
 };
 
-/// What one pass over one file found.
-struct ShardScan {
-  std::vector<RecordEntry> entries;  // shard not set
-  std::vector<RecordProblem> problems;
-  std::int64_t problem_count = 0;    // problems holds the first 100
-  std::string remark;                // "label first": what the pass found out about the file
-  std::int64_t misnamed = 0;         // entries that hold another format than they say
-  std::uint64_t first_misnamed = 0;  // offset of the first of them
-
-  void add_problem(std::uint64_t offset, std::string text);
-};
-
 struct RecordShard {
   FileIdentity identity;
   std::string digest;  // XXH3-128 of the content
   std::int64_t samples = 0;
-  std::string remark;
-  std::int64_t misnamed = 0;  // these two as in ShardScan
-  std::uint64_t first_misnamed = 0;
+  std::string remark;                // "label first": what the pass found out about the file
+  std::int64_t misnamed = 0;         // entries that hold another format than they say
+  std::uint64_t first_misnamed = 0;  // offset of the first of them
 };
 
 struct RecordIndex {
@@ -55,12 +45,18 @@ struct RecordIndex {
   std::vector<RecordEntry> entries;     // shard after shard, by offset
   std::vector<RecordProblem> problems;  // the first 100 of each shard
   std::int64_t problem_count = 0;
+
+  /// Of the only shard.
+  void add_problem(std::uint64_t offset, std::string text);
+  /// Another index's shards behind the own.
+  void add(RecordIndex more);
 };
 
-/// How to find the records of one format. `scan` is called from several threads.
+/// How to find the records of one format. `scan` is called from several threads; of its only shard
+/// it sets what a look at the bytes alone tells.
 struct RecordFormat {
   std::string_view name;  // "tfrecord"
-  ShardScan (*scan)(std::span<const std::uint8_t> file);
+  RecordIndex (*scan)(Bytes file);
 };
 
 /// The index of `files`: that in `cache` if it is whole and the files are still the same (size,
@@ -73,19 +69,31 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 const std::vector<MappedFile>& files,
                                 const std::filesystem::path& cache);
 
+/// What a cache file holds; no shards where it cannot be used and has to be made again.
+RecordIndex cached_index(const std::filesystem::path& file);
+
 /// The pass alone.
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files);
 
-/// What is said of `count` problems, the first of which lies in the file `place`: "[format] PLACE,
-/// offset N: rule; and K more problems (...)".
+/// The message about `count` problems, the first of which lies in the file `origin`: "[format]
+/// ORIGIN, offset N: rule; and K more problems (...)".
 std::string problem_text(std::string_view format,
-                         const std::string& place,
+                         const std::string& origin,
                          const RecordProblem& first,
                          std::int64_t count);
+
+/// A file of ours: magic, version, XXH3-128 of the body, the body.
+std::string sealed(std::string_view magic, std::uint32_t version, const std::string& body);
+/// The body. Throws std::runtime_error("[index] ...") unless it is whole and of this version;
+/// `name` says what it is.
+ByteReader unsealed(Bytes bytes,
+                    std::string_view magic,
+                    std::uint32_t version,
+                    std::string_view name);
 
 // The cache file's content: "DIMREDIX", version, XXH3-128 of the rest, the rest.
 std::string to_bytes(const RecordIndex& index);
 /// Throws std::runtime_error("[index] ...") unless the bytes are whole.
-RecordIndex index_from_bytes(std::span<const std::uint8_t> bytes);
+RecordIndex index_from_bytes(Bytes bytes);
 
 }  // namespace dimred::data

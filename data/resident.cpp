@@ -9,105 +9,89 @@
 #include <utility>
 
 #include "data/decode.h"
+#include "data/encode.h"
 #include "data/loader_report.h"
-#include "data/marks.h"
-#include "data/parallel.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 
 namespace dimred::data {
 namespace {
 
-/// What is wrong with samples: a mark for each, and the texts of the first few by index.
+/// The problems of samples: a mark for each, and the texts of the first few by index.
 class Faults {
  public:
-  explicit Faults(std::int64_t size) : marks_(static_cast<std::size_t>(size)) {}
+  explicit Faults(std::int64_t size) : marks_(size) {}
 
   void add(std::int64_t index, std::string text) {
-    marks_.set(static_cast<std::size_t>(index));
+    marks_[index] = true;
     const std::lock_guard lock(mutex_);
     ++count_;
     texts_[index] = std::move(text);
     if (texts_.size() > most_texts) texts_.erase(std::prev(texts_.end()));
   }
   std::int64_t count() const { return count_; }
-  bool has(std::int64_t index) const { return marks_.has(static_cast<std::size_t>(index)); }
-  /// Of a sample that has one.
+  bool has(std::int64_t index) const { return marks_[index]; }
+  /// The problem of a sample that has one.
   std::string_view text(std::int64_t index) const {
     const auto found = texts_.find(index);
     return found == texts_.end() ? std::string_view("is damaged") : found->second;
   }
-  const std::string& first() const { return texts_.begin()->second; }
+  /// The first one; empty: there is none.
+  std::string_view text() const {
+    return texts_.empty() ? std::string_view() : texts_.begin()->second;
+  }
 
  private:
   static constexpr std::size_t most_texts = 100;
-  Marks marks_;
+  std::vector<std::atomic<bool>> marks_;
   std::mutex mutex_;  // guards what follows while samples are decoded
   std::int64_t count_ = 0;
   std::map<std::int64_t, std::string> texts_;
 };
 
-class Resident : public Dataset {
+class Resident : public DatasetView {
  public:
   Resident(std::shared_ptr<const Dataset> whole, const ImageShape& shape)
-      : whole_(std::move(whole)),
+      : DatasetView(std::move(whole)),
         shape_(shape),
-        size_(whole_->size()),
-        bad_(size_),
-        damaged_(size_) {
-    planes_.resize(static_cast<std::size_t>(size_ * shape_.size()));
-    labels_.resize(static_cast<std::size_t>(size_));
-  }
+        planes_(size() * shape.size()),
+        labels_(size()),
+        bad_(size()),
+        damaged_(size()) {}
 
-  std::int64_t size() const override { return size_; }
-  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
   std::optional<ImageShape> shape() const override { return shape_; }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    require(index >= 0 && index < size_,
-            "[data::resident] needs 0 <= index < {}, received {}",
-            size_,
-            index);
-    if (bad_.has(index)) throw std::runtime_error(std::string(bad_.text(index)));
+    const auto at = checked(index, "data::resident");
+    if (bad_.has(at)) throw std::runtime_error(std::string(bad_.text(at)));
     return {.shape = shape_,
-            .bytes = std::span(planes_).subspan(place_of(index), bytes_of_one()),
-            .label = labels_[static_cast<std::size_t>(index)],
-            .damage = damaged_.has(index) ? damaged_.text(index) : std::string_view()};
+            .bytes = std::span(planes_).subspan(at * shape_.size(), shape_.size()),
+            .label = labels_[at],
+            .damage = damaged_.has(at) ? damaged_.text(at) : ""};
   }
 
-  std::string origin(std::int64_t index) const override { return whole_->origin(index); }
-  std::vector<std::int64_t> shard_sizes() const override { return whole_->shard_sizes(); }
-  std::vector<std::string> notes() const override { return whole_->notes(); }
   std::string description() const override {
     return formatted("{}, pixels xxh3 {}", whole_->description(), digest_);
   }
-  std::string digest() const override { return whole_->digest(); }
 
   /// Decodes all; false as soon as an image has another size.
   bool fill(std::int64_t threads, bool skip_bad) {
     constexpr std::int64_t chunk = 64;
-    in_parallel(static_cast<std::size_t>((size_ + chunk - 1) / chunk),
-                static_cast<std::size_t>(threads),
-                [&](std::size_t i) {
-                  const auto begin = static_cast<std::int64_t>(i) * chunk;
-                  take(begin, std::min(begin + chunk, size_));
-                });
+    in_parallel((size() + chunk - 1) / chunk, threads, [&](std::int64_t i) {
+      take(i * chunk, std::min((i + 1) * chunk, size()));
+    });
     if (differs_) return false;
     const auto bad = bad_.count();
-    if (bad > 0)
-      require_environment(skip_bad && bad<size_, "[data::resident] {}{}", bad_.first(), bad> 1
-                              ? formatted(" (and {} more)", bad - 1)
-                              : "");
-    digest_ = dimred::digest(std::as_bytes(std::span(planes_)));
+    require_environment(bad == 0 || (skip_bad && bad < size()),
+                        "[data::resident] {}{}",
+                        bad_.text(),
+                        bad > 1 ? formatted(" (and {} more)", bad - 1) : "");
+    digest_ = digest_of(planes_);
     return true;
   }
 
  private:
-  std::size_t bytes_of_one() const { return static_cast<std::size_t>(shape_.size()); }
-  std::size_t place_of(std::int64_t index) const {
-    return static_cast<std::size_t>(index) * bytes_of_one();
-  }
-
   void take(std::int64_t begin, std::int64_t end) {
     std::vector<std::uint8_t> scratch;
     Image image;
@@ -117,7 +101,7 @@ class Resident : public Dataset {
   void take(std::int64_t index, std::vector<std::uint8_t>& scratch, Image& image) {
     try {
       const auto sample = whole_->read(index, scratch);
-      labels_[static_cast<std::size_t>(index)] = sample.label;
+      labels_[index] = sample.label;
       const auto shape = encoded_shape(sample);
       if (shape.height != shape_.height || shape.width != shape_.width) {
         differs_ = true;
@@ -126,29 +110,17 @@ class Resident : public Dataset {
       decode(sample,
              {0, 0, shape.height, shape.width},
              {shape.height, shape.width},
-             static_cast<int>(shape_.channels),
+             shape_.channels,
              image);
       if (!image.damage.empty()) damaged_.add(index, image.damage);
-      to_planes(image, index);
-    } catch (const std::runtime_error&) {
-      // What read() throws names the origin, what decode() throws does not.
-      bad_.add(index, text_of(with_origin(std::current_exception(), whole_->origin(index))));
+      to_planes(image.pixels, shape_, planes_.data() + index * shape_.size());
+    } catch (const std::runtime_error& error) {
+      // An exception of read() names the origin, one of decode() does not.
+      bad_.add(index, with_origin(error, whole_->origin(index)).what());
     }
   }
 
-  void to_planes(const Image& image, std::int64_t index) {
-    auto* to = planes_.data() + place_of(index);
-    const auto channels = image.channels;
-    const auto count = image.height * image.width;
-    for (std::int64_t channel = 0; channel < channels; ++channel) {
-      const auto* from = image.pixels.data() + channel;
-      for (std::int64_t i = 0; i < count; ++i, from += channels) *to++ = *from;
-    }
-  }
-
-  std::shared_ptr<const Dataset> whole_;
   ImageShape shape_;
-  std::int64_t size_;
   std::vector<std::uint8_t> planes_;
   std::vector<std::int64_t> labels_;
   std::string digest_;
@@ -156,15 +128,14 @@ class Resident : public Dataset {
   Faults bad_, damaged_;
 };
 
-/// Of the first sample that has one.
+/// The shape of the first sample that has one.
 std::optional<ImageShape> first_shape(const Dataset& whole, bool skip_bad) {
   std::vector<std::uint8_t> scratch;
   for (std::int64_t index = 0; index < whole.size(); ++index) {
     try {
       return encoded_shape(whole.read(index, scratch));
-    } catch (const std::runtime_error&) {
-      if (!skip_bad)
-        std::rethrow_exception(with_origin(std::current_exception(), whole.origin(index)));
+    } catch (const std::runtime_error& error) {
+      if (!skip_bad) throw with_origin(error, whole.origin(index));
     }
   }
   return std::nullopt;

@@ -27,39 +27,36 @@ void set_weights(ResizeWeights& result,
                  std::int64_t out,
                  std::int64_t begin,
                  std::int64_t count) {
-  const double scale = length / static_cast<double>(out);
+  const double scale = length / out;
   const double support = std::max(scale, 1.0);
   const auto least = static_cast<std::int64_t>(std::floor(low));
   const auto most = std::min(in, static_cast<std::int64_t>(std::ceil(low + length)));
   result.size = 2 * static_cast<std::int64_t>(std::ceil(support)) + 1;
-  result.first.resize(static_cast<std::size_t>(count));
-  result.count.resize(static_cast<std::size_t>(count));
-  result.weights.assign(static_cast<std::size_t>(count * result.size), 0);
-  std::vector<double> values(static_cast<std::size_t>(result.size));
+  result.first.resize(count);
+  result.count.resize(count);
+  result.weights.assign(count * result.size, 0);
+  std::vector<double> values(result.size);
   for (std::int64_t i = 0; i < count; ++i) {
-    const double centre = low + (static_cast<double>(begin + i) + 0.5) * scale;
+    const double centre = low + (begin + i + 0.5) * scale;
     const auto first = std::max(least, static_cast<std::int64_t>(centre - support + 0.5));
     const auto last = std::min(most, static_cast<std::int64_t>(centre + support + 0.5));
     double sum = 0;
     for (auto x = first; x < last; ++x) {
-      const double distance = std::abs((static_cast<double>(x) - centre + 0.5) * (1.0 / support));
-      values[static_cast<std::size_t>(x - first)] = std::max(0.0, 1.0 - distance);
-      sum += values[static_cast<std::size_t>(x - first)];
+      const double distance = std::abs((x - centre + 0.5) * (1.0 / support));
+      values[x - first] = std::max(0.0, 1.0 - distance);
+      sum += values[x - first];
     }
-    const auto at = static_cast<std::size_t>(i);
-    result.first[at] = first;
-    result.count[at] = last - first;
+    result.first[i] = first;
+    result.count[i] = last - first;
     for (std::int64_t k = 0; k < last - first; ++k) {
-      const double weight = values[static_cast<std::size_t>(k)] / sum;
-      result.weights[static_cast<std::size_t>(i * result.size + k)] =
+      const double weight = values[k] / sum;
+      result.weights[i * result.size + k] =
           static_cast<std::int32_t>(0.5 + weight * (1 << precision_bits));
     }
   }
 }
 
-std::uint8_t to_byte(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> precision_bits, 0, 255));
-}
+std::uint8_t to_byte(std::int32_t sum) { return std::clamp(sum >> precision_bits, 0, 255); }
 
 using Quad = std::int32_t __attribute__((vector_size(16)));
 using ByteQuad = std::uint8_t __attribute__((vector_size(4)));
@@ -99,21 +96,23 @@ DIMRED_FAST_CLONES void add_line(const std::uint8_t* line,
   for (std::size_t x = 0; x < size; ++x) sums[x] += weight * line[x];
 }
 
-DIMRED_FAST_CLONES void to_bytes(const std::int32_t* sums, std::size_t size, std::uint8_t* out) {
+DIMRED_FAST_CLONES void round_to_bytes(const std::int32_t* sums,
+                                       std::size_t size,
+                                       std::uint8_t* out) {
   for (std::size_t x = 0; x < size; ++x) {
     const auto value = sums[x] >> precision_bits;
-    out[x] = static_cast<std::uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
+    out[x] = value < 0 ? 0 : value > 255 ? 255 : value;
   }
 }
 
-void validate(const Image& image, const Box& box, Size out, const Region& window) {
+void require_inside(const Image& image, const Box& box, Size out, const Region& window) {
   constexpr double slack = 1e-6;
   require(image.channels == 1 || image.channels == 3,
           "[data::resize] needs 1 or 3 channels, received {}",
           image.channels);
   require(box.height > 0 && box.width > 0 && box.top >= 0 && box.left >= 0 &&
-              box.top + box.height <= static_cast<double>(image.height) + slack &&
-              box.left + box.width <= static_cast<double>(image.width) + slack,
+              box.top + box.height <= image.height + slack &&
+              box.left + box.width <= image.width + slack,
           "[data::resize] needs a box within {} x {}, received {} x {} at {}, {}",
           image.height,
           image.width,
@@ -138,43 +137,39 @@ void resize(const Image& image,
             const Region& window,
             ResizeScratch& scratch,
             std::uint8_t* result) {
-  validate(image, box, out, window);
+  require_inside(image, box, out, window);
   auto& rows = scratch.rows;
   set_weights(rows, image.height, box.top, box.height, out.height, window.top, window.height);
   set_weights(
       scratch.columns, image.width, box.left, box.width, out.width, window.left, window.width);
   const auto first = rows.first.front();
   const auto last = rows.first.back() + rows.count.back();
-  const auto line_size = static_cast<std::size_t>(image.width * image.channels);
-  const auto row_size = static_cast<std::size_t>(window.width * image.channels);
+  const std::size_t line_size = image.width * image.channels;
+  const std::size_t row_size = window.width * image.channels;
   scratch.line.resize(line_size + 4);
-  scratch.between.resize(static_cast<std::size_t>(last - first) * row_size);
+  scratch.between.resize((last - first) * row_size);
   for (auto y = first; y < last; ++y) {
-    std::memcpy(scratch.line.data(),
-                image.pixels.data() + static_cast<std::size_t>(y) * line_size,
-                line_size);
+    std::memcpy(scratch.line.data(), image.pixels.data() + y * line_size, line_size);
     resize_line(scratch.line.data(),
                 image.channels,
                 scratch.columns,
-                scratch.between.data() + static_cast<std::size_t>(y - first) * row_size);
+                scratch.between.data() + (y - first) * row_size);
   }
   scratch.sums.resize(row_size);
   for (std::size_t y = 0; y < rows.first.size(); ++y, result += row_size) {
     std::fill(scratch.sums.begin(), scratch.sums.end(), half);
     for (std::int64_t k = 0; k < rows.count[y]; ++k) {
-      add_line(
-          scratch.between.data() + static_cast<std::size_t>(rows.first[y] + k - first) * row_size,
-          rows.weights[y * static_cast<std::size_t>(rows.size) + static_cast<std::size_t>(k)],
-          row_size,
-          scratch.sums.data());
+      add_line(scratch.between.data() + (rows.first[y] + k - first) * row_size,
+               rows.weights[y * rows.size + k],
+               row_size,
+               scratch.sums.data());
     }
-    to_bytes(scratch.sums.data(), row_size, result);
+    round_to_bytes(scratch.sums.data(), row_size, result);
   }
 }
 
 std::vector<std::uint8_t> resized(const Image& image, Size out) {
-  std::vector<std::uint8_t> result(
-      static_cast<std::size_t>(out.height * out.width * image.channels));
+  std::vector<std::uint8_t> result(out.height * out.width * image.channels);
   ResizeScratch scratch;
   resize(image,
          {0, 0, static_cast<double>(image.height), static_cast<double>(image.width)},

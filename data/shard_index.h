@@ -6,12 +6,13 @@
 
 #include "data/record_index.h"
 #include "data/shard_source.h"
+#include "support/bytes.h"
 
 // The index of files that lie elsewhere: one for each file, so that each can be known without the
 // others.
 namespace dimred::data {
 
-/// What lies beside the files of a folder: their indices by name, made by `dimred data index`.
+/// The file beside those of a folder that holds their indices by name, made by `dimred data index`.
 inline constexpr auto shards_index_name = "shards.index";
 
 struct IndexedShard {
@@ -23,7 +24,7 @@ using ShardIndices = std::map<std::string, IndexedShard>;
 // The content of shards.index: "DIMREDSX", version, XXH3-128 of the rest, the rest.
 std::string to_bytes(const ShardIndices& indices);
 /// Throws std::runtime_error("[index] ...") unless the bytes are whole.
-ShardIndices indices_from_bytes(std::span<const std::uint8_t> bytes);
+ShardIndices indices_from_bytes(Bytes bytes);
 
 /// Where indices of a source's files are kept: `chosen`, or a folder of the source's. Created.
 std::filesystem::path index_cache(const ShardSource& source, const std::filesystem::path& chosen);

@@ -1,3 +1,5 @@
+#include "data/shard_names.h"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -5,13 +7,12 @@
 #include "data/class_names.h"
 #include "data/mapped_file.h"
 #include "data/paths.h"
-#include "data/record_readers.h"
+#include "support/bytes.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/option_values.h"
 #include "support/text.h"
 
-// Which files a path stands for.
 namespace dimred::data {
 namespace {
 
@@ -82,31 +83,21 @@ std::vector<fs::path> parse_file_list(std::string_view text,
 }
 
 std::vector<fs::path> read_file_list(const fs::path& list) {
-  const MappedFile mapped(list);
-  const auto bytes = mapped.bytes();
-  return parse_file_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                         list,
-                         [](const fs::path& path) { return fs::is_regular_file(path); });
+  return parse_file_list(text_of(MappedFile(list).bytes()), list, [](const fs::path& path) {
+    return fs::is_regular_file(path);
+  });
 }
 
 std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern) {
   std::erase_if(names, [](const std::string& name) { return !may_be_shard(name); });
-  std::vector<fs::path> files(names.begin(), names.end());
-  if (!pattern) {
-    const auto in_folder = [](const fs::path& file) { return file.has_parent_path(); };
-    auto chosen = files;
-    std::erase_if(chosen, [&](const auto& file) {
-      return in_folder(file) || !is_named_for_split(file, /*train=*/true);
-    });
-    if (chosen.empty())
-      std::ranges::copy_if(files, std::back_inserter(chosen), [](const auto& file) {
-        return file.parent_path() == split_names(/*train=*/true).front();
-      });
-    files = std::move(chosen);
-  }
-  sort_naturally(files);
-  names.clear();
-  for (const auto& file : files) names.push_back(file.string());
+  const auto is_beside = [](const fs::path& file) {
+    return !file.has_parent_path() && is_named_for_split(file, /*train=*/true);
+  };
+  const bool beside = std::ranges::any_of(names, is_beside);
+  std::erase_if(names, [&](const fs::path& file) {
+    return !pattern && !(beside ? is_beside(file) : file.parent_path() == "train");
+  });
+  std::ranges::sort(names, natural_less);
   return names;
 }
 

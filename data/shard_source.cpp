@@ -12,7 +12,7 @@ std::map<std::filesystem::path, std::shared_ptr<ShardSource>>& sources() {
   return of_path;
 }
 
-std::filesystem::path key_of(const std::filesystem::path& path) {
+std::filesystem::path source_key(const std::filesystem::path& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal();
 }
 
@@ -25,11 +25,11 @@ StoppableReads::~StoppableReads() { stop_flag = nullptr; }
 bool reads_are_stopped() { return stop_flag != nullptr && stop_flag->load(); }
 
 void stream_from(const std::filesystem::path& path, std::shared_ptr<ShardSource> source) {
-  sources()[key_of(path)] = std::move(source);
+  sources()[source_key(path)] = std::move(source);
 }
 
 std::shared_ptr<ShardSource> source_of(const std::filesystem::path& path) {
-  const auto found = sources().find(key_of(path));
+  const auto found = sources().find(source_key(path));
   return found == sources().end() ? nullptr : found->second;
 }
 

@@ -12,13 +12,13 @@
 #include <vector>
 
 // Files of a data set that lie elsewhere and are here for a while only. This room knows no remote
-// places: whoever does implements a ShardSource and says which path stands for it.
+// stores: a caller that does implements a ShardSource and says which path stands for it.
 namespace dimred::data {
 
 /// A file that lies elsewhere.
 struct RemoteShard {
   std::string name;        // below its folder: "train-00003-of-00008"
-  std::string place;       // for messages: its URL
+  std::string url;         // for messages: its URL
   std::int64_t bytes = 0;  // as it lies there
   std::string version;     // another one when the file is
 };
@@ -36,15 +36,15 @@ class ShardSource {
   virtual ~ShardSource() = default;
   virtual const std::vector<RemoteShard>& shards() const = 0;
   /// For messages: the file `name` of the folder that the shards' names are below, its URL.
-  virtual std::string place_of(const std::string& name) const = 0;
+  virtual std::string url_of(const std::string& name) const = 0;
   /// Local, for what is made of the shards and stays.
   virtual std::filesystem::path folder() const = 0;
   /// Bytes that the shards may take here together.
   virtual std::int64_t room() const = 0;
   /// Files that come at a time.
   virtual std::int64_t fetches() const = 0;
-  /// Gets each file that has just come, before anybody sees it; may change it in place. What it
-  /// throws is why the file cannot be had.
+  /// Gets each file that has just come, before anybody sees it; may change it in place. An
+  /// exception that it throws is why the file cannot be had.
   using Arrival = std::function<void(std::size_t shard, const std::filesystem::path& file)>;
   virtual void on_arrival(Arrival arrival) = 0;
   /// These are brought in the background in this order as far as there is room, and stay in the

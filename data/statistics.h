@@ -28,8 +28,8 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       std::int64_t channels,
                                       std::int64_t samples = 2000);
 
-/// Of decoded images: the shape's, or 1 if 16 samples at even distances are all grey, else 3.
-/// Samples that cannot be read do not count.
+/// The channels of decoded images: the shape's, or 1 if 16 samples at even distances are all grey,
+/// else 3. Samples that cannot be read do not count.
 std::int64_t channels_of(const Dataset& dataset);
 
 }  // namespace dimred::data

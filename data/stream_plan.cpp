@@ -8,11 +8,11 @@
 
 namespace dimred::data {
 
-std::int64_t StreamRoom::total() const {
+std::int64_t StreamCapacity::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), beside(std::ssize(bytes)));
 }
 
-StreamPlan::StreamPlan(StreamRoom files) : files_(std::move(files)) {
+StreamPlan::StreamPlan(StreamCapacity files) : files_(std::move(files)) {
   last_.assign(files_.bytes.size(), -1);
 }
 
@@ -62,12 +62,11 @@ std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
     if (held > span) break;
   }
   files = std::min(files + 2, sizes.size());
-  return std::accumulate(
-      sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(files), std::int64_t{0});
+  return std::accumulate(sizes.begin(), sizes.begin() + files, std::int64_t{0});
 }
 
 std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
-                             const StreamRoom& files,
+                             const StreamCapacity& files,
                              std::int64_t span) {
   return bytes_at_a_time(samples, files.bytes, span) + files.beside(std::ssize(files.bytes));
 }

@@ -6,10 +6,10 @@
 #include <functional>
 #include <vector>
 
-// What of a data set has to be here, when only a part of its files can be.
+// Which files of a data set have to be here, when only a part of them can be.
 namespace dimred::data {
 
-/// What will be read: index_at(position) for begin <= position < end, about in this order.
+/// Coming reads: index_at(position) for begin <= position < end, about in this order.
 /// Positions go on through epochs of `period` of them.
 struct Upcoming {
   std::int64_t begin = 0, end = 0, period = 1;
@@ -19,15 +19,15 @@ struct Upcoming {
 
 /// Files that come and go: the bytes of each when it is here, in the order of
 /// Dataset::shard_sizes(), and the room for all of them.
-struct StreamRoom {
+struct StreamCapacity {
   std::vector<std::int64_t> bytes;
   std::int64_t room = 0;
   std::int64_t packed = 0;   // of the largest compressed file, which is beside its content while it
                              // comes; 0: none is
   std::int64_t fetches = 1;  // files that come at a time
-  /// What so many files need beside their own bytes while they come.
+  /// Bytes that so many files need beside their own while they come.
   std::int64_t beside(std::int64_t files) const { return std::min(files, fetches) * packed; }
-  /// What all files need.
+  /// Bytes that all files need.
   std::int64_t total() const;
 };
 
@@ -35,10 +35,10 @@ struct StreamRoom {
 /// a pure function of the positions, found in steps of bounded cost.
 class StreamPlan {
  public:
-  explicit StreamPlan(StreamRoom files);
+  explicit StreamPlan(StreamCapacity files);
 
   using ShardAt = std::function<std::size_t(std::int64_t position)>;
-  /// What lies before `begin` (which never goes back) is done; looks ahead until a file does not
+  /// Positions before `begin` (which never goes back) are done; looks ahead until a file does not
   /// fit, as far as `end`, and at most at `most` further positions. Returns whether shards() is
   /// another list. Cost: shard_at for each position once.
   bool advance(std::int64_t begin, std::int64_t end, const ShardAt& shard_at, std::int64_t most);
@@ -46,7 +46,7 @@ class StreamPlan {
   const std::vector<std::size_t>& shards() const { return shards_; }
 
  private:
-  StreamRoom files_;
+  StreamCapacity files_;
   std::vector<std::int64_t> last_;  // position that needs it, of those seen; -1: not in the list
   std::vector<std::size_t> shards_;
   std::int64_t used_ = 0;
@@ -61,7 +61,7 @@ std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
                              std::int64_t span);
 /// The same with what they need while they come: the least room for such spans.
 std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
-                             const StreamRoom& files,
+                             const StreamCapacity& files,
                              std::int64_t span);
 
 }  // namespace dimred::data

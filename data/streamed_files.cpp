@@ -18,15 +18,15 @@ constexpr std::int64_t most_positions = 1 << 15;
 
 }  // namespace
 
-void make_ready(const fs::path& file, const std::string& place, const std::string& digest) {
-  inflate_in_place(file, place);
+void make_ready(const fs::path& file, const std::string& url, const std::string& digest) {
+  inflate_in_place(file, url);
   if (digest.empty()) return;
   const MappedFile mapped(file);
   mapped.read_sequentially(true);
   require_environment(
       dimred::digest(std::as_bytes(mapped.bytes())) == digest,
       "[stream] {} is not the file that its index describes: it has changed since then",
-      place);
+      url);
 }
 
 StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
@@ -36,23 +36,23 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
   room_.room = source_->room();
   room_.fetches = source_->fetches();
   std::vector<std::string> digests;
-  std::vector<std::string> places;
+  std::vector<std::string> urls;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    room_.bytes.push_back(static_cast<std::int64_t>(shards[i].identity.size));
+    room_.bytes.push_back(shards[i].identity.size);
     digests.push_back(shards[i].digest);
-    places.push_back(place(i));
+    urls.push_back(url(i));
     const auto need = need_of(i).bytes;
     room_.packed = std::max(room_.packed, need - room_.bytes[i]);
     require(
         need <= room_.room,
         "[stream] needs a stream_cache of at least the largest file, {} of {} bytes, received {}",
-        place(i),
+        url(i),
         need,
         room_.room);
   }
   // It holds what it needs: a fetch may end after this object.
-  source_->on_arrival([digests, places](std::size_t shard, const fs::path& file) {
-    make_ready(file, places[shard], digests[shard]);
+  source_->on_arrival([digests, urls](std::size_t shard, const fs::path& file) {
+    make_ready(file, urls[shard], digests[shard]);
   });
 }
 
@@ -77,14 +77,14 @@ StreamedFiles::Part StreamedFiles::read(std::size_t shard,
       file->fetch(wanted);
       scratch.assign(wanted.begin(), wanted.end());
       part.bytes = scratch;
-      verify(std::as_bytes(part.bytes));
+      verify(part.bytes);
       return part;
     } catch (const std::runtime_error& error) {
       if (again)
         throw FetchFailed(
             formatted("[stream] {}, offset {}: its copy on this machine is damaged, and so is the "
                       "one that was fetched in its place: {}",
-                      place(shard),
+                      url(shard),
                       offset,
                       error.what()));
       discard(shard, file);
@@ -135,7 +135,7 @@ void StreamedFiles::discard(std::size_t shard, const std::shared_ptr<const Mappe
   source_->drop(shard);
 }
 
-/// Whoever calls this and the next two has the mutex.
+/// The caller of this function and of the next two holds the mutex.
 void StreamedFiles::want(const std::vector<std::size_t>& shards) {
   std::vector<ShardNeed> needs;
   std::vector<bool> stays(open_.size(), false);

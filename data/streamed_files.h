@@ -13,6 +13,7 @@
 #include "data/record_index.h"
 #include "data/shard_source.h"
 #include "data/stream_plan.h"
+#include "support/bytes.h"
 
 namespace dimred::data {
 
@@ -28,11 +29,11 @@ class StreamedFiles {
   StreamedFiles& operator=(const StreamedFiles&) = delete;
 
   struct Part {
-    std::span<const std::uint8_t> bytes;  // in `scratch`
-    double seconds_fetching = 0;          // that it waited for the file
+    Bytes bytes;                  // in `scratch`
+    double seconds_fetching = 0;  // that it waited for the file
   };
   /// Throws std::runtime_error unless the bytes are what was asked for.
-  using Verify = void (*)(std::span<const std::byte> bytes);
+  using Verify = void (*)(Bytes bytes);
   /// Waits for the file where it is not here. One that is here and is not of the length that the
   /// index says, cannot be read, or holds other bytes, is fetched again, once: whatever it is, it
   /// is no sample's fault. Throws FetchFailed, and ReadingStopped.
@@ -42,13 +43,13 @@ class StreamedFiles {
             std::vector<std::uint8_t>& scratch,
             Verify verify);
 
-  /// What will be read, and the file of each index. Files that this needs first are fetched as far
-  /// as there is room. Until it is called, files are taken to be read from first to last.
+  /// Takes the coming reads, and the file of each index. Files that this needs first are fetched as
+  /// far as there is room. Until it is called, files are taken to be read from first to last.
   void expect(const Upcoming& upcoming,
               const std::function<std::size_t(std::int64_t index)>& shard_of);
 
-  const StreamRoom& room() const { return room_; }
-  const std::string& place(std::size_t shard) const { return source_->shards()[shard].place; }
+  const StreamCapacity& room() const { return room_; }
+  const std::string& url(std::size_t shard) const { return source_->shards()[shard].url; }
 
  private:
   std::shared_ptr<const MappedFile> file_of(std::size_t shard, double& seconds_fetching);
@@ -59,7 +60,7 @@ class StreamedFiles {
   void want_from(std::size_t shard);
 
   std::shared_ptr<ShardSource> source_;
-  StreamRoom room_;
+  StreamCapacity room_;
   std::mutex mutex_;                                     // guards what follows
   std::vector<std::shared_ptr<const MappedFile>> open_;  // by file; null: not read just now
   std::optional<StreamPlan> plan_;
@@ -67,9 +68,9 @@ class StreamedFiles {
 };
 
 /// Makes a file that has come what the index describes: decompressed where it is gz. Throws
-/// std::runtime_error naming `place` unless it has the digest, where one is known.
+/// std::runtime_error naming `url` unless it has the digest, where one is known.
 void make_ready(const std::filesystem::path& file,
-                const std::string& place,
+                const std::string& url,
                 const std::string& digest);
 
 }  // namespace dimred::data

@@ -7,8 +7,8 @@
 
 #include "data/decode.h"
 #include "data/loader_report.h"
-#include "data/parallel.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 
 namespace dimred::data {
 namespace {
@@ -22,6 +22,13 @@ std::string kind_text(const Sample& sample, const ImageShape& shape) {
       "{}{}", names[static_cast<int>(sample.encoding)], shape.channels == 1 ? " grey" : " colour");
 }
 
+void widen(Survey& survey, const ImageShape& smallest, const ImageShape& largest) {
+  survey.smallest.height = std::min(survey.smallest.height, smallest.height);
+  survey.smallest.width = std::min(survey.smallest.width, smallest.width);
+  survey.largest.height = std::max(survey.largest.height, largest.height);
+  survey.largest.width = std::max(survey.largest.width, largest.width);
+}
+
 void look_at(const Dataset& dataset,
              std::int64_t index,
              bool decode,
@@ -33,40 +40,33 @@ void look_at(const Dataset& dataset,
                         "[data] needs a label below {}, received {}",
                         dataset.classes(),
                         sample.label);
-    ++found.class_counts[static_cast<std::size_t>(sample.label)];
+    ++found.class_counts[sample.label];
     found.bytes += std::ssize(sample.bytes);
-    const auto shape = sample.encoding == Encoding::planes ? sample.shape : encoded_shape(sample);
+    const auto shape = encoded_shape(sample);
     ++found.encodings[kind_text(sample, shape)];
-    found.smallest.height = std::min(found.smallest.height, shape.height);
-    found.smallest.width = std::min(found.smallest.width, shape.width);
-    found.largest.height = std::max(found.largest.height, shape.height);
-    found.largest.width = std::max(found.largest.width, shape.width);
+    widen(found, shape, shape);
     if (!decode || sample.encoding == Encoding::planes) return;
-    const auto damage = decoded(sample, static_cast<int>(shape.channels)).damage;
+    const auto damage = decoded(sample, shape.channels).damage;
     if (!damage.empty()) throw std::runtime_error(damage);
-  } catch (const std::runtime_error&) {
-    if (found.problem_count++ < static_cast<std::int64_t>(problems_kept))
-      found.problems.push_back(
-          text_of(with_origin(std::current_exception(), dataset.origin(index))));
+  } catch (const std::runtime_error& error) {
+    if (std::cmp_less(found.problem_count++, problems_kept))
+      found.problems.push_back(with_origin(error, dataset.origin(index)).what());
   }
 }
 
 Survey nothing_yet(const Dataset& dataset) {
   Survey survey;
-  survey.class_counts.resize(static_cast<std::size_t>(dataset.classes()));
+  survey.class_counts.resize(dataset.classes());
   survey.smallest = {0, unset, unset};
   return survey;
 }
 
-void add(const Survey& part, Survey& sum) {
+void add_survey(const Survey& part, Survey& sum) {
   for (std::size_t i = 0; i < sum.class_counts.size(); ++i)
     sum.class_counts[i] += part.class_counts[i];
   for (const auto& [name, count] : part.encodings) sum.encodings[name] += count;
   sum.bytes += part.bytes;
-  sum.smallest.height = std::min(sum.smallest.height, part.smallest.height);
-  sum.smallest.width = std::min(sum.smallest.width, part.smallest.width);
-  sum.largest.height = std::max(sum.largest.height, part.largest.height);
-  sum.largest.width = std::max(sum.largest.width, part.largest.width);
+  widen(sum, part.smallest, part.largest);
   sum.problem_count += part.problem_count;
   std::ranges::copy(part.problems, std::back_inserter(sum.problems));
   sum.problems.resize(std::min(sum.problems.size(), problems_kept));
@@ -86,14 +86,14 @@ Survey survey(const Dataset& dataset,
           count);
   // One part a thread, so that the problems kept are the first of each by index.
   const auto parts = std::min(threads, count);
-  std::vector<Survey> found(static_cast<std::size_t>(parts), nothing_yet(dataset));
+  std::vector<Survey> found(parts, nothing_yet(dataset));
   std::mutex mutex;
   in_parallel(found.size(), found.size(), [&](std::size_t part) {
     std::vector<std::uint8_t> scratch;
-    const auto number = static_cast<std::int64_t>(part);
+    const std::int64_t number = part;
     constexpr std::int64_t report = 1024;
     std::int64_t unreported = 0;
-    const auto tell = [&] {
+    const auto report_progress = [&] {
       const std::scoped_lock lock(mutex);
       if (progress) progress(unreported);
       unreported = 0;
@@ -104,13 +104,13 @@ Survey survey(const Dataset& dataset,
               decode,
               scratch,
               found[part]);
-      if (++unreported == report) tell();
+      if (++unreported == report) report_progress();
     }
-    tell();
+    report_progress();
   });
   Survey sum = nothing_yet(dataset);
   sum.samples = count;
-  for (const auto& part : found) add(part, sum);
+  for (const auto& part : found) add_survey(part, sum);
   if (sum.smallest.height == unset) sum.smallest = {};
   return sum;
 }

@@ -9,7 +9,7 @@
 
 namespace dimred::data {
 
-/// What a look at a data set's samples finds.
+/// The findings of a look at a data set's samples.
 struct Survey {
   std::int64_t samples = 0;                // looked at
   std::vector<std::int64_t> class_counts;  // of them, by label

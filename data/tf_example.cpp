@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "support/bytes.h"
 #include "support/errors.h"
 #include "support/protobuf.h"
 
@@ -13,12 +14,12 @@ using protobuf::Wire;
 
 /// Errors of which name this format.
 struct Fields : protobuf::Fields {
-  Fields(std::span<const std::uint8_t> message, const std::uint8_t* origin)
+  Fields(Bytes message, const std::uint8_t* origin)
       : protobuf::Fields(message, origin, "tf.Example") {}
 };
 
 void add_integer(Feature& feature, std::uint64_t value) {
-  if (feature.count++ == 0) feature.integer = static_cast<std::int64_t>(value);
+  if (feature.count++ == 0) feature.integer = value;
 }
 
 void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) {
@@ -38,8 +39,8 @@ void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) 
   }
 }
 
-/// Of a oneof the last set counts; lists of one kind that come in parts are one list.
-Feature read_feature(std::span<const std::uint8_t> content, const std::uint8_t* origin) {
+/// In a oneof the last one set counts; lists of one kind that come in parts are one list.
+Feature read_feature(Bytes content, const std::uint8_t* origin) {
   Feature feature;
   Fields fields(content, origin);
   for (Field list; fields.next(list);) {
@@ -52,12 +53,12 @@ Feature read_feature(std::span<const std::uint8_t> content, const std::uint8_t* 
 }
 
 void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
+  for (; value >= 0x80; value >>= 7) out += value | 0x80;
+  out += value;
 }
 
 std::string field_1_to_7(int number, std::string_view content) {
-  std::string out(1, static_cast<char>(number << 3 | 2));
+  std::string out(1, number << 3 | 2);
   append_varint(out, content.size());
   return out += content;
 }
@@ -72,13 +73,13 @@ std::string bytes_entry(std::string_view name, std::string_view value) {
 
 std::string integer_entry(std::string_view name, std::int64_t value) {
   std::string packed;
-  append_varint(packed, static_cast<std::uint64_t>(value));
+  append_varint(packed, value);
   return map_entry(name, field_1_to_7(3, field_1_to_7(1, packed)));
 }
 
 }  // namespace
 
-void visit_features(std::span<const std::uint8_t> message,
+void visit_features(Bytes message,
                     const std::function<void(std::string_view, const Feature&)>& visit) {
   const auto* origin = message.data();
   Fields example(message, origin);
@@ -92,8 +93,7 @@ void visit_features(std::span<const std::uint8_t> message,
       Fields parts(entry.content, origin);
       for (Field part; parts.next(part);) {
         if (part.wire != Wire::delimited) continue;
-        if (part.number == 1)
-          name = {reinterpret_cast<const char*>(part.content.data()), part.content.size()};
+        if (part.number == 1) name = text_of(part.content);
         if (part.number == 2) feature = read_feature(part.content, origin);
       }
       visit(name, feature);
@@ -101,18 +101,15 @@ void visit_features(std::span<const std::uint8_t> message,
   }
 }
 
-ImageExample parse_image_example(std::span<const std::uint8_t> message) {
+ImageExample parse_image_example(Bytes message) {
   ImageExample example;
   Feature encoded, label;
-  const auto text = [](const Feature& feature) {
-    return std::string_view(reinterpret_cast<const char*>(feature.bytes.data()),
-                            feature.bytes.size());
-  };
   visit_features(message, [&](std::string_view name, const Feature& feature) {
     if (name == "image/encoded") encoded = feature;
     if (name == "image/class/label") label = feature;
-    if (name == "image/format") example.format = text(feature);
-    if (name == "image/class/text" && feature.count > 0) example.class_name = text(feature);
+    if (name == "image/format") example.format = text_of(feature.bytes);
+    if (name == "image/class/text" && feature.count > 0)
+      example.class_name = text_of(feature.bytes);
   });
   require_environment(
       encoded.kind == Feature::Kind::bytes && encoded.count == 1,
@@ -128,11 +125,9 @@ ImageExample parse_image_example(std::span<const std::uint8_t> message) {
 }
 
 std::string to_message(const ImageExample& example) {
-  const std::string_view encoded(reinterpret_cast<const char*>(example.encoded.data()),
-                                 example.encoded.size());
   std::string features = integer_entry("image/class/label", example.label);
   if (example.class_name) features += bytes_entry("image/class/text", *example.class_name);
-  features += bytes_entry("image/encoded", encoded);
+  features += bytes_entry("image/encoded", text_of(example.encoded));
   features += bytes_entry("image/format", example.format);
   return field_1_to_7(1, features);
 }

@@ -1,8 +1,9 @@
 #include "data/tfrecord.h"
 
-#include <concepts>
+#include <cstring>
 #include <limits>
 
+#include "data/bytes.h"
 #include "support/crc32c.h"
 #include "support/errors.h"
 
@@ -14,24 +15,17 @@ constexpr std::size_t checksum_bytes = 4;
 constexpr std::size_t head_bytes = length_bytes + checksum_bytes;
 static_assert(head_bytes + checksum_bytes == tfrecord_overhead);
 
-template <std::unsigned_integral Integer>
-void append_little_endian(std::string& text, Integer value) {
-  for (std::size_t i = 0; i < sizeof value; ++i)
-    text += static_cast<char>(static_cast<unsigned char>(value >> 8 * i));
-}
-
-template <std::unsigned_integral Integer>
-Integer little_endian(std::span<const std::byte> bytes) {
+template <class Integer>
+Integer number_at(std::span<const std::byte> bytes) {
   Integer value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i)
-    value |= std::to_integer<Integer>(bytes[i]) << 8 * i;
+  std::memcpy(&value, bytes.data(), sizeof value);
   return value;
 }
 
 void require_checksum(std::span<const std::byte> bytes,
                       std::span<const std::byte> checksum,
                       std::string_view what) {
-  require_environment(masked_crc32c(bytes) == little_endian<std::uint32_t>(checksum),
+  require_environment(masked_crc32c(bytes) == number_at<std::uint32_t>(checksum),
                       "[tfrecord] a record is damaged: the checksum of its {} differs",
                       what);
 }
@@ -46,10 +40,10 @@ std::uint32_t masked_crc32c(std::span<const std::byte> bytes) {
 std::string to_tfrecord(std::string_view payload) {
   std::string record;
   record.reserve(payload.size() + head_bytes + checksum_bytes);
-  append_little_endian(record, std::uint64_t{payload.size()});
-  append_little_endian(record, masked_crc32c(std::as_bytes(std::span(record))));
+  append(record, payload.size());
+  append(record, masked_crc32c(std::as_bytes(std::span(record))));
   record += payload;
-  append_little_endian(record, masked_crc32c(std::as_bytes(std::span(payload))));
+  append(record, masked_crc32c(std::as_bytes(std::span(payload))));
   return record;
 }
 
@@ -57,7 +51,7 @@ std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes) {
   if (bytes.size() < head_bytes) return std::nullopt;
   const auto length = bytes.first(length_bytes);
   require_checksum(length, bytes.subspan(length_bytes), "length");
-  const auto announced = little_endian<std::uint64_t>(length);
+  const auto announced = number_at<std::uint64_t>(length);
   if (announced > std::numeric_limits<std::uint64_t>::max() - tfrecord_overhead)
     return std::nullopt;
   return announced;

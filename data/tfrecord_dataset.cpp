@@ -1,30 +1,35 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <limits>
 
 #include "data/decode.h"
 #include "data/inflated_file.h"
-#include "data/marks.h"
 #include "data/record_readers.h"
+#include "data/shard_names.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::span<const std::uint8_t> as_numbers(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
-}
-
-/// The text of an error of ours without its "[place] ".
+/// The text of an error of ours without its "[scope] ".
 std::string rule_of(const std::exception& error) {
   const std::string text = error.what();
   const auto end = text.find("] ");
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-ImageExample example_in(std::span<const std::uint8_t> message) {
+/// What stands between length and checksum.
+Bytes payload_of(Bytes record) {
+  return record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
+}
+
+ImageExample example_in(Bytes message) {
   const auto example = parse_image_example(message);
   require_environment(
       example.encoded.size() >= smallest_image && sniff(example.encoded),
@@ -35,18 +40,16 @@ ImageExample example_in(std::span<const std::uint8_t> message) {
 
 /// Whether image/format contradicts the bytes; none, and one that names neither form, does not.
 bool is_misnamed(const ImageExample& example) {
-  std::string format(example.format);
-  for (auto& letter : format)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  const auto format = lower_case(example.format);
   const bool png = sniff(example.encoded) == Encoding::png;
   return png ? format == "jpeg" || format == "jpg" : format == "png";
 }
 
-/// What stands at the beginning of `rest`, which is not empty: adds it to `scan` and returns its
-/// size; 0: nothing behind it can be found.
-std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, ShardScan& scan) {
+/// Reads the record at the beginning of `rest`, which is not empty: adds it to `scan` and returns
+/// its size; 0: nothing behind it can be found.
+std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
   try {
-    const auto length = tfrecord_length(rest);
+    const auto length = tfrecord_length(std::as_bytes(rest));
     if (!length || *length + tfrecord_overhead > rest.size()) {
       scan.add_problem(
           offset,
@@ -61,11 +64,12 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
       require_environment(size <= std::numeric_limits<std::uint32_t>::max(),
                           "[tfrecord] needs records of less than 4 GiB, received {} bytes",
                           size);
-      const auto record = first_tfrecord(rest);
-      const auto example = example_in(as_numbers(record->payload));
+      first_tfrecord(std::as_bytes(rest));  // verifies it
+      const auto example = example_in(payload_of(rest.first(size)));
       scan.entries.push_back(
           {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = example.label});
-      if (is_misnamed(example) && scan.misnamed++ == 0) scan.first_misnamed = offset;
+      auto& shard = scan.shards.front();
+      if (is_misnamed(example) && shard.misnamed++ == 0) shard.first_misnamed = offset;
     } catch (const std::runtime_error& error) {
       scan.add_problem(offset, rule_of(error));
     }
@@ -79,12 +83,11 @@ std::size_t scan_record(std::span<const std::byte> rest, std::uint64_t offset, S
   }
 }
 
-ShardScan scan_tfrecord(std::span<const std::uint8_t> file) {
-  ShardScan scan;
+RecordIndex scan_tfrecord(Bytes file) {
+  RecordIndex scan{.shards = {{}}};
   if (file.empty()) scan.add_problem(0, "needs at least one record, received an empty file");
-  const auto bytes = std::as_bytes(file);
-  for (std::size_t offset = 0; offset < bytes.size();) {
-    const auto size = scan_record(bytes.subspan(offset), offset, scan);
+  for (std::size_t offset = 0; offset < file.size();) {
+    const auto size = scan_record(file.subspan(offset), offset, scan);
     if (size == 0) break;
     offset += size;
   }
@@ -94,8 +97,7 @@ ShardScan scan_tfrecord(std::span<const std::uint8_t> file) {
 class TfRecordDataset : public RecordDataset {
  public:
   TfRecordDataset(const RecordOptions& options, std::vector<MappedFile> files)
-      : RecordDataset(tfrecord_format, options, std::move(files)),
-        verified_(static_cast<std::size_t>(size())) {}
+      : RecordDataset(tfrecord_format, options, std::move(files)), verified_(size()) {}
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
     const auto& found = entry(index);
@@ -105,10 +107,10 @@ class TfRecordDataset : public RecordDataset {
       sample.seconds_fetching = seconds_fetching;
       return sample;
     } catch (const std::runtime_error& error) {
-      const auto place = formatted("{}: ", origin(index));
+      const auto prefix = formatted("{}: ", origin(index));
       const auto rule = rule_of(error);
       throw std::runtime_error(formatted(
-          "[tfrecord] {}{}", place, rule.starts_with(place) ? rule.substr(place.size()) : rule));
+          "[tfrecord] {}{}", prefix, rule.starts_with(prefix) ? rule.substr(prefix.size()) : rule));
     }
   }
 
@@ -122,30 +124,77 @@ class TfRecordDataset : public RecordDataset {
       return streamed->read(found.shard, found.offset, found.size, scratch, verify);
     const auto& file = file_of(found);
     const auto record = file.bytes().subspan(found.offset, found.size);
-    const auto at = static_cast<std::size_t>(index);
-    if (verified_.has(at)) return {.bytes = record};
+    if (verified_[index]) return {.bytes = record};
     file.fetch(record);
-    verify(std::as_bytes(record));
-    verified_.set(at);
+    verify(record);
+    verified_[index] = true;
     return {.bytes = record};
   }
 
-  static void verify(std::span<const std::byte> record) {
-    const auto whole = first_tfrecord(record);
+  static void verify(Bytes record) {
+    const auto whole = first_tfrecord(std::as_bytes(record));
     require_environment(whole && whole->size == record.size(),
                         "[tfrecord] the file has changed since it was opened");
   }
 
-  static Sample sample_in(std::span<const std::uint8_t> record, std::int64_t label) {
-    const auto payload = record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
-    const auto image = parse_image_example(payload).encoded;
+  static Sample sample_in(Bytes record, std::int64_t label) {
+    const auto image = parse_image_example(payload_of(record)).encoded;
     const auto encoding = sniff(image);
     require_environment(encoding.has_value(), "[tfrecord] needs a JPEG or PNG");
     return {.encoding = *encoding, .bytes = image, .label = label};
   }
 
-  Marks verified_;
+  mutable std::vector<std::atomic<bool>> verified_;
 };
+
+std::vector<fs::path> tfrecord_files(const DatasetRequest& request) {
+  const auto& [options, path, train, named, class_names] = request;
+  if (train) return find_shards(path, train);
+  if (!named && !fs::is_directory(path)) return {};
+  auto files = shards_at(path, train);
+  return files.empty() && named ? find_shards(path, /*train=*/true) : files;
+}
+
+/// Where they would lie if they were here; `path` is their folder, or a pattern in it.
+std::vector<fs::path> files_of(const ShardSource& source, const fs::path& path) {
+  const auto folder = fs::is_directory(path) ? path : path.parent_path();
+  std::vector<fs::path> files;
+  for (const auto& shard : source.shards()) files.push_back(folder / shard.name);
+  return files;
+}
+
+/// Looks at a few files only: a folder may hold a million images.
+bool begins_with_tfrecord(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  int left = 16;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!item.is_regular_file()) continue;
+    if (is_tfrecord(item.path())) return true;
+    if (--left == 0) break;
+  }
+  return false;
+}
+
+bool holds_tfrecord(const fs::path& path) {
+  if (fs::is_directory(path))
+    return std::ranges::any_of(std::array{".", "train", "test", "val", "validation"},
+                               [&](const char* name) { return begins_with_tfrecord(path / name); });
+  try {
+    const auto files = shards_at(path, /*train=*/true);
+    return !files.empty() && is_tfrecord(files.front());
+  } catch (const std::exception&) {  // a list of something else
+    return false;
+  }
+}
+
+std::unique_ptr<Dataset> open_split(const DatasetRequest& request) {
+  auto source = request.train ? source_of(request.path) : nullptr;
+  auto options =
+      record_options(request, source ? files_of(*source, request.path) : tfrecord_files(request));
+  if (options.files.empty()) return nullptr;
+  options.source = std::move(source);
+  return open_tfrecord(options);
+}
 
 }  // namespace
 
@@ -159,14 +208,22 @@ std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
 }
 
 bool is_tfrecord(const fs::path& file) {
-  std::vector<std::uint8_t> begin;
   try {
-    begin = first_bytes(file, 12);
-    const auto bytes = std::as_bytes(std::span(begin));
-    return tfrecord_length(bytes).has_value();
+    const auto begin = first_bytes(file, 12);
+    return tfrecord_length(std::as_bytes(std::span(begin))).has_value();
   } catch (const std::exception&) {
     return false;
   }
 }
+
+namespace formats {
+DatasetFormat tfrecord() {
+  return {.holds = holds_tfrecord,
+          .open = open_split,
+          .train_files = "TFRecord files",
+          .test_files = "TFRecord files with test, val or eval in their names",
+          .has_records = true};
+}
+}  // namespace formats
 
 }  // namespace dimred::data

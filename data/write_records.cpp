@@ -1,22 +1,21 @@
 #include "data/write_records.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "data/base64.h"
 #include "data/class_names.h"
 #include "data/encode.h"
 #include "data/loader_report.h"
-#include "data/parallel.h"
-#include "data/permutation.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
 #include "support/errors.h"
+#include "support/parallel.h"
+#include "support/random.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -25,11 +24,10 @@ std::string record_text(const Dataset& dataset, const Sample& sample, RecordForm
   const auto file = to_file(sample);
   if (form == RecordForm::base64)
     return formatted("{}\t{}\n", to_base64(bytes_of(file)), sample.label);
-  return to_tfrecord(
-      to_message({.encoded = bytes_of(file),
-                  .format = sample.encoding == Encoding::jpeg ? "jpeg" : "png",
-                  .label = sample.label,
-                  .class_name = dataset.class_names()[static_cast<std::size_t>(sample.label)]}));
+  return to_tfrecord(to_message({.encoded = bytes_of(file),
+                                 .format = sample.encoding == Encoding::jpeg ? "jpeg" : "png",
+                                 .label = sample.label,
+                                 .class_name = dataset.class_names()[sample.label]}));
 }
 
 void write_file(const Dataset& dataset,
@@ -37,7 +35,7 @@ void write_file(const Dataset& dataset,
                 std::int64_t number,
                 const std::filesystem::path& path,
                 const Progress& progress,
-                LeftOut& left_out) {
+                SkippedSamples& left_out) {
   const auto files = std::ssize(plan.names);
   const auto first = number * plan.count / files, last = (number + 1) * plan.count / files;
   AtomicFile file(path);
@@ -49,14 +47,14 @@ void write_file(const Dataset& dataset,
     buffer.clear();
     progress(std::exchange(unreported, 0));
   };
-  for (std::int64_t place = first; place < last; ++place, ++unreported) {
-    const auto index = plan.sample(place);
+  for (std::int64_t position = first; position < last; ++position, ++unreported) {
+    const auto index = plan.sample(position);
     try {
       buffer += record_text(dataset, dataset.read(index, scratch), plan.form);
-    } catch (const std::runtime_error&) {
-      const auto failure = with_origin(std::current_exception(), dataset.origin(index));
-      if (!plan.skip_bad) std::rethrow_exception(failure);
-      if (left_out.count++ == 0) left_out.first = text_of(failure);
+    } catch (const std::runtime_error& error) {
+      const auto failure = with_origin(error, dataset.origin(index));
+      if (!plan.skip_bad) throw failure;
+      if (left_out.count++ == 0) left_out.first = failure.what();
     }
     if (buffer.size() >= 1 << 20) flush();
   }
@@ -66,31 +64,26 @@ void write_file(const Dataset& dataset,
 
 }  // namespace
 
-LeftOut write_records(const Dataset& dataset,
-                      const RecordPlan& plan,
-                      const OutputFolder& folder,
-                      const Progress& progress) {
+SkippedSamples write_records(const Dataset& dataset,
+                             const RecordPlan& plan,
+                             const OutputFolder& folder,
+                             const Progress& progress) {
   const auto files = plan.names.size();
   require(files >= 1 && plan.count >= std::ssize(plan.names),
           "[data] needs at least one sample for each of {} files, received {}",
           files,
           plan.count);
-  std::vector<LeftOut> left_out(files);
+  std::vector<SkippedSamples> left_out(files);
   std::mutex mutex;  // one report at a time
   const Progress report = [&](std::int64_t samples) {
     const std::scoped_lock lock(mutex);
     if (progress) progress(samples);
   };
-  in_parallel(files, static_cast<std::size_t>(plan.threads), [&](std::size_t i) {
+  in_parallel(files, plan.threads, [&](std::size_t i) {
     if (!folder.has(plan.names[i]))
-      write_file(dataset,
-                 plan,
-                 static_cast<std::int64_t>(i),
-                 folder.path() / plan.names[i],
-                 report,
-                 left_out[i]);
+      write_file(dataset, plan, i, folder.path() / plan.names[i], report, left_out[i]);
   });
-  LeftOut sum;
+  SkippedSamples sum;
   for (const auto& part : left_out) {
     if (sum.count == 0) sum.first = part.first;
     sum.count += part.count;
@@ -100,13 +93,8 @@ LeftOut write_records(const Dataset& dataset,
 
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count) {
   std::vector<std::string> names;
-  const auto five = [](std::int64_t number) {
-    std::ostringstream out;
-    out << std::setw(5) << std::setfill('0') << number;
-    return out.str();
-  };
   for (std::int64_t i = 0; i < count; ++i)
-    names.push_back(formatted("{}-{}-of-{}", name, five(i), five(count)));
+    names.push_back(formatted("{}-{}-of-{}", name, padded(i, 5), padded(count, 5)));
   return names;
 }
 
@@ -123,9 +111,9 @@ void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFol
 }
 
 std::vector<std::int64_t> shuffled_indices(std::int64_t size, std::uint64_t seed) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(size));
-  for (std::int64_t place = 0; place < size; ++place)
-    indices[static_cast<std::size_t>(place)] = permute(place, size, seed, RandomPurpose::order, 0);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t position = 0; position < size; ++position)
+    indices.push_back(permuted(position, size, seed, RandomPurpose::order, 0));
   return indices;
 }
 
@@ -134,8 +122,8 @@ RecordPlan conversion_plan(RecordForm form,
                            std::int64_t size,
                            std::optional<std::uint64_t> seed) {
   RecordPlan plan{.form = form, .names = std::move(names), .count = size};
-  plan.sample = [size, seed](std::int64_t place) {
-    return seed ? permute(place, size, *seed, RandomPurpose::order, 0) : place;
+  plan.sample = [size, seed](std::int64_t position) {
+    return seed ? permuted(position, size, *seed, RandomPurpose::order, 0) : position;
   };
   return plan;
 }
@@ -148,11 +136,10 @@ RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64
   RecordPlan plan{.form = RecordForm::base64, .count = (size + ranks - 1) / ranks * ranks};
   for (std::int64_t rank = 0; rank < ranks; ++rank)
     plan.names.push_back(formatted("base64_rank_{}", rank));
-  plan.sample = [size, seed](std::int64_t place) {
-    if (place < size) return permute(place, size, seed, RandomPurpose::order, 0);
-    const auto again = place - size;
-    return permute(
-        again % size, size, seed, RandomPurpose::padding, static_cast<std::uint64_t>(again / size));
+  plan.sample = [size, seed](std::int64_t position) {
+    if (position < size) return permuted(position, size, seed, RandomPurpose::order, 0);
+    const auto again = position - size;
+    return permuted(again % size, size, seed, RandomPurpose::padding, again / size);
   };
   return plan;
 }

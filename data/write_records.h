@@ -33,14 +33,14 @@ struct RecordPlan {
 /// JPEG and PNG stay as they are, planes become PNG. Memory: one sample a thread and 1 MB.
 /// Returns how many samples are left out, with the first of the lowest file. Throws what reading a
 /// sample or writing a file throws.
-struct LeftOut {
+struct SkippedSamples {
   std::int64_t count = 0;
   std::string first;
 };
-LeftOut write_records(const Dataset& dataset,
-                      const RecordPlan& plan,
-                      const OutputFolder& folder,
-                      const Progress& progress);
+SkippedSamples write_records(const Dataset& dataset,
+                             const RecordPlan& plan,
+                             const OutputFolder& folder,
+                             const Progress& progress);
 
 /// NAME-00000-of-00010, ..., as TensorFlow names shards.
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count);

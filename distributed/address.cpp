@@ -61,19 +61,19 @@ std::string address_towards(const std::string& host, int port) {
 
 }  // namespace
 
-std::string store_address(const launch::Place& place) {
-  if (place.agent_store) return place.address;  // torchrun serves it
+std::string store_address(const launch::RankInfo& rank_info) {
+  if (rank_info.agent_store) return rank_info.address;  // torchrun serves it
   const bool same_machine =
-      place.rank == 0 || is_loopback(address_towards(place.address, place.port));
-  const auto own = same_machine ? own_address(place) : "";
-  return own.empty() ? place.address : own;
+      rank_info.rank == 0 || is_loopback(address_towards(rank_info.address, rank_info.port));
+  const auto own = same_machine ? own_address(rank_info) : "";
+  return own.empty() ? rank_info.address : own;
 }
 
-std::string own_address(const launch::Place& place) {
-  auto address = address_towards(place.address, place.port);
-  if (!is_loopback(address) || place.local_size == place.size) return address;
+std::string own_address(const launch::RankInfo& rank_info) {
+  auto address = address_towards(rank_info.address, rank_info.port);
+  if (!is_loopback(address) || rank_info.local_size == rank_info.size) return address;
   constexpr auto elsewhere = "192.0.2.1";  // reserved for examples (RFC 5737); nothing is sent
-  const auto outward = address_towards(elsewhere, place.port);
+  const auto outward = address_towards(elsewhere, rank_info.port);
   return outward.empty() || is_loopback(outward) ? outer_address() : outward;
 }
 

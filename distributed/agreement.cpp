@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
+#include "support/failure.h"
 
 namespace dimred::distributed {
 namespace {
@@ -42,22 +43,15 @@ void require_agreement(Communicator& communicator, const Facts& facts) {
 
 std::string on_rank_0(Communicator& communicator, const std::function<std::string()>& work) {
   if (communicator.size() == 1) return work();
-  nlohmann::json outcome;
+  constexpr char done = '+';  // before the text, in place of a failure's kind
+  std::string outcome;
   if (communicator.rank() == 0) {
-    try {
-      outcome["text"] = work();
-    } catch (const std::invalid_argument& error) {
-      outcome["callers_fault"] = error.what();
-    } catch (const std::exception& error) {
-      outcome["failure"] = error.what();
-    }
+    const auto failure = failure_of([&] { outcome = done + work(); });
+    if (!failure.empty()) outcome = failure;
   }
-  outcome = nlohmann::json::parse(broadcast_text(
-      communicator, outcome.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
-  if (outcome.contains("callers_fault"))
-    throw std::invalid_argument(outcome["callers_fault"].get<std::string>());
-  if (outcome.contains("failure")) throw std::runtime_error(outcome["failure"].get<std::string>());
-  return outcome["text"];
+  outcome = broadcast_text(communicator, outcome);
+  if (outcome.front() != done) throw_failure(outcome);
+  return outcome.substr(1);
 }
 
 }  // namespace dimred::distributed

@@ -9,7 +9,7 @@
 
 namespace dimred::distributed {
 
-/// What must be the same on every rank: name and text, in the same order everywhere.
+/// Facts that must be the same on every rank: name and text, in the same order everywhere.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// Throws std::invalid_argument on every rank, naming the first fact that differs, the first rank
@@ -17,8 +17,7 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 void require_agreement(Communicator& communicator, const Facts& facts);
 
 /// Runs `work` on rank 0 alone and returns its text on every rank. When it throws, every rank
-/// throws the same (std::invalid_argument, or else std::runtime_error), so that nobody is left
-/// waiting.
+/// throws the same, as throw_failure() does, so that nobody is left waiting.
 std::string on_rank_0(Communicator& communicator, const std::function<std::string()>& work);
 
 }  // namespace dimred::distributed

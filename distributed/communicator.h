@@ -18,7 +18,7 @@ enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, barri
 constexpr std::size_t collective_count = 5;
 const char* name(Collective collective);
 
-/// What one kind of collective has cost this rank so far.
+/// The cost of one kind of collective for this rank so far.
 struct Traffic {
   std::int64_t calls = 0;
   std::int64_t bytes_sent = 0;
@@ -38,10 +38,10 @@ class Pending {
   virtual void wait() = 0;  // until it is done; throws CollectiveFailed
 };
 
-/// What every reduction point of the trainers calls. With one rank each call is a true no-op: no
-/// copy, no allocation. Vectors of M columns are in memory order; `shards` lists every rank's
-/// share. Collectives are called by one thread of each rank, in the same order everywhere; every
-/// rank gets the same bits. All throw CollectiveFailed.
+/// The collectives that the trainers call at every reduction point. With one rank each call is a
+/// true no-op: no copy, no allocation. Vectors of M columns are in memory order; `shards` lists
+/// every rank's share. Collectives are called by one thread of each rank, in the same order
+/// everywhere; every rank gets the same bits. All throw CollectiveFailed.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -5,17 +5,17 @@
 
 namespace dimred::distributed {
 
-c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place) {
+c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
   using c10d::ProcessGroupGloo;
-  const std::chrono::milliseconds timeout(static_cast<std::int64_t>(place.timeout * 1000));
+  const std::chrono::milliseconds timeout(static_cast<std::int64_t>(group.timeout * 1000));
   auto options = ProcessGroupGloo::Options::create(timeout);
   const char* given = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
   const std::string interfaces = given == nullptr ? "" : given;
   const auto first = interfaces.substr(0, interfaces.find(','));  // c10d takes a list
   options->devices.push_back(first.empty()
-                                 ? ProcessGroupGloo::createDeviceForHostname(place.address)
+                                 ? ProcessGroupGloo::createDeviceForHostname(group.address)
                                  : ProcessGroupGloo::createDeviceForInterface(first));
-  return c10::make_intrusive<ProcessGroupGloo>(place.store, place.rank, place.size, options);
+  return c10::make_intrusive<ProcessGroupGloo>(group.store, group.rank, group.size, options);
 }
 
 }  // namespace dimred::distributed

@@ -3,11 +3,11 @@
 
 namespace dimred::distributed {
 
-c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place) {
+c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
   throw std::runtime_error(
       formatted("[distributed] {} ranks need Gloo, whose headers (libgloo-dev) were missing when "
                 "this program was built",
-                place.size));
+                group.size));
 }
 
 }  // namespace dimred::distributed

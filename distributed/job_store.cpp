@@ -24,16 +24,16 @@ namespace {
 constexpr auto scope = "distributed";
 
 /// A socket that listens on this address alone; the store would listen on all of the machine's.
-int listen_at(const std::string& address, const launch::Place& place) {
+int listen_at(const std::string& address, const launch::RankInfo& rank_info) {
   const auto fail = [&](const std::string& why) {
     throw std::runtime_error(
-        formatted("[distributed] rank 0 cannot serve {}:{}: {}", address, place.port, why));
+        formatted("[distributed] rank 0 cannot serve {}:{}: {}", address, rank_info.port, why));
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int answer =
-      getaddrinfo(address.c_str(), std::to_string(place.port).c_str(), &hints, &found);
+      getaddrinfo(address.c_str(), std::to_string(rank_info.port).c_str(), &hints, &found);
   if (answer != 0) fail(gai_strerror(answer));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(found, freeaddrinfo);
   const int listener = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -50,12 +50,12 @@ int listen_at(const std::string& address, const launch::Place& place) {
   return -1;
 }
 
-Store make_store(const launch::Place& place,
+Store make_store(const launch::RankInfo& rank_info,
                  const std::string& address,
                  double timeout,
                  std::optional<int> listener) {
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(place.port);
+  options.port = static_cast<std::uint16_t>(rank_info.port);
   options.isServer = listener.has_value();
   options.masterListenFd = listener;
   options.waitWorkers = false;
@@ -65,14 +65,14 @@ Store make_store(const launch::Place& place,
 
 /// In a thread of its own, left behind when it hangs: the store's client waits for ever for the
 /// answer of a stranger who listens on the port.
-Store open_store(const launch::Place& place, double timeout, bool serve) {
-  const auto address = store_address(place);
-  const auto listener = serve ? std::optional(listen_at(address, place)) : std::nullopt;
+Store open_store(const launch::RankInfo& rank_info, double timeout, bool serve) {
+  const auto address = store_address(rank_info);
+  const auto listener = serve ? std::optional(listen_at(address, rank_info)) : std::nullopt;
   auto result = std::make_shared<std::promise<Store>>();
   auto ready = result->get_future();
   std::thread([=] {
     try {
-      result->set_value(make_store(place, address, timeout, listener));
+      result->set_value(make_store(rank_info, address, timeout, listener));
     } catch (...) {
       result->set_exception(std::current_exception());
     }
@@ -87,23 +87,23 @@ Store open_store(const launch::Place& place, double timeout, bool serve) {
   }
   throw std::runtime_error(formatted("[{}] rank {} cannot reach rank 0 at {} within {} s: {}",
                                      scope,
-                                     place.rank,
-                                     meeting_point(place),
+                                     rank_info.rank,
+                                     rendezvous_address(rank_info),
                                      timeout,
                                      why.substr(0, why.find('\n'))));
 }
 
 }  // namespace
 
-std::string meeting_point(const launch::Place& place) {
-  return formatted("{}:{}", place.address, place.port);
+std::string rendezvous_address(const launch::RankInfo& rank_info) {
+  return formatted("{}:{}", rank_info.address, rank_info.port);
 }
 
-Store open_job_store(const launch::Place& place, double timeout, bool serve) {
+Store open_job_store(const launch::RankInfo& rank_info, double timeout, bool serve) {
   c10::initLogging();  // takes TORCH_CPP_LOG_LEVEL up
   // Torchrun's store outlives its ranks and their restarts, and may serve other programs.
-  const auto prefix = formatted("dimred/{}", place.run_id);
-  return c10::make_intrusive<c10d::PrefixStore>(prefix, open_store(place, timeout, serve));
+  const auto prefix = formatted("dimred/{}", rank_info.run_id);
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, open_store(rank_info, timeout, serve));
 }
 
 }  // namespace dimred::distributed

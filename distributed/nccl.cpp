@@ -4,10 +4,10 @@
 
 namespace dimred::distributed {
 
-c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupPlace& place) {
+c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = std::chrono::milliseconds(static_cast<std::int64_t>(place.timeout * 1000));
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(place.store, place.rank, place.size, options);
+  options->timeout = std::chrono::milliseconds(static_cast<std::int64_t>(group.timeout * 1000));
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(group.store, group.rank, group.size, options);
 }
 
 }  // namespace dimred::distributed

@@ -2,6 +2,6 @@
 
 namespace dimred::distributed {
 
-c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupPlace& /*place*/) { return nullptr; }
+c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& /*group*/) { return nullptr; }
 
 }  // namespace dimred::distributed

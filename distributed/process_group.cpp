@@ -88,13 +88,14 @@ class ProcessGroup final : public Communicator {
 
   void broadcast(torch::Tensor& values, int root) override {
     auto there = staged(values);
-    const int place = (rank_ - root + size_) % size_;
-    counted(Collective::broadcast, bytes(there) * scaling::broadcast_children(place, size_), [&] {
-      std::vector<at::Tensor> list{there};
-      c10d::BroadcastOptions options;
-      options.rootRank = root;
-      backend_of(there)->broadcast(list, options)->wait();
-    });
+    const int distance = (rank_ - root + size_) % size_;
+    counted(
+        Collective::broadcast, bytes(there) * scaling::broadcast_children(distance, size_), [&] {
+          std::vector<at::Tensor> list{there};
+          c10d::BroadcastOptions options;
+          options.rootRank = root;
+          backend_of(there)->broadcast(list, options)->wait();
+        });
     if (!there.is_same(values)) values.copy_(there);
   }
 

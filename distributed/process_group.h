@@ -18,8 +18,8 @@ struct Backends {
 
 std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size);
 
-/// What the two hardware-dependent files below need to make a backend.
-struct GroupPlace {
+/// The parameters from which the two hardware-dependent files below make a backend.
+struct GroupOptions {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0, size = 1;
   double timeout = 0;   // seconds, of a collective
@@ -27,8 +27,8 @@ struct GroupPlace {
 };
 
 /// gloo.cpp, or gloo_unavailable.cpp where its headers are missing: throws std::runtime_error.
-c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupPlace& place);
+c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group);
 /// nccl.cpp, or nccl_unavailable.cpp where torch was built without: nullptr.
-c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupPlace& place);
+c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group);
 
 }  // namespace dimred::distributed

@@ -15,7 +15,7 @@
 namespace dimred::distributed {
 namespace {
 
-std::string key_of(int rank) { return formatted("process{}", rank); }
+std::string process_key(int rank) { return formatted("process{}", rank); }
 
 /// Where a process number means the same process: one start of a kernel, one namespace of numbers.
 std::string scope_of_numbers() {
@@ -32,12 +32,12 @@ RankProcesses::~RankProcesses() {
   for (const auto& [rank, descriptor] : descriptors_) ::close(descriptor);
 }
 
-void RankProcesses::meet(c10d::Store& store, const launch::Place& place) {
+void RankProcesses::exchange_pids(c10d::Store& store, const launch::RankInfo& rank_info) {
   const auto scope = scope_of_numbers();
   const auto own = formatted("{} {}", scope, ::getpid());
-  store.set(key_of(place.rank), std::vector<std::uint8_t>(own.begin(), own.end()));
-  for (int rank = 0; rank < place.size; ++rank) {
-    const auto bytes = store.get(key_of(rank));
+  store.set(process_key(rank_info.rank), std::vector<std::uint8_t>(own.begin(), own.end()));
+  for (int rank = 0; rank < rank_info.size; ++rank) {
+    const auto bytes = store.get(process_key(rank));
     std::istringstream text(std::string(bytes.begin(), bytes.end()));
     std::string theirs;
     pid_t process = 0;

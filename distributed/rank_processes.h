@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "distributed/job_store.h"
-#include "launch/place.h"
+#include "launch/rank_info.h"
 
 namespace dimred::distributed {
 
@@ -18,9 +18,9 @@ class RankProcesses {
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
-  /// Tells the other ranks of this process through `store`, and learns of theirs. All ranks call
-  /// it. Needs Linux 5.3; before, it knows no other rank.
-  void meet(c10d::Store& store, const launch::Place& place);
+  /// Publishes this process's id through `store`, and reads those of the other ranks. All ranks
+  /// call it. Needs Linux 5.3; before, it knows no other rank.
+  void exchange_pids(c10d::Store& store, const launch::RankInfo& rank_info);
 
   /// SIGKILL to the process of `rank`, where it is on this machine and not this one. Safe from any
   /// thread. The process is held by a descriptor, so no other one of its number is ever meant.

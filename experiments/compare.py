@@ -73,7 +73,7 @@ def all_axes(plan: Plan) -> dict[str, list[Any]]:
 
 
 def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
-    """What validation chose on the selection seeds, in each condition."""
+    """The choices of validation on the selection seeds, in each condition."""
     groups = {condition: within(outcomes, condition) for condition in conditions(all_axes(plan))}
     return {condition: (choose(group), ranking(group)) for condition, group in groups.items()}
 
@@ -156,7 +156,7 @@ class Comparison:
         return Reader(self.readings, journal, self.failed).outcomes(entries, phase)
 
     def done_already(self) -> list[Outcome]:
-        """Of a selection that was made here, for the tables; nothing is run."""
+        """The results of a selection that was made here, for the tables; nothing is run."""
         done = [entry for entry in self.selection if all(job.done() for job in jobs_of([entry]))]
         return Reader(self.readings, self.journal, self.failed).outcomes(done, "selection")
 
@@ -186,7 +186,7 @@ class Comparison:
         return 1 if bad else 0
 
     def confirmed(self, choices: Choices) -> list[Entry]:
-        """What the choices leave, on the confirmation seeds."""
+        """The entries that the choices leave, on the confirmation seeds."""
         return [entry for entry in self.planner.entries(self.plan.confirmation_seeds) if chosen(entry, choices)]
 
     def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
@@ -194,11 +194,11 @@ class Comparison:
         """Saves and prints the tables."""
         axes = all_axes(self.plan)
         everything = [*selection, *confirmation]
-        settled = choices or choices_of(selection, self.plan)
+        resolved = choices or choices_of(selection, self.plan)
         table = tidy(everything, list(axes), output)
-        table.insert(table.columns.get_loc("variant") + 1, "chosen", [chosen(o.entry, settled) for o in everything])
+        table.insert(table.columns.get_loc("variant") + 1, "chosen", [chosen(o.entry, resolved) for o in everything])
         save_table(table, output / "results")
-        ranked = {condition: baselines for condition, (_, baselines) in settled.items()}
+        ranked = {condition: baselines for condition, (_, baselines) in resolved.items()}
         texts, tables = [self.plan.title], []
         for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, ranked)):
             for cost, words in EQUALS.items() if outcomes else ():

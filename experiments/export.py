@@ -83,7 +83,7 @@ def write_onnx(network: torch.nn.Module, images: torch.Tensor, name: str, file: 
 
 
 def onnx_output(file: Path, images: np.ndarray, name: str) -> np.ndarray:
-    """What onnxruntime computes, one image after another, so that the batch is seen to be free."""
+    """The logits of onnxruntime, one image after another, so that the batch is seen to be free."""
     import onnx
     import onnxruntime
 
@@ -121,7 +121,7 @@ def write_forms(folder: Path) -> dict[str, float]:
 
 
 def state_dict_logits(file: Path, folder: Path, signature: dict, images: torch.Tensor) -> np.ndarray:
-    """Of a network that has drawn other weights and then read the file."""
+    """The logits of a network that has drawn other weights and then read the file."""
     network = network_of(folder, signature)
     for parameter in network.parameters():
         parameter.data.fill_(0.5)

@@ -36,7 +36,7 @@ FILE_OPTIONS = {"config", "fastnn", "boost"}  # other files of options, which --
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the file says, with the short version's values in place when that was asked for."""
+    """The contents of the file, with the short version's values in place when that was asked for."""
 
     title: str
     texts: dict[str, str]
@@ -121,9 +121,9 @@ def results(recipe: Recipe) -> list[str]:
     lines = []
     for step in recipe.steps:
         if step.command == "verify":
-            told = json.loads((step.output / VERIFIED).read_text())
-            accuracy, deviation = 100 * told["accuracy"], 100 * told["accuracy_deviation"]
-            lines.append(f"{step.name:12} {told['pairs']} pairs, accuracy {accuracy:.2f} % +- {deviation:.2f}")
+            report = json.loads((step.output / VERIFIED).read_text())
+            accuracy, deviation = 100 * report["accuracy"], 100 * report["accuracy_deviation"]
+            lines.append(f"{step.name:12} {report['pairs']} pairs, accuracy {accuracy:.2f} % +- {deviation:.2f}")
         if not step.command.startswith("stage"):
             continue
         run = read_run(step.output)

@@ -32,7 +32,7 @@ HEADER = ("run", "steps", "first epoch", "twin", "last epoch", "twin", "step 1 a
 
 
 def both_losses(step: recipe.Step) -> tuple[pd.DataFrame, str]:
-    """Of every step, from the time before (its batches are gone) or by training the twin, and how long that took."""
+    """The losses of every step, from the time before (its batches are gone) or by training the twin, and how long that took."""
     file = step.output / "twin.csv"
     if file.is_file():
         return pd.read_csv(file, index_col="step"), "-"

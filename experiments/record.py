@@ -27,12 +27,12 @@ def sections(summary: str) -> dict[str, str]:
 
 
 def machine(folders: list[Path]) -> str:
-    """What the runs say of where they ran: every different value, as they differ at times."""
+    """The machines that the runs ran on: every different value, as they differ at times."""
     seen: dict[str, set[str]] = {}
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text())
-        told = {key: manifest.get(key) for key in ("processor", "device", "threads", "precision", "revision")}
-        for key, value in (told | manifest["versions"]).items():
+        report = {key: manifest.get(key) for key in ("processor", "device", "threads", "precision", "revision")}
+        for key, value in (report | manifest["versions"]).items():
             seen.setdefault(key, set()).add(str(value))
     return "; ".join(f"{key} {', '.join(sorted(values))}" for key, values in seen.items())
 

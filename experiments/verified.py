@@ -1,4 +1,4 @@
-"""What the runs of a finished comparison are worth to verification: pairs of faces of whom none was trained on.
+"""Verification by the runs of a finished comparison: pairs of faces of whom none was trained on.
 
     python experiments/verified.py runs/faces_comparison --pairs runs/faces/pairs.txt
 
@@ -44,9 +44,9 @@ class Verified:
         file = self.folder / "verification.json"
         try:
             written = file.stat().st_mtime_ns
-            told = json.loads(file.read_text())
-            fits = told["pairs_file"] == str(pairs) and all(path.stat().st_mtime_ns <= written for path in (pairs, self.weights))
-            return told["accuracy"] if fits else None
+            report = json.loads(file.read_text())
+            fits = report["pairs_file"] == str(pairs) and all(path.stat().st_mtime_ns <= written for path in (pairs, self.weights))
+            return report["accuracy"] if fits else None
         except (OSError, ValueError, KeyError):
             pass
         return None
@@ -69,7 +69,7 @@ def verify(dimred: Path, pairs: Path, weights: Verified) -> float:
 
 
 def epoch_ends(folder: Path) -> dict[int, Verified]:
-    """Of a run of stage 1: its snapshots at the ends of epochs."""
+    """The weights of a run of stage 1: its snapshots at the ends of epochs."""
     run = read_run(folder)
     ends = {}
     for file in sorted((folder / "snapshots").glob("snapshot_*.h5")):
@@ -88,17 +88,17 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
     """A line per method and condition; `runs` with their accuracy of verification."""
     lines, p_values = [], []
     for row in summary.itertuples(index=False):
-        told = row._asdict() | dict(zip(summary.columns, row, strict=True))
-        group = runs[(runs["name"] == f"{told['method']} {told['variant']}".strip())]
-        rival = runs[runs["name"] == told["against"]]
+        report = row._asdict() | dict(zip(summary.columns, row, strict=True))
+        group = runs[(runs["name"] == f"{report['method']} {report['variant']}".strip())]
+        rival = runs[runs["name"] == report["against"]]
         for axis in axes:
-            group = group[group[axis].isna() | (group[axis] == told[axis])]
-            rival = rival[rival[axis].isna() | (rival[axis] == told[axis])]
+            group = group[group[axis].isna() | (group[axis] == report[axis])]
+            rival = rival[rival[axis].isna() | (rival[axis] == report[axis])]
         mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
         mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [told["role"], told["method"], told["variant"], *(shown(told[axis]) for axis in axes), str(mean.n),
+        line = [report["role"], report["method"], report["variant"], *(shown(report[axis]) for axis in axes), str(mean.n),
                 f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"]  # fmt: skip
-        if told["baseline"]:
+        if report["baseline"]:
             line += ["the best", "", ""]
             p_values.append(float("nan"))
         else:
@@ -138,16 +138,16 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
     conditions, because neither side depends on an axis, counts once in Holm's correction."""
     lines, tests = [], []
     p_values: dict[tuple[str, ...], float] = {}
-    for told in summary.to_dict("records"):
-        condition = {axis: told[axis] for axis in axes}
-        group = of_condition(runs, f"{told['method']} {told['variant']}".strip(), condition)
-        rival = of_condition(runs, told["against"], condition)
+    for report in summary.to_dict("records"):
+        condition = {axis: report[axis] for axis in axes}
+        group = of_condition(runs, f"{report['method']} {report['variant']}".strip(), condition)
+        rival = of_condition(runs, report["against"], condition)
         mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
         mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [told["role"], told["method"], told["variant"], *map(shown, condition.values()), str(mean.n),
+        line = [report["role"], report["method"], report["variant"], *map(shown, condition.values()), str(mean.n),
                 percent(mean.mean), percent(mean.sd)]  # fmt: skip
         tests.append((*group["folder"], *rival["folder"]))
-        if told["baseline"]:
+        if report["baseline"]:
             p_values[tests[-1]] = math.nan
             line += ["–", "the best", "–", "–"]
         else:

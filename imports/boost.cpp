@@ -108,7 +108,7 @@ Line answer(const std::string& file,
     return known.part == part && known.name == name;
   });
   if (key == std::end(keys)) unknown(file, part, name);
-  Line line{.place = file, .key = formatted("{}.{}", part, name), .value = text_of(value)};
+  Line line{.source = file, .key = formatted("{}.{}", part, name), .value = text_of(value)};
   line.text = key->text;
   if (name == "mode") answer_mode(line);
   if (name == "dim_reduce") answer_dim_reduce(line);
@@ -136,7 +136,7 @@ Import read_boost(const std::filesystem::path& file) {
   if (!whole) dictionary = {{"dim_reduce", dictionary}};
   Import import{.title = formatted("{}: MindSpore's boost dictionary", name), .command = "stage2"};
   import.lines.push_back(
-      {.place = name,
+      {.source = name,
        .key = "dim_reduce",
        .value = "true",
        .given = false,
@@ -153,7 +153,7 @@ Import read_boost(const std::filesystem::path& file) {
         std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
     for (const auto& [key, value] : values.items()) {
       if (other) {
-        import.lines.push_back({.place = name,
+        import.lines.push_back({.source = name,
                                 .key = formatted("{}.{}", part, key),
                                 .value = text_of(value),
                                 .text = "with dim_reduce MindSpore turns " + part + " off"});

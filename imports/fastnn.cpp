@@ -46,7 +46,7 @@ Answerer unless_empty(std::string why, std::string instead) {
 
 namespace {
 
-/// Of the places that options of ours may name by a URL (docs/stores.md).
+/// Of the places that options of ours may name by a URL (docs/reference/stores.md).
 bool is_store(std::string_view scheme) {
   constexpr std::string_view stores[] = {"hdfs", "s3", "gs", "http", "https", "file"};
   return std::ranges::find(stores, scheme) != std::end(stores);
@@ -93,7 +93,7 @@ const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
   for (const auto& key : keys) names.push_back(key.name);
   const auto near = nearest(entry.name, names);
   throw std::invalid_argument(formatted("{}: {}: not a flag of FastNN's{}",
-                                        entry.place,
+                                        entry.source,
                                         printable(entry.name),
                                         near ? formatted("; did you mean {}?", *near) : ""));
 }
@@ -113,7 +113,7 @@ std::string checked(const Key& key, const ConfigEntry& entry) {
     }
   } catch (const std::invalid_argument& rule) {
     throw std::invalid_argument(formatted(
-        "{}: {}: {}, received {}", entry.place, entry.name, rule.what(), printable(entry.text)));
+        "{}: {}: {}, received {}", entry.source, entry.name, rule.what(), printable(entry.text)));
   }
   return {};
 }
@@ -130,7 +130,7 @@ std::vector<Given> read_given(const std::vector<Key>& keys, const std::filesyste
   std::set<std::string> seen;
   for (auto& entry : read_config_file(file)) {
     const auto& key = known(keys, entry);
-    require(seen.insert(key.name).second, "[fastnn] {}: {}: given twice", entry.place, key.name);
+    require(seen.insert(key.name).second, "[fastnn] {}: {}: given twice", entry.source, key.name);
     auto value = entry.text == "None" ? key.fallback : checked(key, entry);
     given.push_back({&key, std::move(entry), std::move(value)});
   }
@@ -149,21 +149,21 @@ Import read_fastnn(const std::filesystem::path& file) {
 
   Import import{.title = formatted("{}: FastNN hyper-parameters", file.string()),
                 .command = "stage1"};
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const auto& [key, entry, value] : given) {
-    Line line{.place = entry.place, .key = entry.name, .value = value};
+    Line line{.source = entry.source, .key = entry.name, .value = value};
     key->answer(line, values);
     if (entry.name == fastnn::misspelt)
       line.text = formatted("read as enable_paisoar, which FastNN's documentation misspells so; {}",
                             line.text);
     line.value = entry.text;  // as the file has it
     if (entry.text == "None" && line.text.empty()) line.text = "as if not given";
-    told.insert(key->name);
+    reported.insert(key->name);
     import.lines.push_back(std::move(line));
   }
   for (const auto& key : keys) {
-    if (told.contains(key.name)) continue;
-    Line line{.place = file.string(), .key = key.name, .value = key.fallback, .given = false};
+    if (reported.contains(key.name)) continue;
+    Line line{.source = file.string(), .key = key.name, .value = key.fallback, .given = false};
     key.answer(line, values);
     import.lines.push_back(std::move(line));
   }

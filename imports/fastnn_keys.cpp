@@ -72,7 +72,7 @@ constexpr auto foreign =
     "a TensorFlow checkpoint cannot be read; save its weights as safetensors, PyTorch's .pt or "
     "MindSpore's .ckpt";
 
-/// What a finetune starts from, where it can be read here: a file, or a run folder of ours.
+/// The start of a finetune, where it can be read here: a file, or a run folder of ours.
 std::filesystem::path checkpoint_of(const Values& values) {
   const std::filesystem::path folder = values.at("model_dir"), file = values.at("ckpt_file_name");
   if (values.at("task_type") != "finetune") return {};
@@ -81,7 +81,7 @@ std::filesystem::path checkpoint_of(const Values& values) {
   return run || std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
 }
 
-/// Of the two keys the last that is given maps, as their path.
+/// The last given of the two keys maps, with the path of both.
 Answerer of_checkpoint(bool file) {
   return [file](Line& line, const Values& values) {
     if (line.value.empty()) return;

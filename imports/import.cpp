@@ -50,17 +50,17 @@ std::vector<ConfigEntry> entries_of(const Import& import) {
   std::vector<ConfigEntry> entries;
   for (const auto& line : import.lines) {
     for (const auto& [name, value] : line.settings)
-      entries.push_back({.name = name, .text = value, .place = line.place});
+      entries.push_back({.name = name, .text = value, .source = line.source});
   }
   return entries;
 }
 
-void require_settled(const Import& import, const std::function<bool(std::string_view)>& is_set) {
+void require_overridden(const Import& import, const std::function<bool(std::string_view)>& is_set) {
   for (const auto& line : import.lines) {
     if (line.answer != Answer::refused) continue;
     if (!line.instead.empty() && is_set(line.instead)) continue;
     throw std::invalid_argument(
-        formatted("{}: {}: {}", line.place, shown(line), answer_text(line)));
+        formatted("{}: {}: {}", line.source, shown(line), answer_text(line)));
   }
 }
 

@@ -22,14 +22,15 @@ struct Setting {
 
 /// One key of a foreign file, or (`given` false) one that it leaves at its system's default.
 struct Line {
-  std::string place;  // "file:3:1"; of a default the file's name
+  std::string source;  // "file:3:1"; of a default the file's name
   std::string key;
   std::string value;
   bool given = true;
   Answer answer = Answer::no_effect;
   std::vector<Setting> settings = {};  // when mapped
   std::string text = {};               // why, or what to do instead; may be empty when mapped
-  std::string instead = {};  // when refused: the option of ours that settles it if it is a flag
+  std::string instead =
+      {};  // when refused: our option that overrides it where it is given as a flag
 };
 
 struct Import {
@@ -53,7 +54,8 @@ Import read_boost(const std::filesystem::path& file);
 std::string describe_rank_table(const std::filesystem::path& file);
 
 enum class Format { fastnn, boost, rank_table };
-/// Of a file by its content: JSON with server_list is a rank table, other JSON a boost dictionary.
+/// The format of a file by its content: JSON with server_list is a rank table, other JSON a boost
+/// dictionary.
 Format format_of(const std::filesystem::path& file);
 
 /// The settings of all lines, in order, as a file of ours would hold them.
@@ -61,7 +63,7 @@ std::vector<ConfigEntry> entries_of(const Import& import);
 
 /// Throws std::invalid_argument("place: key=value: why; instead ...") for the first refused line
 /// whose `instead` is not among the options that `is_set` knows.
-void require_settled(const Import& import, const std::function<bool(std::string_view)>& is_set);
+void require_overridden(const Import& import, const std::function<bool(std::string_view)>& is_set);
 
 /// A line each: key=value, and what becomes of it; then the defaults that were added.
 std::string describe(const Import& import);

@@ -6,7 +6,7 @@ namespace dimred::launch {
 
 enum class Backend { automatic, gloo, nccl };
 
-/// How the ranks meet and watch each other.
+/// How the ranks find each other and watch each other's heartbeats.
 struct ConnectOptions {
   Backend backend =
       Backend::automatic;            // nccl for vectors on a GPU where it is built in, else gloo

@@ -40,10 +40,10 @@ void check_placement(const Layout& layout, const Parameter& parameter) {
   }
   const std::int64_t rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
-      rows >= 0 && parameter.first_row >= 0 && parameter.whole_rows - rows >= parameter.first_row,
+      rows >= 0 && parameter.first_row >= 0 && parameter.global_rows - rows >= parameter.first_row,
       "[layout] '{}' needs rows of the {} of all ranks, received {} from {}",
       parameter.name,
-      parameter.whole_rows,
+      parameter.global_rows,
       rows,
       parameter.first_row);
 }
@@ -57,12 +57,12 @@ void append_number(std::string& text, std::int64_t number) {
 std::string hash_of(const std::vector<Entry>& entries) {
   std::string text;
   for (const Entry& entry : entries) {
-    const auto shape = entry.whole_shape();
+    const auto shape = entry.global_shape();
     append_number(text, std::ssize(entry.name));
     text += entry.name;
     append_number(text, std::ssize(shape));
     for (std::int64_t extent : shape) append_number(text, extent);
-    append_number(text, entry.whole_offset);
+    append_number(text, entry.global_offset);
   }
   return digest(std::as_bytes(std::span(text)));
 }
@@ -100,9 +100,9 @@ void check_sizes(const Layout& layout, std::size_t file, std::size_t memory) {
 
 }  // namespace
 
-std::vector<std::int64_t> Parameter::whole_shape() const {
+std::vector<std::int64_t> Parameter::global_shape() const {
   auto whole = shape;
-  if (placement == Placement::sharded) whole.front() = whole_rows;
+  if (placement == Placement::sharded) whole.front() = global_rows;
   return whole;
 }
 
@@ -120,25 +120,25 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
             parameter.name,
             parameter.shape.size());
     check_placement(layout, parameter);
-    const auto whole = parameter.whole_shape();
-    const std::int64_t whole_size = elements_of(parameter.name, whole);
+    const auto whole = parameter.global_shape();
+    const std::int64_t global_size = elements_of(parameter.name, whole);
     const std::int64_t size = elements_of(parameter.name, parameter.shape);
-    require(layout.whole_size <= kLargestSize - whole_size - kAlignment &&
+    require(layout.global_size <= kLargestSize - global_size - kAlignment &&
                 layout.memory_size <= kLargestSize - size - kAlignment,
             "[layout] '{}' makes the vector longer than fits a 64-bit byte count",
             parameter.name);
     const bool sharded = parameter.placement == Placement::sharded;
     const std::int64_t skipped =
-        sharded && whole.front() > 0 ? whole_size / whole.front() * parameter.first_row : 0;
+        sharded && whole.front() > 0 ? global_size / whole.front() * parameter.first_row : 0;
     layout.entries.push_back({parameter,
                               size,
                               layout.file_size,
-                              whole_size,
-                              layout.whole_size,
-                              layout.whole_size + skipped,
+                              global_size,
+                              layout.global_size,
+                              layout.global_size + skipped,
                               layout.memory_size});
     layout.file_size += size;
-    layout.whole_size += whole_size;
+    layout.global_size += global_size;
     layout.memory_size += (size + kAlignment - 1) / kAlignment * kAlignment;
     if (!sharded) layout.replicated_size = layout.memory_size;
   }
@@ -167,11 +167,11 @@ void memory_to_file(const Layout& layout, std::span<const float> memory, std::sp
 }
 
 std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
-  require(std::cmp_equal(whole.size(), layout.whole_size),
+  require(std::cmp_equal(whole.size(), layout.global_size),
           "[layout] needs {} weights, received {}",
-          layout.whole_size,
+          layout.global_size,
           whole.size());
-  if (layout.file_size == layout.whole_size) return whole;
+  if (layout.file_size == layout.global_size) return whole;
   std::vector<float> own;
   own.reserve(static_cast<std::size_t>(layout.file_size));
   for (const auto& [begin, end] : own_ranges(layout))

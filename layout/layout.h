@@ -13,26 +13,26 @@ namespace dimred::layout {
 enum class MemoryFormat { contiguous, channels_last };
 enum class Placement { replicated, sharded };  // every rank has all of it, or some of its rows
 
-/// What the model says of one parameter, in registration order.
+/// The model's description of one parameter, in registration order.
 struct Parameter {
   std::string name;
   std::vector<std::int64_t> shape;  // of what this rank has
   MemoryFormat memory_format = MemoryFormat::contiguous;
   Placement placement = Placement::replicated;
   bool decay = true;  // weight decay applies (not to BatchNorm and bias)
-  // Of a sharded one: shape[0] is rows [first_row, first_row + shape[0]) of whole_rows.
-  std::int64_t whole_rows = 0;
+  // For a sharded parameter, shape[0] is rows [first_row, first_row + shape[0]) of global_rows.
+  std::int64_t global_rows = 0;
   std::int64_t first_row = 0;
 
   /// As files have it: of all ranks' rows.
-  std::vector<std::int64_t> whole_shape() const;
+  std::vector<std::int64_t> global_shape() const;
 };
 
 struct Entry : Parameter {
   std::int64_t size = 0;           // elements
   std::int64_t file_offset = 0;    // elements from the start of this rank's file vector
-  std::int64_t whole_size = 0;     // elements of all ranks
-  std::int64_t whole_offset = 0;   // of these in files [M]
+  std::int64_t global_size = 0;    // elements of all ranks
+  std::int64_t global_offset = 0;  // of these in files [M]
   std::int64_t own_offset = 0;     // of this rank's first one in files [M]
   std::int64_t memory_offset = 0;  // elements from the start of the memory vector, multiple of 16
 };
@@ -40,7 +40,7 @@ struct Entry : Parameter {
 struct Layout {
   std::vector<Entry> entries;
   std::int64_t file_size = 0;    // this rank's elements; M where nothing is sharded
-  std::int64_t whole_size = 0;   // M: what files have, of all ranks
+  std::int64_t global_size = 0;  // M: what files have, of all ranks
   std::int64_t memory_size = 0;  // >= file_size: segments are padded to 16 elements
   // Memory columns before the first sharded one: what all ranks have alike.
   std::int64_t replicated_size = 0;

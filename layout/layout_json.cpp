@@ -41,7 +41,7 @@ std::string to_json(const Layout& layout) {
   Json rows = Json::array();
   for (const Entry& entry : layout.entries) {
     rows.push_back(
-        {{"name", entry.name}, {"shape", entry.whole_shape()}, {"offset", entry.whole_offset}});
+        {{"name", entry.name}, {"shape", entry.global_shape()}, {"offset", entry.global_offset}});
   }
   return Json{{"hash", layout.hash}, {"parameters", rows}}.dump();
 }
@@ -50,7 +50,7 @@ std::string first_difference(const Layout& expected, const std::string& received
   const std::vector<Named> received = parse(received_json);
   const std::size_t common = std::min(expected.entries.size(), received.size());
   for (std::size_t i = 0; i < common; ++i) {
-    const Named ours{expected.entries[i].name, expected.entries[i].whole_shape()};
+    const Named ours{expected.entries[i].name, expected.entries[i].global_shape()};
     if (ours == received[i]) continue;
     return formatted(
         "parameter {}: expected {}, received {}", i, text_of(ours), text_of(received[i]));
@@ -66,7 +66,7 @@ std::string first_difference(const Layout& expected, const std::string& received
     return formatted("expected {} parameters, received {}; the first one missing is {}",
                      expected.entries.size(),
                      common,
-                     text_of({missing.name, missing.whole_shape()}));
+                     text_of({missing.name, missing.global_shape()}));
   }
   return "";
 }

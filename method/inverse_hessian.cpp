@@ -29,7 +29,7 @@ bool learn(MatrixXd& h,
   return true;
 }
 
-/// Of one block, whose gradient is not zero.
+/// The direction of one block, whose gradient is not zero.
 Direction descend(MatrixXd& h, const VectorXd& gradient) {
   Direction result{.d = -(h * gradient)};
   result.slope = gradient.dot(result.d);
@@ -101,14 +101,14 @@ VectorXd InverseHessian::damped(const VectorXd& s, const VectorXd& y, const Vect
   return result;
 }
 
-std::vector<double> InverseHessian::numbers() const {
+std::vector<double> InverseHessian::values() const {
   std::vector<double> all;
   for (const auto& h : blocks_) all.insert(all.end(), h.data(), h.data() + h.size());
   return all;
 }
 
 void InverseHessian::restore(std::span<const double> numbers) {
-  const auto count = this->numbers().size();
+  const auto count = this->values().size();
   require(numbers.size() == count,
           "[method] the inverse Hessian has {} numbers here, received {}",
           count,

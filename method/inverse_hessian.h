@@ -47,7 +47,7 @@ class InverseHessian {
 
   /// The blocks' numbers one after the other, and back; throws std::invalid_argument for another
   /// count.
-  std::vector<double> numbers() const;
+  std::vector<double> values() const;
   void restore(std::span<const double> numbers);
 
   const std::vector<Eigen::MatrixXd>& blocks() const { return blocks_; }

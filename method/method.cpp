@@ -7,7 +7,7 @@
 namespace dimred::method {
 
 StepReport Method::step(SubspaceSpace& space, double progress) {
-  const auto before = numbers();
+  const auto before = state_dict();
   try {
     return descend(space, progress);
   } catch (...) {
@@ -23,7 +23,7 @@ double factor(Decay decay, double progress) {
   return schedules::learning_rate(options, progress, 1);
 }
 
-bool has_length(const MethodOptions& options) {
+bool depends_on_length(const MethodOptions& options) {
   const bool rate = options.kind != MethodKind::quasi_newton && options.schedule != Decay::constant;
   return rate || (options.kind != MethodKind::sgd && options.alpha_schedule != Decay::constant);
 }
@@ -36,9 +36,9 @@ std::unique_ptr<Method> make_method(const MethodOptions& options,
   return std::make_unique<Sgd>(options, block_sizes);
 }
 
-std::span<const double> numbers_of(const Method::Numbers& saved,
-                                   const std::string& name,
-                                   std::size_t count) {
+std::span<const double> entry_of(const Method::StateDict& saved,
+                                 const std::string& name,
+                                 std::size_t count) {
   const auto found = saved.find(name);
   require(found != saved.end(), "[method] the state is of another method: it has no {}", name);
   require(found->second.size() == count,

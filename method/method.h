@@ -42,10 +42,11 @@ class Method {
   /// the exception goes on.
   StepReport step(SubspaceSpace& space, double progress);
 
-  /// What it carries, by name, and back; throws std::invalid_argument for other names or sizes.
-  using Numbers = std::map<std::string, std::vector<double>>;
-  virtual Numbers numbers() const = 0;
-  virtual void restore(const Numbers& numbers) = 0;
+  /// The state that it carries, by name, and back; throws std::invalid_argument for other names or
+  /// sizes.
+  using StateDict = std::map<std::string, std::vector<double>>;
+  virtual StateDict state_dict() const = 0;
+  virtual void restore(const StateDict& dict) = 0;
 
  private:
   virtual StepReport descend(SubspaceSpace& space, double progress) = 0;
@@ -61,12 +62,12 @@ std::unique_ptr<Method> make_method(const MethodOptions& options,
                                     std::span<const Eigen::Index> block_sizes);
 
 /// True when what a step does depends on the length of the run.
-bool has_length(const MethodOptions& options);
+bool depends_on_length(const MethodOptions& options);
 
 /// The numbers called `name` of a saved method; throws std::invalid_argument where there are none,
 /// or another count.
-std::span<const double> numbers_of(const Method::Numbers& saved,
-                                   const std::string& name,
-                                   std::size_t count);
+std::span<const double> entry_of(const Method::StateDict& saved,
+                                 const std::string& name,
+                                 std::size_t count);
 
 }  // namespace dimred::method

@@ -18,9 +18,10 @@ void require_in_range(const char* name, double value, const Range& range) {
 }
 
 void validate(MethodOptions options) {
-  for_each_number(options, [](const char* name, auto value, const Range& range, const char*) {
-    require_in_range(name, static_cast<double>(value), range);
-  });
+  for_each_hyperparameter(options,
+                          [](const char* name, auto value, const Range& range, const char*) {
+                            require_in_range(name, static_cast<double>(value), range);
+                          });
   const auto& rules = update_rules();
   require(std::ranges::any_of(rules, [&](const auto& r) { return r.first == options.update_rule; }),
           "[method] there is no update rule {}",

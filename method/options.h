@@ -16,7 +16,7 @@ namespace dimred::method {
 enum class MethodKind { quasi_newton, psgd, sgd };
 std::vector<std::pair<std::string, MethodKind>> method_names();
 
-/// What lies outside the subspace: m <- gamma m + r, r = g - P' g_k.
+/// The residual step, outside the subspace: m <- gamma m + r, r = g - P' g_k.
 struct ResidualOptions {
   double gamma = 0.9;    // [0, 1)
   double alpha = 0.001;  // >= 0; weight of m in the step; 0: the step stays in the subspace
@@ -62,7 +62,7 @@ struct MethodOptions {
 /// Calls `visit(name, field, range, help)` for each number that a user may set: the one place where
 /// its name, range and meaning stand. Defaults are the fields' and the presets'.
 template <class Visit>
-void for_each_number(MethodOptions& o, const Visit& visit) {
+void for_each_hyperparameter(MethodOptions& o, const Visit& visit) {
   const Range part{.low = 0, .high = 1, .high_open = true};
   visit(
       "rho", o.search.rho, between_open(0, 1), "contraction of the step size after a failed trial");
@@ -83,7 +83,7 @@ void for_each_number(MethodOptions& o, const Visit& visit) {
 /// out of range, or an unknown update rule.
 void validate(MethodOptions options);
 
-/// For validate() of structs that have a for_each_number.
+/// For validate() of structs that have a for_each_hyperparameter.
 void require_in_range(const char* name, double value, const Range& range);
 
 }  // namespace dimred::method

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "method/average.h"
 #include "method/options.h"
 
 namespace dimred::method {
@@ -11,19 +12,11 @@ namespace dimred::method {
 /// soup of the snapshots by validation accuracy.
 enum class Start { preset, last, mean, soup, first, file };
 
-/// What P is made of where no file is given (pca/kind.h); none: no subspace, only what lies
-/// outside.
+/// The origin of P where no file is given (pca/kind.h); none: no subspace, only the residual step
+/// remains.
 enum class BasisKind { pca, span, random, shuffled, none };
 
-/// Averages of the iterates: uniform over the steps after `from`, or exponential.
-enum class AverageKind { none, uniform, ema };
-struct AverageOptions {
-  AverageKind kind = AverageKind::none;
-  double from = 0.5;    // [0, 1): part of the budget before the first iterate that counts
-  double decay = 0.99;  // [0, 1): of ema, a <- decay a + (1 - decay) w
-};
-
-/// What is added to the batch's loss, in the gradient and in every trial.
+/// Penalties that are added to the batch's loss, in the gradient and in every trial.
 struct PenaltyOptions {
   double weight_decay = 0;  // >= 0: + weight_decay |w|^2 / 2 over the weights that decay
   double sam_radius = 0;    // >= 0: the loss at w + radius g / |g|; Foret et al. 2021
@@ -48,11 +41,12 @@ const std::vector<Preset>& presets();
 /// Throws std::invalid_argument for an unknown name, with the nearest.
 const Preset& preset(const std::string& name);
 
-/// As for_each_number of MethodOptions, and then the numbers that a preset has beside its method's.
+/// As for_each_hyperparameter of MethodOptions, and then the numbers that a preset has beside its
+/// method's.
 template <class Visit>
-void for_each_number(Preset& preset, const Visit& visit) {
+void for_each_hyperparameter(Preset& preset, const Visit& visit) {
   const Range part{.low = 0, .high = 1, .high_open = true};
-  for_each_number(preset.method, visit);
+  for_each_hyperparameter(preset.method, visit);
   visit("weight_decay",
         preset.penalty.weight_decay,
         at_least(0),

@@ -138,20 +138,20 @@ void QuasiNewton::learn_on_the_same_batch(SubspaceSpace& space,
   if (report.update == UpdateOutcome::updated && damped != y) report.update = UpdateOutcome::damped;
 }
 
-Method::Numbers QuasiNewton::numbers() const {
-  return {{"inverse_hessian", state_.h.numbers()},
+Method::StateDict QuasiNewton::state_dict() const {
+  return {{"inverse_hessian", state_.h.values()},
           {"s", list(state_.s)},
           {"last_gradient", list(state_.last_gradient)},
           {"has_last", {state_.has_last ? 1.0 : 0.0}}};
 }
 
-void QuasiNewton::restore(const Numbers& numbers) {
+void QuasiNewton::restore(const StateDict& dict) {
   auto restored = state_;
   const auto k = static_cast<std::size_t>(state_.s.size());
-  restored.h.restore(numbers_of(numbers, "inverse_hessian", state_.h.numbers().size()));
-  restored.s = vector(numbers_of(numbers, "s", k));
-  restored.last_gradient = vector(numbers_of(numbers, "last_gradient", k));
-  restored.has_last = numbers_of(numbers, "has_last", 1)[0] != 0;
+  restored.h.restore(entry_of(dict, "inverse_hessian", state_.h.values().size()));
+  restored.s = vector(entry_of(dict, "s", k));
+  restored.last_gradient = vector(entry_of(dict, "last_gradient", k));
+  restored.has_last = entry_of(dict, "has_last", 1)[0] != 0;
   state_ = std::move(restored);
 }
 

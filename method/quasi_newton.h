@@ -6,16 +6,16 @@ namespace dimred::method {
 
 /// Line-searched quasi-Newton descent in the rows of P, and beside it the momentum of what lies
 /// outside them: P-BFGS and the presets. Reads P twice a step, or three times with the curvature of
-/// the same batch. See docs/methods.md.
+/// the same batch. See docs/explanation/method.md.
 class QuasiNewton final : public Method {
  public:
   QuasiNewton(const MethodOptions& options, std::span<const Eigen::Index> block_sizes);
 
-  Numbers numbers() const override;
-  void restore(const Numbers& numbers) override;
+  StateDict state_dict() const override;
+  void restore(const StateDict& dict) override;
 
  private:
-  /// What a step leaves for the next.
+  /// The state that a step leaves for the next.
   struct State {
     InverseHessian h;
     Eigen::VectorXd s;              // t d of the last accepted step [k]

@@ -46,12 +46,12 @@ StepReport Sgd::descend(SubspaceSpace& space, double progress) {
   return report;
 }
 
-Method::Numbers Sgd::numbers() const {
+Method::StateDict Sgd::state_dict() const {
   return {{"velocity", {velocity_.begin(), velocity_.end()}}};
 }
 
-void Sgd::restore(const Numbers& numbers) {
-  const auto saved = numbers_of(numbers, "velocity", static_cast<std::size_t>(velocity_.size()));
+void Sgd::restore(const StateDict& dict) {
+  const auto saved = entry_of(dict, "velocity", static_cast<std::size_t>(velocity_.size()));
   std::ranges::copy(saved, velocity_.begin());
 }
 

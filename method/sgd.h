@@ -13,8 +13,8 @@ class Sgd final : public Method {
  public:
   Sgd(MethodOptions options, std::span<const Eigen::Index> block_sizes);
 
-  Numbers numbers() const override;
-  void restore(const Numbers& numbers) override;
+  StateDict state_dict() const override;
+  void restore(const StateDict& dict) override;
 
  private:
   StepReport descend(SubspaceSpace& space, double progress) override;

@@ -6,7 +6,7 @@
 
 namespace dimred::method {
 
-/// What one reading of P brings, at the weights and on the batch of gradient().
+/// The results of one reading of P, at the weights and on the batch of gradient().
 struct Projection {
   Eigen::VectorXd g_k;           // P g [k]
   double gradient_momentum = 0;  // g'm, with the residual momentum m of before the step

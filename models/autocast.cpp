@@ -26,7 +26,7 @@ std::vector<c10::OperatorHandle> forms_of(const std::string& name) {
   return forms;
 }
 
-/// What else there is, for a suggestion.
+/// The other names there are, for a suggestion.
 std::vector<std::string> operator_names() {
   std::vector<std::string> names;
   for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -75,8 +75,8 @@ struct CastKernel final : c10::OperatorKernel {
     const auto type = wide ? torch::kFloat32 : at::autocast::get_autocast_dtype(device);
     const auto count = op.schema().arguments().size();
     const auto cast = input_only ? std::min<std::size_t>(1, count) : count;
-    const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
-    std::for_each(first, first + static_cast<std::ptrdiff_t>(cast), [&](c10::IValue& value) {
+    const auto first = stack->end() - count;
+    std::for_each(first, first + cast, [&](c10::IValue& value) {
       if (value.isTensor()) value = at::autocast::cached_cast(type, value.toTensor(), device);
       if (value.isTensorList()) {
         auto tensors = value.toTensorVector();

@@ -8,8 +8,8 @@
 
 namespace dimred::models {
 
-/// Of the forward and backward pass. Weights, their gradients and everything that sums over samples
-/// stay float32 or wider.
+/// The precision of the forward and backward pass. Weights, their gradients and everything that
+/// sums over samples stay float32 or wider.
 enum class Precision { float32, bfloat16, float16 };
 std::string name_of(Precision precision);
 

@@ -23,7 +23,7 @@ struct Statistics {
 Statistics global_statistics(const torch::Tensor& x, const SumOverRanks& sum_over_ranks) {
   const auto channels = x.size(1);
   const auto pixels = x.numel() / channels;
-  const auto count = static_cast<double>(pixels);
+  const double count = pixels;
   auto sums = torch::zeros({2 * channels + 1}, x.options().dtype(torch::kFloat64));
   if (count > 0) {
     // Sums about the local mean, so that float32 values of a large mean lose nothing.
@@ -42,8 +42,8 @@ Statistics global_statistics(const torch::Tensor& x, const SumOverRanks& sum_ove
 }
 
 /// Keeps the sum alive as long as a graph that needs it in its backward pass.
-struct HeldSum : torch::CustomClassHolder {
-  explicit HeldSum(SumOverRanks sum) : over_ranks(std::move(sum)) {}
+struct SumHolder : torch::CustomClassHolder {
+  explicit SumHolder(SumOverRanks sum) : over_ranks(std::move(sum)) {}
   SumOverRanks over_ranks;
 };
 
@@ -61,7 +61,7 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
     context->save_for_backward({x, weight, mean, scale});
     context->saved_data["count"] = statistics.count;
     context->saved_data["sum"] =
-        torch::IValue::make_capsule(torch::make_intrusive<HeldSum>(sum_over_ranks));
+        torch::IValue::make_capsule(torch::make_intrusive<SumHolder>(sum_over_ranks));
     const auto normal = (x.to(torch::kFloat32) - per_channel(mean)) * per_channel(scale);
     return (normal * per_channel(weight) + per_channel(bias)).to(x.scalar_type());
   }
@@ -76,7 +76,7 @@ struct GlobalNorm : torch::autograd::Function<GlobalNorm> {
     const auto weight_gradient = (gradient * normal).sum(over_pixels);
     auto sums = torch::cat({bias_gradient, weight_gradient}).to(torch::kFloat64);
     const auto held = context->saved_data["sum"].toCapsule();
-    static_cast<const HeldSum&>(*held).over_ranks(sums);
+    static_cast<const SumHolder&>(*held).over_ranks(sums);
     const auto means = (sums / context->saved_data["count"].toDouble()).to(torch::kFloat32);
     const auto x_gradient =
         per_channel(weight * scale) * (gradient - per_channel(means.narrow(0, 0, channels)) -

@@ -2,8 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include "support/ceil_fraction.h"
 #include "support/errors.h"
-#include "support/part_of.h"
 #include "support/random.h"
 
 namespace dimred::models {
@@ -16,27 +16,24 @@ torch::Tensor sampled_classes(const ClassSampling& sampling,
   require(sampling.ratio > 0 && sampling.ratio <= 1,
           "[models::sampled_classes] class_sampling_ratio needs (0, 1], received {}",
           sampling.ratio);
-  const auto size = static_cast<std::uint64_t>(classes);
-  const auto drawn = static_cast<std::uint64_t>(part_of(sampling.ratio, classes));
+  const std::uint64_t drawn = ceil_fraction(sampling.ratio, classes);
   auto taken = torch::zeros({count}, torch::kBool);
   auto* const flags = taken.data_ptr<bool>();
   at::parallel_for(0, count, 4096, [&](std::int64_t first, std::int64_t last) {
     for (auto i = first; i < last; ++i)
-      flags[i] = permuted(static_cast<std::uint64_t>(begin + i),
-                          size,
-                          sampling.seed,
-                          RandomPurpose::classes,
-                          sampling.step) < drawn;
+      flags[i] =
+          permuted(begin + i, classes, sampling.seed, RandomPurpose::classes, sampling.step) <
+          drawn;
   });
   const auto own = labels.masked_select((labels >= 0) & (labels < count)).cpu();
   taken.index_fill_(0, own, true);
   return taken.nonzero().view({-1}).to(labels.device());
 }
 
-torch::Tensor places_in(const torch::Tensor& sample, const torch::Tensor& labels) {
+torch::Tensor positions_in(const torch::Tensor& sample, const torch::Tensor& labels) {
   if (sample.numel() == 0) return torch::full_like(labels, -1);
-  const auto places = torch::searchsorted(sample, labels).clamp_max(sample.numel() - 1);
-  return torch::where(sample.index_select(0, places) == labels, places, -1);
+  const auto positions = torch::searchsorted(sample, labels).clamp_max(sample.numel() - 1);
+  return torch::where(sample.index_select(0, positions) == labels, positions, -1);
 }
 
 }  // namespace dimred::models

@@ -24,7 +24,7 @@ torch::Tensor sampled_classes(const ClassSampling& sampling,
                               std::int64_t count,
                               const torch::Tensor& labels);
 
-/// `labels` by their place in `sample`; -1 where a label is of another block.
-torch::Tensor places_in(const torch::Tensor& sample, const torch::Tensor& labels);
+/// `labels` by their position in `sample`; -1 where a label is of another block.
+torch::Tensor positions_in(const torch::Tensor& sample, const torch::Tensor& labels);
 
 }  // namespace dimred::models

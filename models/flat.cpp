@@ -14,17 +14,15 @@ layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::Mem
             "[models::flatten] needs float32 parameters, received {} of {}",
             parameter.name,
             tensor.scalar_type());
-    layout::Parameter row;
-    row.name = parameter.name;
-    row.shape = tensor.sizes().vec();
-    row.memory_format = tensor.dim() == 4 ? format : layout::MemoryFormat::contiguous;
-    row.decay = tensor.dim() > 1;
-    if (parameter.whole_rows > 0) {
-      row.placement = layout::Placement::sharded;
-      row.whole_rows = parameter.whole_rows;
-      row.first_row = parameter.first_row;
-    }
-    table.push_back(row);
+    const bool sharded = parameter.global_rows > 0;
+    table.push_back(
+        {.name = parameter.name,
+         .shape = tensor.sizes().vec(),
+         .memory_format = tensor.dim() == 4 ? format : layout::MemoryFormat::contiguous,
+         .placement = sharded ? layout::Placement::sharded : layout::Placement::replicated,
+         .decay = tensor.dim() > 1,
+         .global_rows = parameter.global_rows,
+         .first_row = sharded ? parameter.first_row : 0});
   }
   return layout::make_layout(table);
 }
@@ -57,10 +55,6 @@ torch::Tensor gather_buffers(const std::vector<NamedTensor>& buffers,
   }
   return flat;
 }
-
-}  // namespace
-
-namespace {
 
 /// The tensors become views of their segments.
 void move_into(torch::Tensor& flat,
@@ -98,25 +92,49 @@ FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::De
 
 std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& memory) {
   const auto host = memory.detach().cpu().contiguous();
-  std::vector<float> file(static_cast<std::size_t>(layout.file_size));
+  std::vector<float> file(layout.file_size);
   layout::memory_to_file(
-      layout, {host.const_data_ptr<float>(), static_cast<std::size_t>(host.numel())}, file);
+      layout, {host.const_data_ptr<float>(), host.nbytes() / sizeof(float)}, file);
   return file;
 }
 
 void from_file(const layout::Layout& layout, std::span<const float> file, torch::Tensor& memory) {
-  require(static_cast<std::int64_t>(file.size()) == layout.file_size,
+  require(std::ssize(file) == layout.file_size,
           "[models::from_file] needs {} weights, received {}",
           layout.file_size,
           file.size());
-  std::vector<float> host(static_cast<std::size_t>(layout.memory_size));
+  std::vector<float> host(layout.memory_size);
   layout::file_to_memory(layout, file, host);
   assign(memory, host);
 }
 
-std::vector<float> to_vector(const torch::Tensor& values) {
+namespace {
+
+template <class T>
+std::vector<T> host_copy(const torch::Tensor& values) {
   const auto host = values.detach().cpu().contiguous();
-  return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
+  return {host.const_data_ptr<T>(), host.const_data_ptr<T>() + host.numel()};
+}
+
+template <class T>
+void assign_values(torch::Tensor& target, std::span<const T> values) {
+  const torch::NoGradGuard no_grad;
+  require(std::ssize(values) == target.numel(),
+          "[models::assign] needs {} values, received {}",
+          target.numel(),
+          values.size());
+  // from_blob wants a mutable pointer; the tensor is only read.
+  target.copy_(torch::from_blob(const_cast<T*>(values.data()),
+                                {target.numel()},
+                                c10::CppTypeToScalarType<T>::value));  // NOLINT
+}
+
+}  // namespace
+
+std::vector<float> to_vector(const torch::Tensor& values) { return host_copy<float>(values); }
+
+std::vector<std::int64_t> to_integers(const torch::Tensor& values) {
+  return host_copy<std::int64_t>(values);
 }
 
 std::string digest_of(const torch::Tensor& values) {
@@ -124,32 +142,10 @@ std::string digest_of(const torch::Tensor& values) {
   return digest({static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()});
 }
 
-std::vector<std::int64_t> to_integers(const torch::Tensor& values) {
-  const auto host = values.detach().cpu().contiguous();
-  return {host.const_data_ptr<std::int64_t>(), host.const_data_ptr<std::int64_t>() + host.numel()};
-}
-
-namespace {
-
-template <class T>
-void assign_values(torch::Tensor& target, std::span<const T> values, torch::ScalarType type) {
-  const torch::NoGradGuard no_grad;
-  require(static_cast<std::int64_t>(values.size()) == target.numel(),
-          "[models::assign] needs {} values, received {}",
-          target.numel(),
-          values.size());
-  // from_blob wants a mutable pointer; the tensor is only read.
-  target.copy_(torch::from_blob(const_cast<T*>(values.data()), {target.numel()}, type));  // NOLINT
-}
-
-}  // namespace
-
-void assign(torch::Tensor& target, std::span<const float> values) {
-  assign_values(target, values, torch::kFloat32);
-}
+void assign(torch::Tensor& target, std::span<const float> values) { assign_values(target, values); }
 
 void assign(torch::Tensor& target, std::span<const std::int64_t> values) {
-  assign_values(target, values, torch::kInt64);
+  assign_values(target, values);
 }
 
 }  // namespace dimred::models

@@ -20,13 +20,6 @@ torch::Tensor run(const Chain& chain, torch::Tensor x) {
   return x;
 }
 
-ConvBlock Branches::block(const std::string& name,
-                          std::int64_t in,
-                          std::int64_t out,
-                          const Window& window) {
-  return register_module(name, ConvBlock(in, out, window));
-}
-
 torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding) {
   return torch::avg_pool2d(x, 3, /*stride=*/1, /*padding=*/1, /*ceil_mode=*/false, count_padding);
 }

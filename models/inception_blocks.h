@@ -22,7 +22,7 @@ constexpr Window same(std::int64_t size) { return same(size, size); }
 /// size x size without padding.
 constexpr Window valid(std::int64_t size, std::int64_t stride = 1) { return {size, size, stride}; }
 
-/// Convolution without bias (`conv`), BatchNorm with epsilon .001 (`bn`), ReLU.
+/// Convolution without bias (`conv`), BatchNorm with epsilon 0.001 (`bn`), ReLU.
 class ConvBlockImpl : public torch::nn::Module {
  public:
   ConvBlockImpl(std::int64_t in, std::int64_t out, const Window& window);
@@ -37,12 +37,6 @@ TORCH_MODULE(ConvBlock);
 /// Convolutions one behind the other.
 using Chain = std::vector<ConvBlock>;
 torch::Tensor run(const Chain& chain, torch::Tensor x);
-
-/// A module of parallel branches: `block` makes and registers one of their convolutions.
-class Branches : public torch::nn::Module {
- protected:
-  ConvBlock block(const std::string& name, std::int64_t in, std::int64_t out, const Window& window);
-};
 
 /// 3x3 means over the pixels that exist, or over nine with zeros outside.
 torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding);

@@ -125,7 +125,7 @@ nn::Sequential repeated(std::int64_t times, Arguments... arguments) {
 }
 
 /// Source: Szegedy et al., AAAI 2017; names, order and numerics of timm's inception_resnet_v2.py,
-/// with the dropout of .2 before the classifier that FastNN's (TF-Slim's) network has.
+/// with the dropout of 0.2 before the classifier that FastNN's (TF-Slim's) network has.
 struct InceptionResNetV2 final : Network {
   InceptionResNetV2(std::int64_t channels, std::int64_t classes)
       : conv2d_1a(stem("conv2d_1a", channels, 32, valid(3, 2))),

@@ -14,7 +14,7 @@ nn::Conv2d conv5x5(std::int64_t in, std::int64_t out) {
 }
 
 /// LeNet as FastNN has it (TF-Slim's nets/lenet.py): 5x5 convolutions of 32 and 64 channels, each
-/// max-pooled by 2, a hidden layer of 1024 with dropout .5, ReLU throughout.
+/// max-pooled by 2, a hidden layer of 1024 with dropout 0.5, ReLU throughout.
 struct LeNet final : Network {
   LeNet(const InputShape& input, std::int64_t classes)
       : conv1(register_module("conv1", conv5x5(input.channels, 32))),

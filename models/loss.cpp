@@ -13,7 +13,7 @@ torch::Tensor cross_entropy(const torch::Tensor& logits,
   auto target = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1);
   if (s == 0) return target;
 
-  const double classes = static_cast<double>(logits.size(1));
+  const double classes = logits.size(1);
   const bool pytorch = options.smoothing_form == SmoothingForm::pytorch;
   const double off = pytorch ? s / classes : s / (classes - 1);
   const double on = pytorch ? 1 - s + off : 1 - s;

@@ -4,7 +4,7 @@
 
 namespace dimred::models {
 
-/// Two published forms of label smoothing s over C classes; they differ (docs/methods.md).
+/// Two published forms of label smoothing s over C classes; they differ (docs/reference/data.md).
 enum class SmoothingForm {
   pytorch,    // target 1 - s + s/C, others s/C
   mindspore,  // target 1 - s, others s/(C-1): CrossEntropySmooth of MindSpore's model zoo

@@ -1,7 +1,10 @@
 #include "models/margin.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
+#include <vector>
 
 #include "support/errors.h"
 
@@ -10,20 +13,19 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-const char* name(MarginKind kind) {
-  switch (kind) {
-    case MarginKind::none:
-      return "none";
-    case MarginKind::softmax:
-      return "softmax";
-    case MarginKind::arcface:
-      return "arcface";
-    case MarginKind::cosface:
-      return "cosface";
-    case MarginKind::combined:
-      break;
-  }
-  return "combined";
+const std::vector<std::pair<std::string, MarginKind>>& margin_kinds() {
+  static const std::vector<std::pair<std::string, MarginKind>> kinds = {
+      {"none", MarginKind::none},
+      {"softmax", MarginKind::softmax},
+      {"arcface", MarginKind::arcface},
+      {"cosface", MarginKind::cosface},
+      {"combined", MarginKind::combined}};
+  return kinds;
+}
+
+std::string name(MarginKind kind) {
+  return std::ranges::find(margin_kinds(), kind, &std::pair<std::string, MarginKind>::second)
+      ->first;
 }
 
 /// A margin that the kind leaves at its neutral value may be given as that value alone.
@@ -41,7 +43,7 @@ double number_of(const std::optional<double>& given,
   return given.value_or(unset);
 }
 
-void validate(const Margin& margin) {
+void require_margin(const Margin& margin) {
   const auto& [normalized, s, m1, m2, m3, beyond] = margin;
   require(s > 0 && s <= 300, "[models::margin] margin_scale needs (0, 300], received {}", s);
   require(m1 >= 1 && m1 <= 4, "[models::margin] margin_m1 needs [1, 4], received {}", m1);
@@ -76,7 +78,7 @@ Margin resolved(const MarginOptions& options) {
   margin.beyond = options.beyond != BeyondPi::automatic ? options.beyond
                   : margin.m1 == 1                      ? BeyondPi::linear
                                                         : BeyondPi::cosine;
-  validate(margin);
+  require_margin(margin);
   return margin;
 }
 
@@ -106,11 +108,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
       "plain logits x w, or cosines of normalised x and w, times margin_scale, the "
       "target's with a margin: arcface of the angle, cosface of the cosine, combined "
       "both",
-      {{"none", MarginKind::none},
-       {"softmax", MarginKind::softmax},
-       {"arcface", MarginKind::arcface},
-       {"cosface", MarginKind::cosface},
-       {"combined", MarginKind::combined}});
+      margin_kinds());
   table.add("margin_scale",
             &margin.scale,
             "of all cosines; unset: 64",
@@ -121,11 +119,11 @@ void add_options(OptionTable& table, HeadOptions& options) {
             between(1, 4));
   table.add("margin_m2",
             &margin.m2,
-            "added to the target's angle, in radians; unset: .5 of arcface and combined",
+            "added to the target's angle, in radians; unset: 0.5 of arcface and combined",
             {.low = 0, .high = pi, .high_open = true});
   table.add("margin_m3",
             &margin.m3,
-            "taken off the target's cosine; unset: .35 of cosface",
+            "taken off the target's cosine; unset: 0.35 of cosface",
             {.low = 0, .high = 2, .high_open = true});
   table.add_choice("margin_beyond_pi",
                    &margin.beyond,

@@ -13,8 +13,8 @@ namespace dimred::models {
 /// `none`: no head; the network's own last layer and cross-entropy.
 enum class MarginKind { none, softmax, arcface, cosface, combined };
 
-/// What a target does whose angle is so large that m1 theta + m2 > pi, where the cosine rises
-/// again.
+/// The treatment of a target whose angle is so large that m1 theta + m2 > pi, where the cosine
+/// rises again.
 enum class BeyondPi {
   automatic,  // linear where m1 = 1, else cosine
   linear,     // cos theta - m2 sin m2, which keeps falling: insightface's ArcFace; m1 = 1 only
@@ -25,8 +25,8 @@ struct MarginOptions {
   MarginKind kind = MarginKind::arcface;
   std::optional<double> scale;  // s in (0, 300]; unset: 64; softmax has none
   std::optional<double> m1;     // [1, 4]; unset: 1
-  std::optional<double> m2;     // [0, pi); unset: arcface and combined .5, else 0
-  std::optional<double> m3;     // [0, 2); unset: cosface .35, else 0
+  std::optional<double> m2;     // [0, pi); unset: arcface and combined 0.5, else 0
+  std::optional<double> m3;     // [0, 2); unset: cosface 0.35, else 0
   BeyondPi beyond = BeyondPi::automatic;
 };
 
@@ -56,7 +56,7 @@ void validate(const HeadOptions& options);
 /// The rows of the group "Head".
 void add_options(OptionTable& table, HeadOptions& options);
 
-/// Of targets' cosines [n] float64 in [-1, 1]: cos(m1 theta + m2) - m3, and its derivative by
+/// For the targets' cosines [n] float64 in [-1, 1]: cos(m1 theta + m2) - m3, and its derivative by
 /// cos theta, in which sin theta counts as at least `least_sine`: at the ends of [-1, 1] the
 /// derivative is infinite, its product with the length of d cos / d x, sin theta, is not.
 struct MarginValues {

@@ -59,7 +59,7 @@ UnitRows unit_rows(const torch::Tensor& rows, const Margin& margin) {
   return {rows * inverse.unsqueeze(1), inverse};
 }
 
-torch::Tensor through(const UnitRows& unit, const torch::Tensor& gradient) {
+torch::Tensor unit_rows_backward(const UnitRows& unit, const torch::Tensor& gradient) {
   if (!unit.inverse_lengths.defined()) return gradient;
   const auto along = row_products(unit.rows, gradient);
   return (gradient - unit.rows * along.unsqueeze(1)).mul_(unit.inverse_lengths.unsqueeze(1));
@@ -113,8 +113,7 @@ MarginBlock::Gradients MarginBlock::gradients(const torch::Tensor& sums) {
   matrix_.mul_(factor.to(type).unsqueeze(1));
   const auto targets = margin_.scale * target_.value - shift_.index_select(0, rows_);
   const auto probability = targets.exp() / sums.index_select(0, rows_);
-  const auto per_cosine =
-      target_.derivative * (probability - 1) * (margin_.scale / static_cast<double>(samples));
+  const auto per_cosine = target_.derivative * (probability - 1) * (margin_.scale / samples);
   matrix_.index_put_({rows_, columns_}, per_cosine.to(type));
   if (!margin_.normalized) return {torch::mm(matrix_, weights_), torch::mm(matrix_.t(), features_)};
 
@@ -179,7 +178,7 @@ MarginResult margin_softmax(const torch::Tensor& features,
                       .correct = sums[features.size(0)].to(torch::kInt64).item<std::int64_t>()};
   if (!with_gradients) return result;
   auto gradients = block.gradients(sums);
-  result.feature_gradient = through(unit, gradients.features);
+  result.feature_gradient = unit_rows_backward(unit, gradients.features);
   result.weight_gradient = std::move(gradients.weights);
   return result;
 }

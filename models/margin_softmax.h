@@ -8,7 +8,7 @@
 
 // Softmax cross-entropy over so many classes that one rank need not hold all: a block of classes
 // says what the others must know of it (a maximum and a sum for each sample), and all blocks
-// together are the whole. training/class_sharded_softmax.h has a block a rank.
+// together are the whole. training/heads/class_sharded_softmax.h has a block a rank.
 namespace dimred::models {
 
 /// Rows of length 1, and what they were divided by. A row shorter than 1e-12 has no direction: it
@@ -20,7 +20,7 @@ struct UnitRows {
 UnitRows unit_rows(const torch::Tensor& rows, const Margin& margin);
 
 /// The gradient by the rows themselves from that by the unit rows.
-torch::Tensor through(const UnitRows& unit, const torch::Tensor& gradient);
+torch::Tensor unit_rows_backward(const UnitRows& unit, const torch::Tensor& gradient);
 
 /// One block of classes against all samples of the global batch. Its one matrix, [N x classes],
 /// becomes logits, exponentials and gradients in place; the unit weights are never made.
@@ -48,7 +48,7 @@ class MarginBlock {
     torch::Tensor features;  // [N, D], this block's part of the sum: by the unit rows
     torch::Tensor weights;   // [classes, D]
   };
-  /// Of the mean loss over the N samples, from the sums of the whole.
+  /// Gradients of the mean loss over the N samples, from the sums of the whole.
   Gradients gradients(const torch::Tensor& sums);
 
  private:
@@ -61,12 +61,12 @@ class MarginBlock {
   torch::Tensor shift_;                                 // m [N]
 };
 
-/// What a batch has come to.
+/// The result of a batch.
 struct MarginResult {
   double loss = 0;  // mean over all samples
   std::int64_t samples = 0;
   std::int64_t correct = 0;
-  // Of the mean loss; undefined where they were not asked for.
+  // Gradients of the mean loss; undefined where they were not asked for.
   torch::Tensor feature_gradient;  // [batch, D], by the features as given
   torch::Tensor weight_gradient;   // [classes, D]
 };

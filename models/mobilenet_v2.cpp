@@ -41,7 +41,7 @@ struct InvertedResidual final : nn::Module {
 };
 
 /// Source: Sandler et al., CVPR 2018, table 2; names, order and initialisation of torchvision's
-/// mobilenetv2.py (width 1, dropout .2).
+/// mobilenetv2.py (width 1, dropout 0.2).
 struct MobileNetV2 final : Network {
   MobileNetV2(std::int64_t channels, std::int64_t classes) {
     struct Stage {

@@ -29,14 +29,14 @@ struct InputShape {
   bool operator==(const InputShape&) const = default;
 };
 
-/// What a network is known for.
+/// Facts about a network.
 struct NetworkInfo {
   std::string name;
   std::int64_t image_size = 0;  // height and width of the images that it was made for
   std::string logits;  // the last layer's name: what a transfer to other classes leaves out
 };                     // of a TorchScript module: its file, 0 and no name
 
-/// Of the network of that name. Throws as make_network does.
+/// The facts about the network of that name. Throws as make_network does.
 NetworkInfo network_info(const std::string& name);
 
 /// Names that make_network knows.
@@ -50,8 +50,8 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes);
 
-/// Throws std::invalid_argument("[place] needs images of at least size x size, ...").
-void require_size(const InputShape& input, std::int64_t size, std::string_view place);
+/// Throws std::invalid_argument("[scope] needs images of at least size x size, ...").
+void require_size(const InputShape& input, std::int64_t size, std::string_view scope);
 
 // One family a file; each names its members and builds them.
 std::shared_ptr<Network> make_alexnet(const InputShape& input, std::int64_t classes);

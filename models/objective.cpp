@@ -91,7 +91,7 @@ class Classifier final : public Objective {
 
   int batchnorm_layers() override {
     const auto& operators = network_->operator_norms;
-    return static_cast<int>(norms_.size() + (operators ? operators->layers.size() : 0));
+    return norms_.size() + (operators ? operators->layers.size() : 0);
   }
 
   void set_cumulative_batchnorm(bool cumulative) override {

@@ -33,8 +33,9 @@ struct Evaluation {
 struct NamedTensor {
   std::string name;
   torch::Tensor tensor;
-  // Of a parameter of which this rank has some rows only: of how many, from which on.
-  std::int64_t whole_rows = 0;
+  // For a parameter of which this rank has some rows only: the number of all rows, and its first
+  // one.
+  std::int64_t global_rows = 0;
   std::int64_t first_row = 0;
 };
 
@@ -64,22 +65,22 @@ class Objective {
  public:
   virtual ~Objective() = default;
   virtual Evaluation evaluate(const Minibatch& batch, Mode mode) = 0;
-  /// What the network puts out: logits, or features where a head comes behind it.
+  /// The network's output: logits, or features where a head comes behind it.
   virtual torch::Tensor logits(const torch::Tensor& images, Mode mode) = 0;
   /// The head behind the network; null where there is none.
   virtual Head* head() = 0;
-  /// What trains, in registration order; unless something is frozen, equal to Python's
-  /// named_parameters() and named_buffers() of the twin.
+  /// The parameters that train, in registration order; unless something is frozen, equal to
+  /// Python's named_parameters() and named_buffers() of the twin.
   virtual std::vector<NamedTensor> parameters() = 0;
   virtual std::vector<NamedTensor> buffers() = 0;
-  /// What freeze() took out of these: parameters, then running statistics.
+  /// The tensors that freeze() took out of these: parameters, then running statistics.
   virtual std::vector<NamedTensor> frozen() = 0;
   /// From now on the parameters of these names get no gradient. A BatchNorm layer whose weight and
   /// bias are both frozen normalises by its running statistics in train mode, too, and no longer
   /// moves them: it stays the function that it was. Dropout stays as it is. Call once, before
   /// flatten().
   virtual void freeze(const std::function<bool(const std::string&)>& is_frozen) = 0;
-  /// Of those that are not frozen.
+  /// The number of BatchNorm layers that are not frozen.
   virtual int batchnorm_layers() = 0;
   /// How running statistics move in train mode: by each layer's own momentum, or as the cumulative
   /// mean since they were reset.

@@ -35,7 +35,7 @@ torch::Tensor batch_norm(const torch::Tensor& input,
       tensor(weight), tensor(bias), tensor(running_mean), tensor(running_var), {}};
   if (training && active != nullptr && layer.running_mean.defined()) {
     auto& seen = layer_of(*active, layer.running_mean, layer.running_var);
-    if (active->cumulative) momentum = 1.0 / static_cast<double>(++seen.batches);
+    if (active->cumulative) momentum = 1.0 / ++seen.batches;
   }
   if (training && active != nullptr && active->sum_over_ranks)
     return global_batch_norm(input, layer, momentum, eps, active->sum_over_ranks);

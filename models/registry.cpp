@@ -14,8 +14,9 @@ using Builder = std::function<std::shared_ptr<Network>(const InputShape&, std::i
 /// A family's builder with its first arguments fixed.
 template <class Make, class... Fixed>
 Builder with(Make make, Fixed... fixed) {
-  return
-      [=](const InputShape& input, std::int64_t classes) { return make(fixed..., input, classes); };
+  return [make, ... fixed = std::move(fixed)](const InputShape& input, std::int64_t classes) {
+    return make(fixed..., input, classes);
+  };
 }
 
 struct Entry {
@@ -80,10 +81,10 @@ std::vector<std::string> network_names() {
   return names;
 }
 
-void require_size(const InputShape& input, std::int64_t size, std::string_view place) {
+void require_size(const InputShape& input, std::int64_t size, std::string_view scope) {
   require(input.height >= size && input.width >= size,
           "[{}] needs images of at least {} x {}, received {} x {}",
-          place,
+          scope,
           size,
           size,
           input.height,

@@ -11,68 +11,40 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t bottleneck_expansion = 4;
 
-/// 1x1 with a stride where the block's shape changes, else nothing.
-nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  if (in == out && stride == 1) return nullptr;
-  return nn::Sequential(conv(in, out, 1, {.stride = stride}), BatchNorm2d(out));
+/// The input is added, projected by 1x1 where the shape changes.
+struct Block final : ConvChain {
+  Block(std::int64_t in, std::int64_t stride, const std::vector<BlockConv>& layers)
+      : ConvChain(in, layers) {
+    const auto out = layers.back().out;
+    if (in == out && stride == 1) return;
+    downsample = register_module(
+        "downsample", nn::Sequential(conv(in, out, 1, {.stride = stride}), BatchNorm2d(out)));
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::relu(run(x) + (downsample ? downsample->forward(x) : x));
+  }
+
+  nn::Sequential downsample = nullptr;
+};
+
+/// Two 3x3 convolutions; or 1x1, 3x3 (which has the stride: version 1.5), 1x1 to four times the
+/// width.
+std::shared_ptr<Block> make_block(bool bottleneck,
+                                  std::int64_t in,
+                                  std::int64_t width,
+                                  std::int64_t stride) {
+  using Layers = std::vector<BlockConv>;
+  return std::make_shared<Block>(
+      in,
+      stride,
+      bottleneck ? Layers{{width, 1}, {width, 3, stride}, {bottleneck_expansion * width, 1}}
+                 : Layers{{width, 3, stride}, {width, 3}});
 }
-
-/// Two 3x3 convolutions.
-struct BasicBlock final : nn::Module {
-  BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1(register_module("conv1", conv(in, width, 3, {.stride = stride}))),
-        bn1(register_module("bn1", BatchNorm2d(width))),
-        conv2(register_module("conv2", conv(width, width, 3))),
-        bn2(register_module("bn2", BatchNorm2d(width))),
-        downsample(projection(in, width, stride)) {
-    if (downsample) register_module("downsample", downsample);
-  }
-
-  torch::Tensor forward(const torch::Tensor& x) {
-    auto y = torch::relu(bn1(conv1(x)));
-    y = bn2(conv2(y));
-    return torch::relu(y + (downsample ? downsample->forward(x) : x));
-  }
-
-  nn::Conv2d conv1;
-  BatchNorm2d bn1;
-  nn::Conv2d conv2;
-  BatchNorm2d bn2;
-  nn::Sequential downsample;
-};
-
-/// 1x1, 3x3 (which has the stride: version 1.5), 1x1 to four times the width.
-struct Bottleneck final : nn::Module {
-  Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1(register_module("conv1", conv(in, width, 1))),
-        bn1(register_module("bn1", BatchNorm2d(width))),
-        conv2(register_module("conv2", conv(width, width, 3, {.stride = stride}))),
-        bn2(register_module("bn2", BatchNorm2d(width))),
-        conv3(register_module("conv3", conv(width, bottleneck_expansion * width, 1))),
-        bn3(register_module("bn3", BatchNorm2d(bottleneck_expansion * width))),
-        downsample(projection(in, bottleneck_expansion * width, stride)) {
-    if (downsample) register_module("downsample", downsample);
-  }
-
-  torch::Tensor forward(const torch::Tensor& x) {
-    auto y = torch::relu(bn1(conv1(x)));
-    y = torch::relu(bn2(conv2(y)));
-    y = bn3(conv3(y));
-    return torch::relu(y + (downsample ? downsample->forward(x) : x));
-  }
-
-  nn::Conv2d conv1;
-  BatchNorm2d bn1;
-  nn::Conv2d conv2;
-  BatchNorm2d bn2;
-  nn::Conv2d conv3;
-  BatchNorm2d bn3;
-  nn::Sequential downsample;
-};
 
 /// Blocks of each of the four stages; bottlenecks from depth 50 on.
 struct Shape {
-  std::array<std::int64_t, 4> blocks;
+  std::vector<std::int64_t> blocks;
   bool bottleneck;
 };
 
@@ -103,19 +75,14 @@ struct ResNet final : Network {
             nn::Conv2d(nn::Conv2dOptions(channels, 64, 7).stride(2).padding(3).bias(false)))),
         bn1(register_module("bn1", BatchNorm2d(64))) {
     std::int64_t in = 64;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const auto width = std::int64_t{64} << i;
-      for (std::int64_t block = 0; block < shape.blocks[i]; ++block) {
-        const std::int64_t stride = i > 0 && block == 0 ? 2 : 1;
-        if (shape.bottleneck) {
-          layers[i]->push_back(std::make_shared<Bottleneck>(in, width, stride));
-        } else {
-          layers[i]->push_back(std::make_shared<BasicBlock>(in, width, stride));
-        }
-        in = shape.bottleneck ? bottleneck_expansion * width : width;
-      }
-      register_module(formatted("layer{}", i + 1), layers[i]);
-    }
+    layers = add_stages(*this,
+                        shape.blocks,
+                        64,
+                        shape.bottleneck ? bottleneck_expansion : 1,
+                        in,
+                        [&](std::int64_t in, std::int64_t width, std::int64_t stride) {
+                          return make_block(shape.bottleneck, in, width, stride);
+                        });
     fc = register_module("fc", nn::Linear(in, classes));
     kaiming_initialise(*this);
   }
@@ -123,13 +90,12 @@ struct ResNet final : Network {
   torch::Tensor forward(torch::Tensor x) override {
     x = torch::relu(bn1(conv1(x)));
     x = torch::max_pool2d(x, 3, /*stride=*/2, /*padding=*/1);
-    for (auto& layer : layers) x = layer->forward(x);
-    return fc(x.mean({2, 3}));
+    return fc(run(layers, x).mean({2, 3}));
   }
 
   nn::Conv2d conv1;
   BatchNorm2d bn1;
-  std::array<nn::Sequential, 4> layers;
+  Stages layers;
   nn::Linear fc = nullptr;
 };
 

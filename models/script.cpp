@@ -104,7 +104,7 @@ void say_once(const std::string& file) {
   if (!script_host().say || !said.insert(file).second) return;
   script_host().say(
       formatted("{} is TorchScript: its code runs with your rights, without operators for files "
-                "and processes (docs/threat_model.md)",
+                "and processes (docs/explanation/threat_model.md)",
                 file));
 }
 

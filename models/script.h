@@ -11,7 +11,7 @@ namespace dimred::models {
 /// Whether a model's name is a file: it ends in .pt, .pth, .ts or .torchscript, or holds a '/'.
 bool is_script(const std::string& model);
 
-/// What this process does around the modules that it loads; without the functions, nothing.
+/// Callbacks of this process around the modules that it loads; without them, nothing is done.
 struct ScriptHost {
   double timeout = 60;  // seconds for loading a module and the passes that try it
   std::function<void(const std::string& text)> say;  // once for each file: it is code

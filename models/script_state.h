@@ -8,9 +8,9 @@
 
 namespace dimred::models {
 
-/// What of a TorchScript module no state of a run keeps, as it is now: attributes that are neither
-/// parameters nor buffers (copied), and which tensor is in each buffer's place (one that is
-/// replaced instead of changed is lost). Cost: a copy of the attributes.
+/// The parts of a TorchScript module that no state of a run keeps, as they are now: attributes that
+/// are neither parameters nor buffers (copied), and which tensor is in each buffer's place (one
+/// that is replaced instead of changed is lost). Cost: a copy of the attributes.
 class UnsavedState {
  public:
   explicit UnsavedState(const torch::jit::Module& module) { collect(module, ""); }

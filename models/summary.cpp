@@ -56,19 +56,18 @@ std::string kind_of(const torch::nn::Module& module) {
 
 NetworkSummary summarise(Network& network, const InputShape& input) {
   NetworkSummary summary;
-  for (const auto& item : network.named_modules("", /*include_self=*/false)) {
-    const auto own = item.value()->named_parameters(/*recurse=*/false);
-    if (own.is_empty()) continue;
-    LayerSummary layer{.name = item.key(), .kind = kind_of(*item.value())};
-    layer.weight = shape(own.begin()->value());
-    for (const auto& parameter : own) layer.parameters += parameter.value().numel();
-    summary.layers.push_back(layer);
-  }
   Weights weights;
-  std::size_t next = 0;
-  for (const auto& item : network.named_modules("", /*include_self=*/false)) {
-    const auto own = item.value()->named_parameters(/*recurse=*/false);
-    if (!own.is_empty()) weights[own.begin()->value().const_data_ptr()] = &summary.layers[next++];
+  const auto modules = network.named_modules("", /*include_self=*/false);
+  summary.layers.reserve(modules.size());  // so that they stay where they are
+  for (const auto& item : modules) {
+    const auto own = item.value()->parameters(/*recurse=*/false);
+    if (own.empty()) continue;
+    auto& layer = summary.layers.emplace_back();
+    layer.name = item.key();
+    layer.kind = kind_of(*item.value());
+    layer.weight = shape(own.front());
+    for (const auto& parameter : own) layer.parameters += parameter.numel();
+    weights[own.front().const_data_ptr()] = &layer;
   }
   watched = &weights;
   const auto handle =

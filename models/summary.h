@@ -24,7 +24,8 @@ struct NetworkSummary {
   std::int64_t multiply_adds = 0;
 };
 
-/// Of one forward pass of one image in evaluation mode, counted from the operators that it runs.
+/// The summary of one forward pass of one image in evaluation mode, counted from the operators that
+/// it runs.
 NetworkSummary summarise(Network& network, const InputShape& input);
 
 }  // namespace dimred::models

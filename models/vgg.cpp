@@ -45,7 +45,7 @@ nn::Sequential features_of(std::int64_t depth, std::int64_t channels, bool batch
 }
 
 /// Source: Simonyan and Zisserman, ICLR 2015; names, order and initialisation of torchvision's
-/// vgg.py (two hidden layers of 4096 with dropout .5 behind 7x7 averages).
+/// vgg.py (two hidden layers of 4096 with dropout 0.5 behind 7x7 averages).
 struct Vgg final : Network {
   Vgg(std::int64_t depth, bool batch_norm, std::int64_t channels, std::int64_t classes)
       : features(register_module("features", features_of(depth, channels, batch_norm))),

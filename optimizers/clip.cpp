@@ -11,7 +11,7 @@ torch::Tensor norm_of(const torch::Tensor& vector) {
   return torch::linalg_vector_norm(vector, 2, std::nullopt, false, torch::kFloat64);
 }
 
-/// Of the columns that all ranks have alike, and of those of every rank behind them.
+/// The norm of the columns that all ranks have alike and of every rank's own columns behind them.
 torch::Tensor norm_over_ranks(const torch::Tensor& vector,
                               const std::vector<Segment>& segments,
                               const SumOverRanks& sum_over_ranks) {

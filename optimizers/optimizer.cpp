@@ -11,7 +11,7 @@ namespace {
 template <class... Values>
 void needs(bool holds,
            double received,
-           std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+           std::type_identity_t<FormatString<sizeof...(Values)>> rule,
            const Values&... values) {
   if (holds && std::isfinite(received)) return;
   require(false, "[optimizers] needs {}, received {}", formatted(rule, values...), received);

@@ -14,8 +14,8 @@
 
 namespace dimred::optimizers {
 
-/// What changes from step to step, on the weights' device: a CUDA graph reads it where `set` wrote
-/// it.
+/// The numbers that change from step to step, on the weights' device: a CUDA graph reads it where
+/// `set` wrote it.
 class StepControl {
  public:
   explicit StepControl(const torch::Device& device);
@@ -52,8 +52,8 @@ class Optimizer {
                     const torch::Tensor& gradient,
                     const StepControl& control) = 0;
 
-  /// What it carries from step to step, [columns] each, by name: the tensors themselves, to be read
-  /// or overwritten.
+  /// The state that it carries from step to step, [columns] each, by name: the tensors themselves,
+  /// to be read or overwritten.
   virtual std::map<std::string, torch::Tensor> vectors() = 0;
 };
 
@@ -95,18 +95,18 @@ struct LarsOptions {
   double epsilon = 1e-5;       // >= 0
 };
 
-/// What is done to a gradient before the step (clip.h).
+/// Changes of a gradient before the step (clip.h).
 struct GradientOptions {
   std::optional<double> max_gradient_norm;  // > 0; of all ranks' columns together
   bool centralize = false;
 };
 
-/// Names and defaults are FastNN's (images/flags.py), whose optimisers are TensorFlow 1's;
-/// momentum, weight decay and Nesterov were here before.
+/// Names and defaults are FastNN's (images/flags.py), whose optimisers are TensorFlow 1's, but for
+/// epsilon: FastNN's 1 makes Adam a slow SGD (a first run reached 11 %), PyTorch's is 1e-8.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::momentum;
-  SgdOptions sgd;        // of sgd (its weight decay), momentum, nesterov, lars; weight decay of all
-  double epsilon = 1.0;  // opt_epsilon of adam, adamweightdecay, adadelta, rmsprop; > 0
+  SgdOptions sgd;  // of sgd (its weight decay), momentum, nesterov, lars; weight decay of all
+  double epsilon = 1e-8;  // opt_epsilon of adam, adamweightdecay, adadelta, rmsprop; > 0
   AdamOptions adam;
   AccumulatorOptions accumulator;
   RmspropOptions rmsprop;

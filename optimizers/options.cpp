@@ -41,7 +41,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table.add("adam_beta2", &options.adam.beta2, "of adam and adamweightdecay", part);
   table.add("opt_epsilon",
             &options.epsilon,
-            "of adam, adamweightdecay, adadelta and rmsprop; FastNN's default, others take 1e-8",
+            "added to the root in adam, adamweightdecay, adadelta and rmsprop; a FastNN file means 1",
             positive());
   add_accumulators(table, options);
   table.add("lars_coefficient", &options.lars.coefficient, "trust in a layer's norms", positive());

@@ -12,12 +12,12 @@
 #include "pca/components.h"
 #include "pca/exchange.h"
 #include "pca/npy_matrix.h"
-#include "pca/ordered_sum.h"
 #include "pca/orthonormality.h"
 #include "pca/shard_target.h"
 #include "pca/sidecar.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/threads.h"
 
 namespace dimred::pca {
@@ -27,7 +27,7 @@ namespace {
 /// columns (a bias) comes near it.
 constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
 
-/// What one load shares.
+/// The parts that the steps of one load share.
 struct Load {
   const std::filesystem::path& path;
   const SnapshotSource& matrix;           // its rows are P's
@@ -71,9 +71,9 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
                                  const layout::Layout& layout,
                                  const std::optional<Sidecar>& sidecar) {
   require(
-      matrix.columns() == layout.whole_size,
+      matrix.columns() == layout.global_size,
       "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in '{}'",
-      layout.whole_size,
+      layout.global_size,
       matrix.rows(),
       matrix.columns(),
       npy.string());
@@ -88,7 +88,7 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
-std::string digest_of(std::span<const float> tile, std::int64_t width) {
+std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
   std::vector<std::string> rows;
   for (; !tile.empty(); tile = tile.subspan(static_cast<std::size_t>(width))) {
     rows.push_back(digest(std::as_bytes(tile.first(static_cast<std::size_t>(width)))));
@@ -103,7 +103,7 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
   load.matrix.read_tile(begin, width, tile.data(), width);
   if (load.sidecar) {
     require_environment(
-        digest_of(tile, width) == load.sidecar->digests[static_cast<std::size_t>(block)],
+        digest_of_tile(tile, width) == load.sidecar->digests[static_cast<std::size_t>(block)],
         "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
         load.path.string(),
         begin,
@@ -150,7 +150,7 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 /// Fills the values of load.basis.
 void load_values(const Load& load, std::int64_t threads) {
   const std::vector<layout::ColumnRange> tiles = tiles_of(load);
-  for_each_index(std::ssize(tiles), threads, [&](std::int64_t i) {
+  in_parallel(std::ssize(tiles), threads, [&](std::int64_t i) {
     const layout::ColumnRange& tile = tiles[static_cast<std::size_t>(i)];
     load_tile(
         load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
@@ -184,7 +184,7 @@ bool load_columns(const std::filesystem::path& npy,
   const auto size = static_cast<std::size_t>(basis.components * basis.columns);
   basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
   load_values({npy, *matrix, sidecar, target, basis}, threads);
-  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.whole_size}};
+  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.global_size}};
 }
 
 }  // namespace

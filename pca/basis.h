@@ -51,7 +51,7 @@ struct BasisFile {
   std::int64_t components = 0, columns = 0;  // k, M
   bool fortran_order = false;
   int item_bytes = 4;
-  // Of the sidecar; without one, as here.
+  // The sidecar's facts; without a sidecar they keep these values.
   bool sidecar = false;
   std::string kind;  // as name_of(Kind)
   std::optional<std::uint64_t> seed;
@@ -74,7 +74,7 @@ BasisFile read_basis_header(const std::filesystem::path& npy);
 /// one rank alone checks only a shard of all columns). `components` > 0 takes the first so many
 /// rows. In bfloat16 each value is rounded to nearest, ties to even, on its way into the shard, and
 /// orthonormality is that of the rounded rows. A sidecar's blocks must each hold whole parameters;
-/// orthonormality is then that of each block. What one rank throws, all throw.
+/// orthonormality is then that of each block. An exception of one rank is thrown by all.
 /// Throws std::invalid_argument for another model's matrix or rows that are not orthonormal (says
 /// the error measured, and where it looks so, that a block-diagonal matrix has lost its sidecar:
 /// without it P P' has the number of blocks in its diagonal), std::runtime_error for a damaged

@@ -15,11 +15,11 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
   OwnBlocks blocks;
   std::map<std::int64_t, std::int64_t> indices;  // of file blocks, in the order met
   for (const layout::Entry& entry : layout.entries) {
-    if (entry.whole_size == 0) continue;
+    if (entry.global_size == 0) continue;
     const auto after =
-        std::ranges::upper_bound(file_blocks, entry.whole_offset, {}, &layout::ColumnRange::begin);
+        std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
     require_environment(
-        after != file_blocks.begin() && entry.whole_offset + entry.whole_size <= (after - 1)->end,
+        after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
         "[pca::load_basis] needs blocks of whole parameters, one of the sidecar's cuts {}",
         entry.name);
     const std::int64_t index =

@@ -62,9 +62,9 @@ class Block {
   Eigenpairs leading_pairs() {
     Eigenpairs pairs{std::vector<double>(static_cast<std::size_t>(n_)),
                      std::vector<double>(static_cast<std::size_t>(n_ * n_))};
-    on_first_rank(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_, stride(n_)); });
-    share_first(shared_.ranks, pairs.values);
-    share_first(shared_.ranks, pairs.vectors);
+    on_rank_0(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_, stride(n_)); });
+    broadcast_from_rank_0(shared_.ranks, pairs.values);
+    broadcast_from_rank_0(shared_.ranks, pairs.vectors);
     count_rows(pairs.values);
     for (const double value : pairs.values) fit_.total += std::max(0.0, value);
     std::copy_n(pairs.values.begin(), fit_.rows, fit_.variances.begin());
@@ -85,8 +85,8 @@ class Block {
     fit_.rows = std::min({directions, pass_.components, columns_.size()});
   }
 
-  /// C [n x k'']: column j = v_j / s_j, so that P = C' W. Of centred snapshots, columns are made to
-  /// sum to exactly what rounding allows of 0, so that W's column means drop out.
+  /// C [n x k'']: column j = v_j / s_j, so that P = C' W. For centred snapshots, columns are made
+  /// to sum to exactly what rounding allows of 0, so that W's column means drop out.
   std::vector<double> leading_combinations(const Eigenpairs& pairs) const {
     std::vector<double> c(static_cast<std::size_t>(n_ * width_));
     for (std::int64_t j = 0; j < fit_.rows; ++j) {
@@ -108,9 +108,8 @@ class Block {
     fit_.rows = std::min(pass_.components, columns_.size());
     std::vector<double> c(static_cast<std::size_t>(n_ * width_));
     for (std::int64_t j = 0; j < fit_.rows; ++j) c[static_cast<std::size_t>(j * width_ + j)] = 1;
-    on_first_rank(shared_.ranks,
-                  [&] { orthonormalize(fit_.gram, fit_.rows, stride(n_), c, width_); });
-    share_first(shared_.ranks, c);
+    on_rank_0(shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, stride(n_), c, width_); });
+    broadcast_from_rank_0(shared_.ranks, c);
     return c;
   }
 
@@ -130,10 +129,10 @@ class Block {
   Components write_orthonormal(std::vector<double> combinations) {
     Components components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
-    on_first_rank(shared_.ranks, [&] {
+    on_rank_0(shared_.ranks, [&] {
       orthonormalize(components.gram, fit_.rows, stride(pass_.components), combinations, width_);
     });
-    share_first(shared_.ranks, combinations);
+    broadcast_from_rank_0(shared_.ranks, combinations);
     components = write_measured(combinations);
     fit_.reorthonormalized = true;
     require_environment(fit_.orthonormality_error <= 1e-6,

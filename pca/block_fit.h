@@ -10,7 +10,7 @@
 
 namespace dimred::pca {
 
-/// What the blocks of one fit share.
+/// The parts that the blocks of one fit share.
 struct BlockPlan {
   const Pass& pass;  // over all of this rank's columns
   Kind kind = Kind::pca;

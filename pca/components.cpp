@@ -8,6 +8,7 @@
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "support/digest.h"
+#include "support/parallel.h"
 
 namespace dimred::pca {
 namespace {
@@ -133,7 +134,7 @@ class ComponentsWork {
 template <class RowDigest>
 std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_digest) {
   std::vector<std::string> digests(static_cast<std::size_t>(pass.blocks(kDigestColumns)));
-  for_each_index(std::ssize(digests), pass.threads, [&](std::int64_t block) {
+  in_parallel(std::ssize(digests), pass.threads, [&](std::int64_t block) {
     const layout::ColumnRange range = pass.block(block, kDigestColumns);
     std::vector<float> buffer(static_cast<std::size_t>(range.size()));
     std::vector<std::string> rows;

@@ -7,13 +7,13 @@
 
 namespace dimred::pca {
 
-void on_first_rank(const Ranks& ranks, const std::function<void()>& work) {
+void on_rank_0(const Ranks& ranks, const std::function<void()>& work) {
   agree(ranks, [&] {
     if (ranks.rank == 0) work();
   });
 }
 
-void share_first(const Ranks& ranks, std::span<double> values) {
+void broadcast_from_rank_0(const Ranks& ranks, std::span<double> values) {
   if (ranks.size == 1) return;
   if (ranks.rank != 0) std::ranges::fill(values, 0.0);
   ranks.sum(values);
@@ -47,13 +47,13 @@ std::vector<std::string> join_lines(const Ranks& ranks, const std::vector<std::s
   return lines;
 }
 
-void require_same(const Ranks& ranks, std::string_view place, const std::string& problem) {
+void require_same(const Ranks& ranks, std::string_view scope, const std::string& problem) {
   if (ranks.size == 1) return;
   const std::vector<std::string> problems = ranks.gather(problem);
   for (std::size_t rank = 1; rank < problems.size(); ++rank) {
     require(problems[rank] == problems[0],
             "[{}] needs the same on every rank, received {} on rank 0, {} on rank {}",
-            place,
+            scope,
             problems[0],
             problems[rank],
             rank);

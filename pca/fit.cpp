@@ -19,7 +19,7 @@
 namespace dimred::pca {
 namespace {
 
-/// What a fit works on, settled before anything is read.
+/// The task of a fit, determined before anything is read.
 struct Problem {
   std::unique_ptr<SnapshotSource> some;       // only where a range leaves some snapshots out
   std::unique_ptr<SnapshotSource> gaussian;   // only of kind random
@@ -223,7 +223,7 @@ class Fit {
       report.bytes_read +=
           report.rows * problem_.centred.own.size() * problem_.snapshots->item_bytes();
     }
-    on_first_rank(ranks_, [&] { gram_.write(options_.gram); });
+    on_rank_0(ranks_, [&] { gram_.write(options_.gram); });
   }
 
  private:

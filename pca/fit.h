@@ -63,7 +63,7 @@ struct FitOptions {
 /// nearest eigenvalue, and an entry by one rounding to float32 (2^-23 of it) more; unless
 /// |P P' - I| is so close to 2.5e-7 that only one of the two needs the second pass, which moves a
 /// row by k 2.5e-7 at most.
-/// What one rank throws, all throw.
+/// An exception of one rank is thrown by all.
 /// Throws std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
 /// snapshots span fewer than k directions (equal snapshots; says how many; a direction counts when
 /// its eigenvalue is above n 2.2e-16 of the largest; with Blocks::layers only when they span none

@@ -12,7 +12,7 @@ namespace dimred::pca {
 
 enum class FloatType { f32, f64, f16, bf16 };
 
-/// Of a safetensors dtype; nullopt when it is none of these.
+/// The type for a safetensors dtype; nullopt when it is none of these.
 std::optional<FloatType> float_type(std::string_view dtype);
 
 /// Columns [begin, begin + size) of a row lie contiguous at byte `offset` of its file.

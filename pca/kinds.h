@@ -6,7 +6,7 @@
 
 namespace dimred::pca {
 
-/// What the rows of P are.
+/// The kind of P's rows.
 enum class Kind {
   pca,       // leading principal components of the centred snapshots
   span,      // an orthonormal basis of the span of the snapshots themselves, not centred

@@ -20,7 +20,7 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const = default;
 };
 
-/// What kernels read and write.
+/// Buffers that kernels read and write.
 template <class T>
 using Lines = std::vector<T, LineAllocator<T>>;
 

@@ -104,11 +104,11 @@ class NpyMatrix final : public SnapshotSource {
 }  // namespace
 
 std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
-                                           std::string_view place) {
+                                           std::string_view scope) {
   const checkpoints::NpyHeader header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
           "[{}] needs a matrix, received {} dimensions or an empty one in '{}'",
-          place,
+          scope,
           header.shape.size(),
           path.string());
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(path, header);

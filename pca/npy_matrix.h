@@ -7,10 +7,10 @@
 
 namespace dimred::pca {
 
-/// A 2-D .npy as rows of float32 (float64 is rounded). `place` starts the error texts.
+/// A 2-D .npy as rows of float32 (float64 is rounded). `scope` starts the error texts.
 /// Throws as checkpoints::read_npy_header, and std::invalid_argument unless it has 2 dimensions,
 /// both at least 1.
 std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
-                                           std::string_view place);
+                                           std::string_view scope);
 
 }  // namespace dimred::pca

@@ -93,12 +93,4 @@ std::vector<double> ordered_sum(std::int64_t blocks,
   return accumulator.finish();
 }
 
-void for_each_index(std::int64_t count,
-                    std::int64_t threads,
-                    const std::function<void(std::int64_t)>& work) {
-  ordered_sum(count, threads, 0, [&work]() -> BlockWork {
-    return [&work](std::int64_t index, std::span<double>) { work(index); };
-  });
-}
-
 }  // namespace dimred::pca

@@ -19,9 +19,4 @@ std::vector<double> ordered_sum(std::int64_t blocks,
                                 std::size_t size,
                                 const std::function<BlockWork()>& make_work);
 
-/// Runs work(index) for indices 0..count-1 on `threads` threads; throws the first exception.
-void for_each_index(std::int64_t count,
-                    std::int64_t threads,
-                    const std::function<void(std::int64_t)>& work);
-
 }  // namespace dimred::pca

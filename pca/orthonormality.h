@@ -13,8 +13,8 @@ struct Orthonormality {
 };
 
 /// Over all ranks, in float64, of the values as they lie in memory; every thread takes whole panels
-/// of columns. Of several blocks each by itself, where a row of zeros may stand for one of norm 1.
-/// Cost: one read of P; memory: 8 B k^2 bytes.
+/// of columns. Several blocks are measured each by itself, where a row of zeros may stand for one
+/// of norm 1. Cost: one read of P; memory: 8 B k^2 bytes.
 Orthonormality measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks);
 
 }  // namespace dimred::pca

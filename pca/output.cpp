@@ -15,7 +15,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// What rank 0 does in commit_output.
+/// The part of commit_output that rank 0 does.
 double commit(AtomicFile& matrix, const std::filesystem::path& output, const Sidecar& sidecar) {
   const std::filesystem::path path = sidecar_path(output);
   const std::string text = to_json(sidecar);
@@ -76,7 +76,7 @@ std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
                                         std::int64_t bytes,
                                         const Ranks& ranks) {
   std::unique_ptr<AtomicFile> file;
-  on_first_rank(ranks, [&] {
+  on_rank_0(ranks, [&] {
     file = std::make_unique<AtomicFile>(output);
     file->reserve(std::ssize(header) + bytes);
     file->append(std::as_bytes(std::span(header)));
@@ -99,7 +99,7 @@ double commit_output(AtomicFile& matrix,
       if (ranks.rank != 0) matrix.sync();
     });
   }
-  on_first_rank(ranks, [&] { seconds += commit(matrix, output, sidecar); });
+  on_rank_0(ranks, [&] { seconds += commit(matrix, output, sidecar); });
   return seconds;
 }
 

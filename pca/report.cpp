@@ -70,7 +70,7 @@ void share_report(FitReport& report, const Ranks& ranks) {
   report.bytes_read = static_cast<std::int64_t>(bytes[0]);
   std::vector<double> seconds{
       report.seconds_gram, report.seconds_components, report.seconds_fsync, report.seconds_total};
-  share_first(ranks, seconds);
+  broadcast_from_rank_0(ranks, seconds);
   report.seconds_gram = seconds[0];
   report.seconds_components = seconds[1];
   report.seconds_fsync = seconds[2];

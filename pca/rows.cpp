@@ -8,8 +8,8 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
-#include "pca/ordered_sum.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/threads.h"
 
 namespace dimred::pca {
@@ -98,7 +98,7 @@ std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files, cons
   std::vector<Row> rows(files.size());
   const std::int64_t own = (std::ssize(files) - ranks.rank + ranks.size - 1) / ranks.size;
   agree(ranks, [&] {
-    for_each_index(own, available_threads(), [&](std::int64_t i) {
+    in_parallel(own, available_threads(), [&](std::int64_t i) {
       const auto index = static_cast<std::size_t>(i * ranks.size + ranks.rank);
       rows[index] = files[index].extension() == ".h5" ? snapshot_row(files[index])
                                                       : safetensors_row(files[index]);

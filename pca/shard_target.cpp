@@ -16,9 +16,9 @@ std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
   layout::Layout moved = network;
   for (layout::Entry& entry : moved.entries) {
     const auto found = in_file.find(entry.name);
-    if (found == in_file.end() || found->second->shape != entry.whole_shape()) return std::nullopt;
-    entry.own_offset += found->second->whole_offset - entry.whole_offset;
-    entry.whole_offset = found->second->whole_offset;
+    if (found == in_file.end() || found->second->shape != entry.global_shape()) return std::nullopt;
+    entry.own_offset += found->second->global_offset - entry.global_offset;
+    entry.global_offset = found->second->global_offset;
   }
   return moved;
 }

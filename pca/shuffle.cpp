@@ -4,8 +4,8 @@
 #include <limits>
 #include <span>
 
-#include "pca/ordered_sum.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/random.h"
 
 namespace dimred::pca {
@@ -60,15 +60,15 @@ class Shuffle {
   template <class Visit>
   void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
     const layout::ColumnRange part = part_of(layer);
-    for_each_index((part.size() + kColumnsAtATime - 1) / kColumnsAtATime,
-                   pass_.threads,
-                   [&](std::int64_t chunk) {
-                     const std::int64_t begin = part.begin + chunk * kColumnsAtATime;
-                     const std::int64_t end = std::min(begin + kColumnsAtATime, part.end);
-                     for (std::int64_t column = begin; column < end; ++column) {
-                       visit(column, static_cast<std::size_t>(column - pass_.own.begin));
-                     }
-                   });
+    in_parallel((part.size() + kColumnsAtATime - 1) / kColumnsAtATime,
+                pass_.threads,
+                [&](std::int64_t chunk) {
+                  const std::int64_t begin = part.begin + chunk * kColumnsAtATime;
+                  const std::int64_t end = std::min(begin + kColumnsAtATime, part.end);
+                  for (std::int64_t column = begin; column < end; ++column) {
+                    visit(column, static_cast<std::size_t>(column - pass_.own.begin));
+                  }
+                });
   }
 
   const Pass& pass_;

@@ -21,7 +21,7 @@ OrderedJson layout_table(const std::string& text) {
   return parse_ordered_json(text, "[pca] the text of a layout is damaged");
 }
 
-std::string text_of(const OrderedJson& json) {
+std::string sidecar_text(const OrderedJson& json) {
   return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
@@ -32,7 +32,7 @@ std::string checksum_of(std::string_view text) {
   return digest(std::as_bytes(std::span(text.substr(0, text.rfind(kChecksumKey)))));
 }
 
-/// What files from before there were kinds and blocks lack.
+/// The fields that files from before there were kinds and blocks lack.
 void read_kind(const OrderedJson& json, Sidecar& sidecar) {
   if (json.contains("kind")) json.at("kind").get_to(sidecar.kind);
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
@@ -134,7 +134,7 @@ std::string to_json(const Sidecar& sidecar) {
   };
   write_kind(sidecar, json);
   json["checksum"] = std::string(32, '0');
-  std::string text = text_of(json);
+  std::string text = sidecar_text(json);
   check(text.starts_with(kStart), "a sidecar's text starts with its format");
   return text.replace(text.rfind(std::string(32, '0')), 32, checksum_of(text));
 }

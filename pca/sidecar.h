@@ -11,7 +11,7 @@
 
 namespace dimred::pca {
 
-/// What <stem>.json beside a matrix says of it.
+/// The contents of <stem>.json beside a matrix.
 struct Sidecar {
   std::string kind = "pca";  // name_of(Kind); files from before there were others do not say it
   std::vector<layout::ColumnRange> blocks;     // of P, in file order; empty: one of all columns

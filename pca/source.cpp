@@ -52,19 +52,19 @@ class SelectedSource final : public SnapshotSource {
   std::vector<std::int64_t> rows_;
 };
 
-/// What a range counts in: the rows' epochs, or their places counted from 1.
-struct Places {
+/// The unit that a range counts in: the rows' epochs, or their positions counted from 1.
+struct Positions {
   std::vector<std::int64_t> values;  // [rows]
   bool epochs = false;
 };
 
-Places places_of(const SnapshotSource& source) {
-  Places places{source.epochs(), true};
-  if (std::ssize(places.values) == source.rows()) return places;
-  places.values.resize(static_cast<std::size_t>(source.rows()));
-  std::iota(places.values.begin(), places.values.end(), 1);
-  places.epochs = false;
-  return places;
+Positions positions_of(const SnapshotSource& source) {
+  Positions positions{source.epochs(), true};
+  if (std::ssize(positions.values) == source.rows()) return positions;
+  positions.values.resize(static_cast<std::size_t>(source.rows()));
+  std::iota(positions.values.begin(), positions.values.end(), 1);
+  positions.epochs = false;
+  return positions;
 }
 
 std::vector<std::int64_t> rows_in(const SnapshotSource& source, const SnapshotRange& range) {
@@ -75,23 +75,23 @@ std::vector<std::int64_t> rows_in(const SnapshotSource& source, const SnapshotRa
           range.from,
           range.to,
           range.skip);
-  const Places places = places_of(source);
+  const Positions positions = positions_of(source);
   std::vector<std::int64_t> rows;
   std::int64_t left_out = range.skip;  // since the last one taken
   for (std::int64_t i = 0; i < source.rows(); ++i) {
-    const std::int64_t place = places.values[static_cast<std::size_t>(i)];
-    if (place < range.from || (range.to > 0 && place > range.to)) continue;
+    const std::int64_t position = positions.values[static_cast<std::size_t>(i)];
+    if (position < range.from || (range.to > 0 && position > range.to)) continue;
     if (left_out++ < range.skip) continue;
     rows.push_back(i);
     left_out = 0;
   }
-  const auto [first, last] = std::ranges::minmax(places.values);
+  const auto [first, last] = std::ranges::minmax(positions.values);
   require(
       !rows.empty(),
       "[pca::fit] needs snapshots in the range given, received from = {}, to = {} of {}{} to {}",
       range.from,
       range.to,
-      places.epochs ? "epochs " : "snapshots ",
+      positions.epochs ? "epochs " : "snapshots ",
       first,
       last);
   return rows;
@@ -155,7 +155,7 @@ void check_same_layout(const std::vector<Row>& rows) {
   }
 }
 
-/// What open_source(path) reads.
+/// The files that open_source(path) reads.
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
   require(std::filesystem::exists(path),
           "[pca::open_source] needs snapshots, '{}' does not exist",
@@ -174,11 +174,11 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
   return {path};
 }
 
-/// What files_of(path) is on rank 0, so that a folder which grows meanwhile is the same for all.
+/// files_of(path) as rank 0 sees it, so that a folder which grows meanwhile is the same for all.
 std::vector<std::filesystem::path> agreed_files(const std::filesystem::path& path,
                                                 const Ranks& ranks) {
   std::vector<std::filesystem::path> files;
-  on_first_rank(ranks, [&] { files = files_of(path); });
+  on_rank_0(ranks, [&] { files = files_of(path); });
   if (ranks.size == 1) return files;
   std::string text;  // each name ends in the one byte that none holds
   for (const std::filesystem::path& file : files) text += file.string() + '\0';

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "scaling/volume.h"
-#include "support/part_of.h"
+#include "support/ceil_fraction.h"
 
 namespace dimred::scaling {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 HeadMemory memory_of(const Head& head, std::int64_t classes, std::int64_t samples) {
   const bool sampled = head.sampling_ratio < 1;
   const auto drawn = std::min<std::int64_t>(
-      classes, part_of(head.sampling_ratio, classes) + (sampled ? samples : 0));
+      classes, ceil_fraction(head.sampling_ratio, classes) + (sampled ? samples : 0));
   const auto row = head.embedding * head.number_bytes;
   return {.weights = (1 + head.optimizer_vectors) * classes * row + (sampled ? drawn * row : 0),
           .gradient = drawn * row,

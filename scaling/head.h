@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-// What a last layer over many classes costs a rank: class-sharded, and as every rank's own copy.
+// The cost of a last layer over many classes for a rank: class-sharded, and as every rank's own
+// copy.
 namespace dimred::scaling {
 
 struct Head {
@@ -16,12 +17,12 @@ struct Head {
 };
 
 /// Bytes that a rank with `own` of the batch's samples sends in one step of
-/// training/class_sharded_softmax.cpp, to the byte: two counts a rank, features and labels of all,
-/// two float64 maxima and a float64 sum a sample and one number more, and the features' gradients
-/// to their owners. Without gradients (a trial of a line search) these last are left out.
+/// training/heads/class_sharded_softmax.cpp, to the byte: two counts a rank, features and labels of
+/// all, two float64 maxima and a float64 sum a sample and one number more, and the features'
+/// gradients to their owners. Without gradients (a trial of a line search) these last are left out.
 std::int64_t head_bytes(const Head& head, std::int64_t own, bool with_gradients = true);
 
-/// What an all-reduce of the whole layer's gradient sends instead.
+/// Bytes that an all-reduce of the whole layer's gradient sends instead.
 std::int64_t replicated_head_bytes(const Head& head);
 
 /// Bytes of a rank at the peak of a step.
@@ -32,7 +33,8 @@ struct HeadMemory {
   std::int64_t features = 0;  // of all samples, and their gradients
   std::int64_t total() const { return weights + gradient + logits + features; }
 };
-/// Of the first rank, which has most; of a sample of classes its share and the whole batch's own.
+/// The memory of the first rank, which has most; with a sample of classes, its share and the whole
+/// batch's own classes.
 HeadMemory head_memory(const Head& head);
 /// The same of a rank that holds every class and sees its own part of the batch.
 HeadMemory replicated_head_memory(const Head& head);

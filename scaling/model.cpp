@@ -96,7 +96,8 @@ StepCost stage1_cost(const Model& model) {
   cost.wire_seconds =
       ring_seconds(machine, number(all_reduce_bytes(model.vector_bytes(), machine.ranks)));
   cost.compute_seconds = problem.compute_seconds.value_or(0);
-  // training/buckets.h overlaps it with the backward pass: two thirds of forward and backward.
+  // training/passes/buckets.h overlaps it with the backward pass: two thirds of forward and
+  // backward.
   cost.hidden_seconds = std::min(cost.wire_seconds, cost.compute_seconds * 2 / 3);
   cost.sums_seconds = model.sums_seconds(2);  // loss, stop flags
   // Gradient zeroed; the optimiser reads w, g and its vectors, writes w and its vectors.
@@ -104,7 +105,7 @@ StepCost stage1_cost(const Model& model) {
   return cost;
 }
 
-/// Of stage2/step.cpp and the collectives around it.
+/// The passes over vectors in a step of stage 2 and the collectives around it.
 double stage2_passes(const Model& model, bool joint) {
   const auto ranks = model.ranks();
   // Gradient zeroed 1, start copied 2, each trial reads start and u and writes w 3; presets

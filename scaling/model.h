@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-// What the method costs on R ranks: bytes sent, memory and seconds, predicted from a dozen numbers.
-// docs/scaling.md says what is counted and what is assumed.
+// The cost of the method on R ranks: bytes sent, memory and seconds, predicted from a dozen
+// numbers. docs/explanation/scaling.md says what is counted and what is assumed.
 namespace dimred::scaling {
 
 enum class BasisType { float32, bfloat16 };

@@ -9,11 +9,11 @@ std::int64_t doubles(std::int64_t count, std::int64_t ranks) {
   return all_reduce_bytes(8 * count, ranks);
 }
 
-/// Loss, correct and samples (training/gradient.cpp).
+/// Loss, correct and samples (training/passes/gradient.cpp).
 std::int64_t loss_bytes(const Step& step) { return doubles(3, step.ranks); }
 
-/// What both stages send besides vectors of M: running statistics and loss (training/gradient.cpp),
-/// two stop flags (training/signals.cpp).
+/// Bytes that both stages send besides vectors of M: running statistics and loss
+/// (training/passes/gradient.cpp), two stop flags (training/signals.cpp).
 std::int64_t common_bytes(const Step& step) {
   return all_reduce_bytes(step.buffers * step.number_bytes, step.ranks) + loss_bytes(step) +
          doubles(2, step.ranks);

@@ -5,7 +5,7 @@
 #include "schedules/schedule.h"
 #include "support/errors.h"
 
-// What the files of this room share; nothing outside it needs this.
+// Parts that the files of this room share; nothing outside it needs them.
 namespace dimred::schedules {
 
 /// A moment and the schedule's lengths, all in steps.
@@ -19,7 +19,7 @@ struct Times {
 template <class... Values>
 void needs(bool holds,
            double received,
-           std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+           std::type_identity_t<FormatString<sizeof...(Values)>> rule,
            const Values&... values) {
   if (holds && std::isfinite(received)) return;
   require(false, "[schedules] needs {}, received {}", formatted(rule, values...), received);

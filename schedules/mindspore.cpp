@@ -13,7 +13,7 @@ double at_most_last(const Times& times) { return std::min(times.step, times.tota
 
 }  // namespace
 
-/// x .1 at .3 T, .6 T and .8 T, after a linear warm-up.
+/// x 0.1 at 0.3 T, 0.6 T and 0.8 T, after a linear warm-up.
 double mindspore_steps(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);
   const double passed = static_cast<double>(i >= 0.3 * times.total) +
@@ -22,7 +22,7 @@ double mindspore_steps(const ScheduleOptions& options, const Times& times) {
   return options.learning_rate * std::pow(0.1, passed);
 }
 
-/// x .1 at .2 T, .5 T and .7 T. Quirks: 5e-5 from .9 T, whatever the base; no warm-up.
+/// x 0.1 at 0.2 T, 0.5 T and 0.7 T. Quirks: 5e-5 from 0.9 T, whatever the base; no warm-up.
 double mindspore_step(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);
   if (i >= 0.9 * times.total) return 0.00005;
@@ -33,7 +33,7 @@ double mindspore_step(const ScheduleOptions& options, const Times& times) {
 }
 
 /// Quirks: the warm-up is a step ahead (i + 1); the cosine counts from step 0, not from the
-/// warm-up's end, and makes .94 of half a turn in T - w steps; a linear decay multiplies it; 1e-5
+/// warm-up's end, and makes 0.94 of half a turn in T - w steps; a linear decay multiplies it; 1e-5
 /// is added.
 double mindspore_cosine(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);

@@ -110,7 +110,7 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
   return kinds;
 }
 
-bool has_length(ScheduleKind kind) {
+bool depends_on_length(ScheduleKind kind) {
   return kind != ScheduleKind::constant && kind != ScheduleKind::step &&
          kind != ScheduleKind::plsc && kind != ScheduleKind::piecewise;
 }

@@ -22,7 +22,7 @@ enum class ScheduleKind {
 };
 
 /// How the rate rises during the warm-up. linear: from start_learning_rate. t2t: Tensor2Tensor's
-/// and FastNN's, base * (.01^(1/w))^(w - i), from a hundredth of the base.
+/// and FastNN's, base * (0.01^(1/w))^(w - i), from a hundredth of the base.
 enum class WarmupScheme { linear, t2t };
 
 /// When a decay begins and in how many times it comes, of T steps (FastNN after Luong's NMT):
@@ -76,7 +76,7 @@ struct ScheduleOptions {
 const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds();
 
 /// True when the rate depends on the schedule's length: all but constant, step, plsc, piecewise.
-bool has_length(ScheduleKind kind);
+bool depends_on_length(ScheduleKind kind);
 
 /// The options with `epochs`, those trained, where they leave a length open (total_epochs = 0
 /// without steps.total; anneal_to_epoch < 0 with an anneal_from_epoch), validated. Throws as

@@ -47,7 +47,7 @@ void validate_anneal(const ScheduleOptions& options) {
   }
 }
 
-/// What belongs to some kinds only.
+/// Checks the options that belong to some kinds only.
 void validate_kind(const ScheduleOptions& options) {
   using enum ScheduleKind;
   const auto kind = options.kind;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests of dimred on a CUDA device (tests/device), then its figures there (benchmarks/device.py), in under nine minutes.
-# In a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh): docs/gpu.md.
+# In a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh): docs/how-to/check_a_gpu.md.
 #   gpu_check.sh [options of benchmarks/device.py: --quick --device cuda:1 --minutes 7 --parts NAME ... --output FOLDER]
 #   DIMRED_DEVICE    of the tests: cuda:N, or cpu, which checks the tests themselves; default cuda
 #   DIMRED_PYTHON    a Python that has torch 2.11.0+cu130; default: .venv's, in a bundle python3

@@ -1,19 +1,38 @@
 #!/usr/bin/env bash
-# clang-format and clang-tidy over our code; needs clang-format, clang-tidy (14) and a finished build.
-#   scripts/lint.sh [FILE...]      default: every tracked C++ file; about 30 minutes on 2 cores
+# Format, names that meet in a unity build, complexity, and clang-tidy; needs a build of scripts/setup.sh --tests.
+#   scripts/lint.sh --check        the gate: clang-tidy over what changed since the commit in .ci/linted, the rest
+#                                  over all files; at most 15 minutes
+#   scripts/lint.sh [FILE...]      default: every file; about 9 minutes on 2 cores
 set -euo pipefail
 cd "$(dirname "$0")/.."
-files=("$@")
-[ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cpp' '*.h')
-clang-format --dry-run -Werror "${files[@]}"
+scripts/setup.sh --lint
 
-# clang cannot read g++'s precompiled header, which the files can do without, nor find its omp.h, and
-# does not know g++'s parameters.
-mkdir -p build/lint
-sed -E 's#-Winvalid-pch -include [^ ]*cmake_pch.hxx##; s# -fopenmp##; s# --param=[^ ]*##g' build/compile_commands.json >build/lint/compile_commands.json
-sources=()
-for file in "${files[@]}"; do
-  case $file in *.cpp) sources+=("$file") ;; esac
-done
-printf '%s\n' "${sources[@]}" | xargs -P "${DIMRED_JOBS:-$(nproc)}" -n 1 \
-  clang-tidy -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option
+mapfile -t all < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h' '*.inc' '*.cu' '*.cuh')
+files=("${all[@]}") changed=("${all[@]}") minutes=()
+
+# What clang-tidy must see again: all of it where a check, or the commit, is new to this clone.
+find_changed() {
+  local linted
+  linted=$(cat .ci/linted)
+  if ! git cat-file -e "$linted^{commit}" 2>/dev/null && ! GIT_TERMINAL_PROMPT=0 timeout 60 git fetch -q --depth=1 origin "$linted" 2>/dev/null; then
+    echo "lint: this clone has no commit $linted of .ci/linted, nor has its origin: clang-tidy sees every file"
+  elif ! git diff --quiet "$linted" -- .clang-tidy tests/.clang-tidy requirements-lint.txt scripts/lint_tidy.py; then
+    echo "lint: the checks changed since $linted: clang-tidy sees every file"
+  else
+    mapfile -t changed < <(comm -12 <(printf '%s\n' "${all[@]}" | sort) \
+      <({ git diff --name-only "$linted"; git ls-files --others --exclude-standard; } | sort))
+  fi
+}
+
+case "${1:-}" in
+  --check) find_changed; minutes=(15) ;;
+  '') ;;
+  *) files=("$@") changed=("$@") ;;
+esac
+
+status=0
+.venv/bin/clang-format --dry-run -Werror "${files[@]}" || status=1
+python3 scripts/lint_names.py "${all[@]}" || status=1
+.venv/bin/lizard -l cpp --CCN 15 --length 60 --warnings_only "${files[@]}" || status=1
+printf '%s\n' "${changed[@]}" | python3 scripts/lint_tidy.py "${minutes[@]}" || status=1
+exit $status

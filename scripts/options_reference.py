@@ -1,6 +1,6 @@
-"""Writes docs/options.md: every subcommand's --help, which comes from the one table of its options.
+"""Writes docs/reference/options.md: every subcommand's --help, which comes from the one table of its options.
 
-    python scripts/options_reference.py            rewrites docs/options.md
+    python scripts/options_reference.py            rewrites docs/reference/options.md
     python scripts/options_reference.py --check    exit code 1 when it is not what the build says
 """
 
@@ -11,19 +11,20 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "options.md"
+PAGE = REPOSITORY / "docs" / "reference" / "options.md"
 HEAD = """# Options
 
-Every option of every command; `dimred COMMAND --help` prints the same. Written by `scripts/options_reference.py`.
+**Reference.** Every option of every command; `dimred COMMAND --help` prints the same. Written by `scripts/options_reference.py`.
 An option may also stand in a file for `--config` (TOML, or key=value lines), with `_` or `-` between words.
 """
 
 
 def help_of(dimred: Path, *words: str) -> str:
-    """What the build prints."""
+    """The output of the build."""
     done = subprocess.run([dimred, *words, "--help"], capture_output=True, text=True, check=True)
     return done.stdout.rstrip()
 
@@ -34,15 +35,16 @@ def listed(text: str) -> list[str]:
 
 
 def page(dimred: Path) -> str:
-    """The whole text of docs/options.md."""
-    parts = [HEAD]
+    """The whole text of docs/reference/options.md."""
+    sections: list[tuple[str, ...]] = []
     for command in listed(help_of(dimred)):
         text = help_of(dimred, command)
         further = re.findall(rf"dimred {command} (--\w+)(?: FILE)? --help`?", " ".join(text.split()))
         further += listed(text) if command in ("data", "store") else []
-        for words in [(command,), *((command, word) for word in further)]:
-            parts.append(f"\n## dimred {' '.join(words)}\n\n```\n{help_of(dimred, *words)}\n```\n")
-    return "".join(parts)
+        sections += [(command,), *((command, word) for word in further)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        texts = pool.map(lambda words: help_of(dimred, *words), sections)
+        return HEAD + "".join(f"\n## dimred {' '.join(words)}\n\n```\n{text}\n```\n" for words, text in zip(sections, texts, strict=True))
 
 
 def main() -> int:
@@ -57,7 +59,7 @@ def main() -> int:
         return 0
     if PAGE.is_file() and PAGE.read_text() == text:
         return 0
-    print("docs/options.md is not what the build says; run scripts/options_reference.py", file=sys.stderr)
+    print("docs/reference/options.md is not what the build says; run scripts/options_reference.py", file=sys.stderr)
     return 1
 
 

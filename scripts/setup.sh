@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything on a fresh Debian 12 machine, or Ubuntu 24.04 or later: apt packages, Python packages into .venv, the programs.
 # Idempotent: what is there already is left alone. Without root it says what to ask for.
-#   scripts/setup.sh [--no-build | --tests | --benchmarks]
+#   scripts/setup.sh [--no-build | --tests | --benchmarks | --lint]
 #   --tests, --benchmarks      builds these, too
+#   --lint                     builds nothing, and installs what scripts/lint.sh runs
 #   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
 #   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
 set -euo pipefail
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
   libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
-  dataset-fashion-mnist)
+  universal-ctags dataset-fashion-mnist)
 # The least versions: CMakeLists.txt asks for one, stores/ uses CURLOPT_PROTOCOLS_STR of the other.
 least_cmake=3.25 least_libcurl=7.85
 # Shows the report to two tests, which are skipped without it; not every distribution has it.
@@ -75,16 +76,17 @@ install_packages() {
   done
 }
 
+# install_python FILE WHAT: the packages of a requirements file.
 install_python() {
-  local stamp=.venv/.requirements
-  [ -x .venv/bin/python ] || python3 -m venv .venv
-  if [ -e "$stamp" ] && cmp -s requirements.txt "$stamp"; then
-    say "Python packages: all there"
+  local stamp=.venv/.${1%.txt}
+  if [ -e "$stamp" ] && cmp -s "$1" "$stamp"; then
+    say "$2: all there"
     return
   fi
-  say "Python packages: installing (torch and its libraries are about 3 GB to download)"
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
-  cp requirements.txt "$stamp"
+  say "$2: installing"
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r "$1"
+  cp "$1" "$stamp"
 }
 
 # find_package(Torch) of a CUDA wheel needs a toolkit, also where no GPU is. Prints its root.
@@ -97,12 +99,8 @@ cuda_toolkit() {
       return
     fi
   fi
-  local stamp=.venv/.requirements-cuda root
-  if ! { [ -e "$stamp" ] && cmp -s requirements-cuda.txt "$stamp"; }; then
-    say "CUDA toolkit: installing from PyPI" >&2
-    .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-cuda.txt >&2
-    cp requirements-cuda.txt "$stamp"
-  fi
+  local root
+  install_python requirements-cuda.txt "CUDA toolkit from PyPI" >&2
   root=$(echo "$PWD"/.venv/lib/python3*/site-packages/nvidia/cu13)
   local library
   for library in cudart:13 nvrtc:13 cublas:13 cufft:12 curand:10 cusolver:12 cusparse:12; do
@@ -126,11 +124,12 @@ build() {
 
 install_packages
 require_versions
-install_python
+install_python requirements.txt "Python packages (torch and its libraries: about 3 GB)"
 case "${1:-}" in
   --no-build) ;;
+  --lint) install_python requirements-lint.txt "clang-format, clang-tidy, lizard" ;;
   --tests) build all -DBUILD_TESTING=ON ;;
   --benchmarks) build all -DDIMRED_BENCHMARKS=ON ;;
   '') build programs ;;
-  *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks)" >&2; exit 2 ;;
+  *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks, --lint)" >&2; exit 2 ;;
 esac

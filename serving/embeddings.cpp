@@ -25,25 +25,26 @@ void append(std::vector<double>& numbers, const torch::Tensor& output) {
 
 }  // namespace
 
-LastLayerOff::LastLayerOff(training::Setup& setup) {
-  const auto name = setup.logits.substr(0, setup.logits.find(','));  // others are auxiliary
-  if (name.empty() || setup.objective->head() != nullptr) return;
-  const auto weight = find(*setup.objective, name + ".weight");
+EmbeddingScope::EmbeddingScope(training::Setup& setup) {
+  const auto name =
+      setup.model.logits.substr(0, setup.model.logits.find(','));  // others are auxiliary
+  if (name.empty() || setup.model.objective->head() != nullptr) return;
+  const auto weight = find(*setup.model.objective, name + ".weight");
   require(weight.defined() && weight.dim() == 2,
           "[serving::embeddings] needs a network whose last layer is linear; {} is not",
           name);
   swap(weight, torch::eye(weight.size(1), weight.options().requires_grad(false)));
-  const auto bias = find(*setup.objective, name + ".bias");
+  const auto bias = find(*setup.model.objective, name + ".bias");
   if (bias.defined())
     swap(bias, torch::zeros({weight.size(1)}, bias.options().requires_grad(false)));
 }
 
-LastLayerOff::~LastLayerOff() {
+EmbeddingScope::~EmbeddingScope() {
   for (auto& [parameter, own] : swapped_) parameter.set_data(own);
 }
 
 /// Every handle of the parameter, the layer's own too, sees the other values.
-void LastLayerOff::swap(const torch::Tensor& parameter, const torch::Tensor& instead) {
+void EmbeddingScope::swap(const torch::Tensor& parameter, const torch::Tensor& instead) {
   swapped_.push_back({parameter, parameter.detach()});
   parameter.set_data(instead);
 }
@@ -59,11 +60,12 @@ Embeddings embeddings_of(training::Setup& setup,
       const auto& image = images[first + static_cast<std::size_t>(bad - errors.begin())];
       require_environment(false, "[serving::embeddings] {}: {}", image.file.string(), *bad);
     }
-    const auto output = setup.objective->logits(pixels, models::Mode::evaluate);
+    const auto output = setup.model.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);
     append(result.plain, output);
     if (with_flipped)
-      append(result.flipped, setup.objective->logits(pixels.flip({3}), models::Mode::evaluate));
+      append(result.flipped,
+             setup.model.objective->logits(pixels.flip({3}), models::Mode::evaluate));
   });
   return result;
 }

@@ -10,16 +10,16 @@
 
 namespace dimred::serving {
 
-/// While it lives, the setup's network gives what its last layer takes in: that layer, linear, has
+/// While it lives, the setup's network gives the input of its last layer: that layer, linear, has
 /// the identity for weights. A TorchScript module, whose layers nobody has named, stays as it is:
 /// its output is the embedding; so it is of a network with a head behind it, and of its export.
 /// Throws std::invalid_argument for a last layer that is not linear.
-class LastLayerOff {
+class EmbeddingScope {
  public:
-  explicit LastLayerOff(training::Setup& setup);
-  ~LastLayerOff();
-  LastLayerOff(const LastLayerOff&) = delete;
-  LastLayerOff& operator=(const LastLayerOff&) = delete;
+  explicit EmbeddingScope(training::Setup& setup);
+  ~EmbeddingScope();
+  EmbeddingScope(const EmbeddingScope&) = delete;
+  EmbeddingScope& operator=(const EmbeddingScope&) = delete;
 
  private:
   struct Swapped {

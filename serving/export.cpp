@@ -13,9 +13,9 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/threads.h"
-#include "training/determinism.h"
-#include "training/named_weights.h"
-#include "training/weights.h"
+#include "training/device/device.h"
+#include "training/weights/named_weights.h"
+#include "training/weights/weights.h"
 
 namespace dimred::serving {
 namespace {
@@ -30,22 +30,25 @@ checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tens
 
 void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
   const torch::NoGradGuard no_grad;
-  const data::Order order{.seed = 0, .size = setup.test->size(), .shuffled = false};
+  const data::Order order{.seed = 0, .size = setup.data.test->size(), .shuffled = false};
   auto options = training::loader_options(setup);
-  options.batch_size = std::min(reference_images, setup.test->size());
+  options.batch_size = std::min(reference_images, setup.data.test->size());
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
-  data::Loader loader(
-      *setup.test, order, data::without_augmentation(setup.preprocessing), options, /*epoch=*/0);
+  data::Loader loader(*setup.data.test,
+                      order,
+                      data::without_augmentation(setup.data.preprocessing),
+                      options,
+                      /*epoch=*/0);
   auto batch = loader.next();
   while (batch && batch->count() == 0) batch = loader.next();
   require_environment(batch.has_value(), "[serving::export] the test set has no readable image");
-  const auto images = training::to_minibatch(setup, *batch).images;
-  const auto output = setup.objective->logits(images, models::Mode::evaluate);
+  const auto images = training::to_minibatch(setup.model, *batch).images;
+  const auto output = setup.model.objective->logits(images, models::Mode::evaluate);
   checkpoints::write_safetensors(
       file, {float_tensor("images", images), float_tensor(signature.output_name(), output)});
 }
 
-std::string bytes_of(const fs::path& file) {
+std::string content_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   require_environment(in.good(), "[serving::export] cannot read {}", file.string());
@@ -83,13 +86,14 @@ Version reserve(const fs::path& parent) {
 Signature signature_of(const training::Setup& setup,
                        const std::string& model,
                        nlohmann::ordered_json source) {
-  const auto* head = setup.objective->head();
-  const auto classes = head != nullptr ? std::vector<std::string>() : setup.train->class_names();
+  const auto* head = setup.model.objective->head();
+  const auto classes =
+      head != nullptr ? std::vector<std::string>() : setup.data.train->class_names();
   return {.network = models::is_script(model) ? "torchscript" : model,
-          .input = setup.image_shape,
+          .input = setup.data.image_shape,
           .outputs = head != nullptr ? head->feature_size() : std::ssize(classes),
           .classes = classes,
-          .preprocessing = data::without_augmentation(setup.preprocessing),
+          .preprocessing = data::without_augmentation(setup.data.preprocessing),
           .source = std::move(source)};
 }
 
@@ -99,9 +103,9 @@ fs::path export_network(training::Setup& setup,
                         const fs::path& module) {
   const auto version = reserve(parent);
   try {
-    training::write_named_weights(setup, version.temporary / weights_file);
+    training::write_named_weights(setup.model, version.temporary / weights_file);
     write_reference(setup, signature, version.temporary / reference_file);
-    if (!module.empty()) write_file_atomically(version.temporary / module_file, bytes_of(module));
+    if (!module.empty()) write_file_atomically(version.temporary / module_file, content_of(module));
     const auto text =
         to_json(signature).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
     write_file_atomically(version.temporary / signature_file, text + "\n");
@@ -121,16 +125,16 @@ training::Setup open_export(const fs::path& folder,
   torch::set_num_threads(static_cast<int>(run.threads > 0 ? run.threads : available_threads()));
   training::Setup setup;
   setup.communicator = distributed::single_rank();
-  setup.device = training::parse_device(run.device);
-  setup.image_shape = signature.input;
-  setup.preprocessing = signature.preprocessing;
+  setup.model.device = training::parse_device(run.device);
+  setup.data.image_shape = signature.input;
+  setup.data.preprocessing = signature.preprocessing;
   training::ModelOptions model;
   model.model = signature.is_module() ? (folder / module_file).string() : signature.network;
   // One that needs contiguous memory was exported from it; the others gain little on few images.
   model.memory_format = layout::MemoryFormat::contiguous;
   training::attach_network(setup, model, {}, signature.outputs);
-  if (signature.classes.empty()) setup.logits.clear();  // the last layer is the embedding
-  training::apply(setup, training::load_weights(setup, folder / weights_file));
+  if (signature.classes.empty()) setup.model.logits.clear();  // the last layer is the embedding
+  training::apply(setup.model, training::load_weights(setup, folder / weights_file));
   return setup;
 }
 

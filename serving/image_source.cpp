@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "data/decode.h"
-#include "data/parallel.h"
+#include "support/parallel.h"
 #include "data/read_file.h"
 
 namespace dimred::serving {
@@ -30,7 +30,7 @@ std::string prepare(const ImageSource& source,
     if (!encoding) return "needs a JPEG or PNG file";
     data::PrepareScratch scratch;
     data::prepare({.encoding = *encoding, .bytes = bytes},
-                  setup.image_shape,
+                  setup.data.image_shape,
                   preprocessing,
                   table,
                   data::PixelOrder::planes,
@@ -49,19 +49,19 @@ std::string prepare(const ImageSource& source,
 void prepare_images(const training::Setup& setup,
                     std::span<const ImageSource> sources,
                     const TakeImages& take) {
-  const auto preprocessing = data::without_augmentation(setup.preprocessing);
+  const auto preprocessing = data::without_augmentation(setup.data.preprocessing);
   const auto table = data::pixel_table(preprocessing);
-  const auto size = static_cast<std::size_t>(setup.image_shape.size());
+  const auto size = static_cast<std::size_t>(setup.data.image_shape.size());
   const auto threads = static_cast<std::size_t>(torch::get_num_threads());
-  const auto& [channels, height, width] = setup.image_shape;
-  const auto format = setup.memory_format == layout::MemoryFormat::channels_last
+  const auto& [channels, height, width] = setup.data.image_shape;
+  const auto format = setup.model.memory_format == layout::MemoryFormat::channels_last
                           ? torch::MemoryFormat::ChannelsLast
                           : torch::MemoryFormat::Contiguous;
   for (std::size_t begin = 0; begin < sources.size(); begin += batch_images) {
     const auto count = std::min(batch_images, sources.size() - begin);
     std::vector<float> pixels(count * size);  // zeros where a file cannot be used
     std::vector<std::string> errors(count);
-    data::in_parallel(count, threads, [&](std::size_t i) {
+    in_parallel(count, threads, [&](std::size_t i) {
       errors[i] = prepare(sources[begin + i],
                           setup,
                           preprocessing,
@@ -72,7 +72,7 @@ void prepare_images(const training::Setup& setup,
         torch::from_blob(pixels.data(),
                          {static_cast<std::int64_t>(count), channels, height, width},
                          torch::kFloat32);
-    take(begin, images.to(setup.device).contiguous(format), errors);
+    take(begin, images.to(setup.model.device).contiguous(format), errors);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::serving {
 namespace {
@@ -54,7 +55,7 @@ std::optional<std::array<std::string_view, 3>> fields_of(std::string_view line) 
   std::size_t count = 0;
   while (!line.empty()) {
     const auto end = std::min(line.find_first_of(between), line.size());
-    const auto field = data::without_blanks(line.substr(0, end));
+    const auto field = trimmed(line.substr(0, end));
     line.remove_prefix(std::min(end + 1, line.size()));
     if (field.empty()) continue;  // several blanks
     if (count == fields.size()) return std::nullopt;
@@ -65,9 +66,7 @@ std::optional<std::array<std::string_view, 3>> fields_of(std::string_view line) 
 }
 
 PairList read_list(const fs::path& file) {
-  std::vector<std::uint8_t> bytes;
-  data::read_file(file.string(), "pairs", bytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto text = data::read_text(file, "pairs");
   PairList list;
   std::map<std::string, std::int64_t, std::less<>> known;
   data::for_each_line(text, [&](std::string_view line, std::int64_t number) {

@@ -32,7 +32,7 @@ void predict(training::Setup& setup,
   for (const auto& image : images) sources.push_back({image});
   prepare_images(setup, sources, [&](std::size_t first, const auto& pixels, const auto& errors) {
     const torch::NoGradGuard no_grad;
-    const auto logits = setup.objective->logits(pixels, models::Mode::evaluate);
+    const auto logits = setup.model.objective->logits(pixels, models::Mode::evaluate);
     const auto probabilities = torch::softmax(logits.to(torch::kFloat64), 1).cpu().contiguous();
     for (std::size_t i = 0; i < errors.size(); ++i) {
       Prediction prediction{.image = images[first + i], .error = errors[i]};

@@ -16,7 +16,7 @@ constexpr int format_version = 1;
 constexpr auto torchscript = "torchscript";
 
 Json crop_json(const data::CropOptions& crop) {
-  if (crop.cut == data::Cut::none) return nullptr;
+  if (crop.cut == data::CropMode::none) return nullptr;
   return {
       {"size", crop.size}, {"centre_part", crop.centre_part}, {"keeps_aspect", crop.keeps_aspect}};
 }
@@ -24,7 +24,7 @@ Json crop_json(const data::CropOptions& crop) {
 data::CropOptions crop_of(const Json& json) {
   data::CropOptions crop;
   if (json.is_null()) return crop;
-  crop.cut = data::Cut::centre;
+  crop.cut = data::CropMode::centre;
   crop.size = json.at("size").get<std::int64_t>();
   crop.centre_part = json.at("centre_part").get<double>();
   crop.keeps_aspect = json.at("keeps_aspect").get<bool>();

@@ -16,7 +16,7 @@ inline constexpr auto weights_file = "weights.safetensors";
 inline constexpr auto reference_file = "reference.safetensors";
 inline constexpr auto module_file = "module.pt";
 
-/// What one has to know beside the weights to classify an image, or to embed it.
+/// Everything beside the weights that is needed to classify an image, or to embed it.
 struct Signature {
   std::string network;                // by name; "torchscript": the module in module.pt
   data::ImageShape input;             // of a prepared image
@@ -25,7 +25,7 @@ struct Signature {
   data::Preprocessing preprocessing;  // of evaluation: crop, mean and deviation, standardise
   nlohmann::ordered_json source;      // what was exported: run, weights, digest, accuracy
   bool is_module() const;
-  /// Of the output: "logits" or "embeddings".
+  /// The output's name: "logits" or "embeddings".
   std::string output_name() const;
 };
 

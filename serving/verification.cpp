@@ -24,7 +24,7 @@ double closer(const Sorted& distances, double threshold) {
   return static_cast<double>(std::ranges::lower_bound(distances, threshold) - distances.begin());
 }
 
-/// Of one fold, or of all others.
+/// The sorted distances of one fold, or of all others.
 struct Part {
   Sorted same, different;
 

@@ -35,7 +35,7 @@ struct Verification {
   std::vector<Fold> folds;
   double accuracy = 0, accuracy_deviation = 0;
   double tar = 0, tar_deviation = 0, far = 0;
-  std::vector<RocPoint> roc;  // thresholds 0, .01, ..., 3.99
+  std::vector<RocPoint> roc;  // thresholds 0, 0.01, ..., 3.99
 };
 
 /// Throws std::invalid_argument unless there are at least 10 pairs and every fold has some of
@@ -44,7 +44,7 @@ void require_folds(std::span<const Pair> pairs);
 
 /// Pairs closer than a threshold count as the same. The folds are tenths of the list, in order,
 /// the first ones a pair longer where it does not divide. For each, the other nine choose the
-/// smallest threshold of 0, .01, ... 3.99 with the highest accuracy; and, of 0, .001, ... 3.999,
+/// smallest threshold of 0, 0.01, ... 3.99 with the highest accuracy; and, of 0, 0.001, ... 3.999,
 /// the one at which far_target of their different pairs are accepted, linear between the last
 /// threshold that accepts no more and the next (0 when even the largest accepts fewer). distances:
 /// squared L2 of normalised embeddings, [0, 4]. Throws std::invalid_argument as require_folds, and

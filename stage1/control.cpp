@@ -22,12 +22,6 @@ void validate(const ControlOptions& options) {
           options.early_stopping_min_delta);
 }
 
-void validate(const EmaOptions& options) {
-  require(options.decay >= 0 && options.decay < 1,
-          "[stage1] ema_decay needs a number in [0, 1), received {}",
-          options.decay);
-}
-
 bool BestSoFar::add(double accuracy, double min_delta) {
   if (accuracy > reference_ + min_delta || reference_ < 0) {
     reference_ = accuracy;

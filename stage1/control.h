@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
-// What ends a run, what is kept of it and what it says on the way.
+// Options for the end of a run, for what is kept of it and for what it prints on the way.
 namespace dimred::stage1 {
 
 struct ControlOptions {
@@ -15,22 +15,11 @@ struct ControlOptions {
   bool print_model_statistics = false;       // the network's layers, before the first step
 };
 
-/// An exponential mean of the weights, and of BatchNorm's running statistics, over the steps:
-/// a <- d a + (1 - d) w from the weights that the run starts with. With `warmup`, update n has
-/// d = min(decay, (1 + n) / (10 + n)): TensorFlow's ExponentialMovingAverage with num_updates. The
-/// statistics are averaged as in timm's ModelEma. At each evaluation the mean has a row `ema` in
-/// curve.csv, and ema.h5 holds it, as a snapshot.
-struct EmaOptions {
-  double decay = 0;  // [0, 1); 0: none
-  bool warmup = true;
-};
-
 /// Throws std::invalid_argument for a value out of range.
 void validate(const ControlOptions& options);
-void validate(const EmaOptions& options);
 
 /// The best validation accuracy so far, and what follows from it. Source: MoXing's
-/// EarlyStoppingHook (min_delta .01, patience 3).
+/// EarlyStoppingHook (min_delta 0.01, patience 3).
 class BestSoFar {
  public:
   /// After each epoch. True when it is the best of all, by any amount.

@@ -22,12 +22,12 @@ class EarlyStopping final : public Hook {
       if (snapshot)
         run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
     }
-    tell_of_end(run);
+    report_end(run);
   }
 
-  void begin(const training::RunView& run) override { tell_of_end(run); }
+  void begin(const training::RunView& run) override { report_end(run); }
 
-  bool wants_end(const training::RunView& /*run*/) const override {
+  bool should_stop(const training::RunView& /*run*/) const override {
     const auto patience = options_.early_stopping_patience;
     return patience > 0 && best_.epochs_without() >= patience;
   }
@@ -39,13 +39,13 @@ class EarlyStopping final : public Hook {
   void restore(const training::Setup& /*setup*/,
                const checkpoints::State& state,
                bool own) override {
-    // What continues another run has a patience and a best/ of its own.
+    // A run that continues another one has a patience and a best/ of its own.
     if (own && state.scalars.contains(state_key)) best_.restore(state.scalars.at(state_key));
   }
 
  private:
-  void tell_of_end(const training::RunView& run) const {
-    if (!wants_end(run)) return;
+  void report_end(const training::RunView& run) const {
+    if (!should_stop(run)) return;
     run.console.line(
         formatted("early stopping: no better validation accuracy in {} epochs; the best was {} %",
                   best_.epochs_without(),

@@ -1,10 +1,10 @@
 #include "checkpoints/snapshot.h"
 #include "stage1/hooks.h"
 #include "support/errors.h"
-#include "training/average.h"
 #include "training/evaluate.h"
 #include "training/state.h"
-#include "training/whole.h"
+#include "training/weights/average.h"
+#include "training/weights/full_vector.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -37,27 +37,21 @@ class Exchanged {
 
 class Ema final : public Hook {
  public:
-  explicit Ema(const EmaOptions& options) : options_(options) {}
+  explicit Ema(const method::AverageOptions& options) : options_(options) {}
 
   void begin(const training::RunView& run) override {
     if (weights_.count > 0) return;  // restored
-    const auto& flat = run.setup.flat;
     make_room(run.setup);
-    training::move_towards(weights_, flat.weights, 1);
-    training::move_towards(buffers_, flat.buffers, 1);
+    add(run);
   }
 
   void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
-    const auto update = weights_.count;  // the first mean is of the beginning
-    const double decay =
-        options_.warmup ? training::warmed_up_decay(options_.decay, update) : options_.decay;
-    training::move_towards(weights_, run.setup.flat.weights, 1 - decay);
-    training::move_towards(buffers_, run.setup.flat.buffers, 1 - decay);
+    add(run);
   }
 
   void evaluate(const training::RunView& run, std::vector<training::CurveRow>& rows) override {
     auto& setup = run.setup;
-    const Exchanged exchanged(setup.flat, weights_.values, buffers_.values);
+    const Exchanged exchanged(setup.model.flat, weights_.values, buffers_.values);
     auto row = rows.front();
     row.weights = "ema";
     row.learning_rate = row.train_loss = std::nullopt;
@@ -71,7 +65,7 @@ class Ema final : public Hook {
   }
 
   void save(const training::RunView& run, checkpoints::State& state) override {
-    state.vectors[weights_key] = training::whole_vector(run.setup, weights_.values);
+    state.vectors[weights_key] = training::full_vector(run.setup, weights_.values);
     state.vectors[buffers_key] = models::to_vector(buffers_.values);
     state.scalars[updates_key] = weights_.count;
   }
@@ -81,24 +75,29 @@ class Ema final : public Hook {
                bool /*own*/) override {
     if (!state.scalars.contains(updates_key)) return;  // of a run without a mean: begins here
     make_room(setup);
-    models::from_file(setup.flat.layout, state.vectors.at(weights_key), weights_.values);
+    models::from_file(setup.model.flat.layout, state.vectors.at(weights_key), weights_.values);
     models::assign(buffers_.values, std::span<const float>(state.vectors.at(buffers_key)));
     weights_.count = buffers_.count = checkpoints::count_of(state.scalars, updates_key);
   }
 
  private:
   void make_room(const training::Setup& setup) {
-    weights_ = {.values = torch::zeros_like(setup.flat.weights.detach())};
-    buffers_ = {.values = torch::zeros_like(setup.flat.buffers)};
+    weights_ = training::make_average(options_, setup.model.flat.weights);
+    buffers_ = training::make_average(options_, setup.model.flat.buffers);
   }
 
-  EmaOptions options_;
+  void add(const training::RunView& run) {
+    training::add(weights_, options_, run.setup.model.flat.weights);
+    training::add(buffers_, options_, run.setup.model.flat.buffers);
+  }
+
+  method::AverageOptions options_;
   training::Average weights_, buffers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_ema(const EmaOptions& options) {
+std::unique_ptr<Hook> make_ema(const method::AverageOptions& options) {
   return options.decay > 0 ? std::make_unique<Ema>(options) : nullptr;
 }
 

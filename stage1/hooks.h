@@ -20,8 +20,8 @@ std::unique_ptr<Hook> make_snapshots(const SaveOptions& options, const training:
 std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
                                     std::function<double()> learning_rate);
 
-/// The exponential mean of the weights, null when decay is 0; see EmaOptions.
-std::unique_ptr<Hook> make_ema(const EmaOptions& options);
+/// Options::ema; null when its decay is 0.
+std::unique_ptr<Hook> make_ema(const method::AverageOptions& options);
 
 /// Keeps the best epoch's weights in best/ and ends a run that gets no better; null when neither is
 /// wanted. Needs a validation set.

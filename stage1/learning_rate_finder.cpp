@@ -7,7 +7,7 @@
 
 #include "stage1/step.h"
 #include "support/errors.h"
-#include "training/batches.h"
+#include "training/input/batches.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -94,9 +94,9 @@ std::vector<FinderPoint> sweep(training::Setup& setup,
   std::int64_t done = 0;
   for (std::int64_t epoch = 0; going_on && done < options.steps; ++epoch) {
     const auto batches = training::make_batches(setup,
-                                                *setup.train,
+                                                *setup.data.train,
                                                 training::training_order(setup),
-                                                setup.preprocessing,
+                                                setup.data.preprocessing,
                                                 training::loader_options(setup),
                                                 epoch);
     for (std::int64_t step = 0; going_on && done < options.steps; ++step, ++done) {

@@ -5,7 +5,7 @@
 
 #include "optimizers/optimizer.h"
 #include "support/console.h"
-#include "training/buckets.h"
+#include "training/passes/buckets.h"
 #include "training/setup.h"
 
 // Which learning rates a network learns by: the range test of Smith, "Cyclical Learning Rates for
@@ -25,10 +25,10 @@ void validate(const FinderOptions& options);
 struct FinderPoint {
   double learning_rate = 0;
   double loss = 0;      // of the batch, before its step
-  double smoothed = 0;  // sum of .98^j loss_(i-j) over the sum of .98^j
+  double smoothed = 0;  // sum of 0.98^j loss_(i-j) over the sum of 0.98^j
 };
 
-/// Of the points without the first tenth of the steps and the last five.
+/// Learning rates read off the points without the first tenth of the steps and the last five.
 struct Suggestion {
   double steepest = 0;  // the rate behind which the smoothed loss falls most by log(rate)
   double minimum = 0;   // the rate of the smallest smoothed loss

@@ -54,7 +54,7 @@ class Snapshots final : public Hook {
     const auto& position = run.position;
     const auto a_epoch = options_.snapshots_per_epoch;
     if (a_epoch == 0 || position.epoch + 1 < options_.snapshot_from_epoch) return false;
-    const auto steps = run.setup.steps_per_epoch();
+    const auto steps = run.setup.data.steps_per_epoch();
     const auto before = [&](std::int64_t step) { return step * a_epoch / steps; };
     return before(position.step_in_epoch) > before(position.step_in_epoch - 1);
   }
@@ -67,7 +67,9 @@ class Snapshots final : public Hook {
 class StopAtStep final : public Hook {
  public:
   explicit StopAtStep(std::int64_t last) : last_(last) {}
-  bool wants_end(const training::RunView& run) const override { return run.position.step >= last_; }
+  bool should_stop(const training::RunView& run) const override {
+    return run.position.step >= last_;
+  }
 
  private:
   std::int64_t last_;

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "optimizers/clip.h"
-#include "training/device_stream.h"
-#include "training/whole.h"
+#include "training/device/device_stream.h"
+#include "training/weights/full_vector.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -21,7 +21,7 @@ optimizers::SumOverRanks sum_of(const training::Setup& network) {
 void update_weights(Descent& descent) {
   auto& setup = descent.setup;
   if (descent.optimizer->is_idle(descent.control)) return;
-  const auto update = [&descent, &flat = setup.flat] {
+  const auto update = [&descent, &flat = setup.model.flat] {
     optimizers::prepare_gradient(
         flat.gradient, descent.segments, descent.gradient, descent.sum_over_ranks);
     descent.optimizer->step(flat.weights, flat.gradient, descent.control);
@@ -40,27 +40,27 @@ Descent::Descent(training::Setup& network,
                  const training::BucketOptions& bucket_options)
     : setup(network),
       gradient(options.gradient),
-      segments(optimizers::segments_of(network.flat.layout)),
+      segments(optimizers::segments_of(network.model.flat.layout)),
       sum_over_ranks(sum_of(network)),
-      optimizer(
-          optimizers::make_optimizer(options, segments, network.flat.weights, sum_over_ranks)),
-      control(network.device),
-      buckets(*network.objective, network.flat, *network.communicator, bucket_options) {
-  if (network.graphs) update.emplace(network.graphs->work());
+      optimizer(optimizers::make_optimizer(
+          options, segments, network.model.flat.weights, sum_over_ranks)),
+      control(network.model.device),
+      buckets(*network.model.objective, network.model.flat, *network.communicator, bucket_options) {
+  if (network.model.graphs) update.emplace(network.model.graphs->work());
 }
 
 training::BatchResult descend(Descent& descent,
                               const training::Step& step,
                               double learning_rate,
                               std::int64_t number) {
-  auto& flat = descent.setup.flat;
-  auto& scale = descent.setup.loss_scale;
+  auto& flat = descent.setup.model.flat;
+  auto& scale = descent.setup.model.loss_scale;
   const auto pending = training::start_loss_and_gradient(
       descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
   descent.buckets.finish();
   const auto overflow =
       scale.active() ? training::read_back(scale.unscale(flat.gradient)) : training::HostCopy();
-  if (step.meanwhile) step.meanwhile();
+  if (step.prefetch_next) step.prefetch_next();
   const auto result = pending.get();  // the step's one wait for the device
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");

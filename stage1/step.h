@@ -6,7 +6,7 @@
 
 #include "optimizers/optimizer.h"
 #include "training/epoch.h"
-#include "training/gradient.h"
+#include "training/passes/gradient.h"
 
 namespace dimred::stage1 {
 

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "method/average.h"
 #include "optimizers/optimizer.h"
 #include "schedules/schedule.h"
 #include "stage1/control.h"
 #include "support/console.h"
 #include "training/hooks.h"
-#include "training/transfer.h"
+#include "training/weights/transfer.h"
 
 namespace dimred::stage1 {
 
@@ -27,7 +28,10 @@ struct Options {
   optimizers::OptimizerOptions optimizer;
   SaveOptions saves;
   ControlOptions control;
-  EmaOptions ema;
+  /// Of the weights and of BatchNorm's running statistics (as timm's ModelEma), from the weights
+  /// that the run starts with; a row `ema` at each evaluation, and ema.h5. decay 0: none.
+  method::AverageOptions ema{
+      .kind = method::AverageKind::ema, .from = 0, .decay = 0, .warmup = true};
   training::HookOptions hooks;
   training::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty

@@ -46,26 +46,26 @@ torch::Tensor project(const Product& product) {
 }
 
 torch::Tensor advance(const Subspace& subspace,
-                      const SubspaceStep& inside,
-                      const ResidualStep& outside,
+                      const SubspaceStep& subspace_step,
+                      const ResidualStep& residual_step,
                       const torch::Tensor& weights,
                       const torch::Tensor& start) {
-  const c10::DeviceGuard guard(outside.gradient.device());
+  const c10::DeviceGuard guard(residual_step.gradient.device());
   auto* stream = at::accelerator::getCurrentStream(guard.current_device().index()).native_handle();
-  auto direction = torch::empty_like(outside.gradient);
+  auto direction = torch::empty_like(residual_step.gradient);
   std::size_t row = 0;
   const auto over = [&](const layout::ColumnRange& columns, const torch::Tensor& basis) {
     Advance in{.basis = matrix_of(basis, columns.size()),
-               .gradient = values_of(outside.gradient, columns.begin),
-               .momentum = values_of(outside.momentum, columns.begin),
-               .gamma = static_cast<float>(outside.gamma),
-               .alpha = static_cast<float>(outside.alpha),
+               .gradient = values_of(residual_step.gradient, columns.begin),
+               .momentum = values_of(residual_step.momentum, columns.begin),
+               .gamma = static_cast<float>(residual_step.gamma),
+               .alpha = static_cast<float>(residual_step.alpha),
                .direction = values_of(direction, columns.begin),
                .weights = values_of(weights, columns.begin),
                .start = values_of(start, columns.begin)};
     const auto k = static_cast<std::size_t>(in.basis.rows);
-    std::ranges::copy(inside.direction.subspan(row, k), in.forward);  // rounded
-    std::ranges::copy(inside.gradient.subspan(row, k), in.projected);
+    std::ranges::copy(subspace_step.direction.subspan(row, k), in.forward);  // rounded
+    std::ranges::copy(subspace_step.gradient.subspan(row, k), in.projected);
     row += k;
     launch(in, stream);
   };

@@ -17,8 +17,8 @@ torch::Tensor project(const Product& product);
 /// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
 /// vectors; with `weights` [own columns] given, start = w and w <- w + u in the same pass.
 torch::Tensor advance(const Subspace& subspace,
-                      const SubspaceStep& inside,
-                      const ResidualStep& outside,
+                      const SubspaceStep& subspace_step,
+                      const ResidualStep& residual_step,
                       const torch::Tensor& weights = {},
                       const torch::Tensor& start = {});
 

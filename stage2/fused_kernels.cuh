@@ -23,8 +23,10 @@ __device__ double lane_dot(const Value* row, const float* vector, long long left
   double sum = 0;
   for (int i = 0; i < lane_columns; i += run_length) {
     float part = 0;
-    for (int j = i; j < i + run_length; ++j)
-      if (j * threads < left) part = fmaf(widened(row[j * threads]), vector[j], part);
+    for (int j = i; j < i + run_length; ++j) {
+      const int column = j * threads;
+      if (column < left) part = fmaf(widened(row[column]), vector[j], part);
+    }
     sum += part;
   }
   return sum;
@@ -41,8 +43,10 @@ __global__ void __launch_bounds__(threads) project_tiles(const __grid_constant__
   const long long begin = tile * tile_columns + threadIdx.x;
   const long long left = in.basis.columns - begin;
   float vector[lane_columns];
-  for (int i = 0; i < lane_columns; ++i)
-    vector[i] = i * threads < left ? in.vector[begin + i * threads] : 0;
+  for (int i = 0; i < lane_columns; ++i) {
+    const int column = i * threads;
+    vector[i] = column < left ? in.vector[begin + column] : 0;
+  }
   for (int i = 0; i < rows_at_once && first + i < in.rows; ++i) {
     const int row = first + i;
     const Value* values = static_cast<const Value*>(in.basis.values) + row * in.basis.pitch;

@@ -17,34 +17,36 @@ template <class Work>
 auto shifted(Setup& setup, const torch::Tensor& shift, const Work& work) {
   if (!shift.defined()) return work();
   const torch::NoGradGuard no_grad;
-  const ScopeExit back([&setup, w = setup.flat.weights.clone()] { setup.flat.weights.copy_(w); });
-  setup.flat.weights.add_(shift);
+  const ScopeExit back(
+      [&setup, w = setup.model.flat.weights.clone()] { setup.model.flat.weights.copy_(w); });
+  setup.model.flat.weights.add_(shift);
   return work();
 }
 
 /// The running statistics of now, at the end of the scope again where `wanted`.
 auto kept_statistics(Setup& setup, bool wanted = true) {
   return ScopeExit([&setup, wanted, before = RunningStatistics(setup)] {
-    if (wanted) before.put_back(setup);
+    if (wanted) before.restore(setup.model);
   });
 }
 
 }  // namespace
 
 RunningStatistics::RunningStatistics(const Setup& setup)
-    : floats_(setup.flat.buffers.clone()), counters_(setup.flat.counters.clone()) {}
+    : floats_(setup.model.flat.buffers.clone()), counters_(setup.model.flat.counters.clone()) {}
 
-void RunningStatistics::put_back(Setup& setup) const {
+void RunningStatistics::restore(training::Model& model) const {
   const torch::NoGradGuard no_grad;
-  setup.flat.buffers.copy_(floats_);
-  setup.flat.counters.copy_(counters_);
+  model.flat.buffers.copy_(floats_);
+  model.flat.counters.copy_(counters_);
 }
 
 NetworkSpace::NetworkSpace(Setup& setup,
                            Subspace subspace,
                            const method::PenaltyOptions& penalty,
                            bool trial_batchnorm_moving)
-    : TensorSpace(std::move(subspace), *setup.communicator, setup.columns, setup.flat.weights),
+    : TensorSpace(
+          std::move(subspace), *setup.communicator, setup.model.columns, setup.model.flat.weights),
       setup_(setup),
       penalty_(penalty),
       trial_batchnorm_moving_(trial_batchnorm_moving) {}
@@ -57,23 +59,23 @@ void NetworkSpace::gradient(method::Buffers buffers) {
   }
   const auto statistics = kept_statistics(setup_, !first);
   auto own = shifted(setup_, shift_, [this] { return pass(); });
-  add_decay(setup_, penalty_.weight_decay, own);
+  add_decay(setup_.model, penalty_.weight_decay, own);
   set_gradient(std::move(own), buffers);
   decay_ = start_decay_loss(setup_, penalty_.weight_decay);
   if (!first) return;
   result_ = result_here_;
-  if (now_->meanwhile) now_->meanwhile();
+  if (step_->prefetch_next) step_->prefetch_next();
 }
 
 /// The mean gradient of the batch at the weights of now, own columns.
 torch::Tensor NetworkSpace::pass() {
   const at::AutoGradMode with_grad(true);  // also within a step
   result_here_ =
-      training::start_loss_and_gradient(setup_, now_->batch, now_->global_count, now_->key);
+      training::start_loss_and_gradient(setup_, step_->batch, step_->global_count, step_->key);
   ++passes_.forward;
   ++passes_.backward;
-  auto own = reduce_scatter(communicator(), setup_.flat.gradient, columns());
-  setup_.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
+  auto own = reduce_scatter(communicator(), setup_.model.flat.gradient, columns());
+  setup_.model.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
   return own;
 }
 
@@ -93,7 +95,7 @@ double NetworkSpace::loss() {
   const auto result = [this] {
     const auto statistics = kept_statistics(setup_, !trial_batchnorm_moving_);
     return shifted(
-        setup_, shift_, [this] { return training::start_loss(setup_, now_->batch, now_->key); });
+        setup_, shift_, [this] { return training::start_loss(setup_, step_->batch, step_->key); });
   }();
   ++passes_.forward;
   if (trial_batchnorm_moving_) training::share_running_statistics(setup_);

@@ -11,7 +11,7 @@ namespace dimred::stage2 {
 class RunningStatistics {
  public:
   explicit RunningStatistics(const training::Setup& setup);
-  void put_back(training::Setup& setup) const;
+  void restore(training::Model& model) const;
 
  private:
   torch::Tensor floats_, counters_;
@@ -28,16 +28,16 @@ class NetworkSpace final : public TensorSpace {
                bool trial_batchnorm_moving);
 
   /// The next step's batch, which has to live until that step ends.
-  void use(const training::Step& now) { now_ = &now; }
+  void set_step(const training::Step& now) { step_ = &now; }
 
   void gradient(method::Buffers buffers) override;
   double loss() override;
   void restore() noexcept override;
 
-  /// Of the last gradient(Buffers::move): the batch's own result, without penalties.
+  /// The result of the last gradient(Buffers::move): the batch's own, without penalties.
   training::BatchResult result() const { return result_.get(); }
   /// BatchNorm's running statistics as they were before it.
-  void restore_statistics() { statistics_->put_back(setup_); }
+  void restore_statistics() { statistics_->restore(setup_.model); }
 
   /// Passes over batches since the last call.
   struct Passes {
@@ -53,7 +53,7 @@ class NetworkSpace final : public TensorSpace {
   training::Setup& setup_;
   method::PenaltyOptions penalty_;
   bool trial_batchnorm_moving_;
-  const training::Step* now_ = nullptr;
+  const training::Step* step_ = nullptr;
   torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
   std::optional<RunningStatistics> statistics_;   // of before the step
   training::PendingResult result_, result_here_;  // of the step's gradient, and of the latest one

@@ -34,7 +34,7 @@ std::vector<std::pair<std::string, std::string>> rule_names() {
   return names;
 }
 
-void add_start_options(OptionTable& table, Options& options) {
+void add_checkpoint_options(OptionTable& table, Options& options) {
   table.add("checkpoint",
             &options.checkpoint,
             "where it starts: a run folder, a state, a snapshot or a safetensors file");
@@ -51,6 +51,10 @@ void add_start_options(OptionTable& table, Options& options) {
       &options.preset,
       "robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa or ema; it "
       "sets every constant below that is not given");
+}
+
+/// The matrix that is made where none is given, and how it is held.
+void add_basis_options(OptionTable& table, Options& options) {
   table.add("n_component",
             &options.n_component,
             "components k (default: the preset's, or all of a --pca_mat)",
@@ -90,6 +94,9 @@ void add_start_options(OptionTable& table, Options& options) {
                    "products with P on a CUDA device: ATen's, or our own kernels, which no device "
                    "has shown to be faster",
                    {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}});
+}
+
+void add_run_options(OptionTable& table, Options& options) {
   table.add_choice("start",
                    &options.start,
                    "weights to start from (preset: the preset's)",
@@ -120,13 +127,14 @@ void add_start_options(OptionTable& table, Options& options) {
 /// The rows of a method's numbers, each the preset's unless it is given.
 void add_numbers(OptionTable& table, Options& options) {
   auto any = presets().front();
-  for_each_number(any, [&](const char* name, auto& value, const Range& range, const char* help) {
-    if constexpr (std::is_same_v<decltype(value), double&>) {
-      table.add(name, &options.numbers[name], help, range);
-    } else {
-      table.add(name, &options.whole_numbers[name], help, range);
-    }
-  });
+  for_each_hyperparameter(any,
+                          [&](const char* name, auto& value, const Range& range, const char* help) {
+                            if constexpr (std::is_same_v<decltype(value), double&>) {
+                              table.add(name, &options.numbers[name], help, range);
+                            } else {
+                              table.add(name, &options.whole_numbers[name], help, range);
+                            }
+                          });
 }
 
 void add_method_options(OptionTable& table, Options& options) {
@@ -168,7 +176,9 @@ void add_method_options(OptionTable& table, Options& options) {
 
 void add_options(OptionTable& table, Options& options) {
   table.group("Stage 2");
-  add_start_options(table, options);
+  add_checkpoint_options(table, options);
+  add_basis_options(table, options);
+  add_run_options(table, options);
   table.group("Method");
   add_method_options(table, options);
   table.group("Stage 2");
@@ -210,7 +220,7 @@ void apply_override(std::optional<Wish>& wish, Value& constant) {
 
 /// The preset with all that the user gave in its place.
 Preset with_overrides(Preset chosen, Options& options) {
-  for_each_number(chosen, [&](const char* name, auto& value, const Range&, const char*) {
+  for_each_hyperparameter(chosen, [&](const char* name, auto& value, const Range&, const char*) {
     if constexpr (std::is_same_v<decltype(value), double&>) {
       apply_override(options.numbers[name], value);
     } else {

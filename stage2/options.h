@@ -10,11 +10,11 @@
 #include "pca/source.h"
 #include "stage2/train.h"
 #include "support/options.h"
-#include "training/train_on.h"
+#include "training/input/train_on.h"
 
 namespace dimred::stage2 {
 
-/// What the user may say; unset constants come from the preset.
+/// The user's options; unset constants come from the preset.
 struct Options {
   std::filesystem::path checkpoint;  // run folder, state, snapshot or safetensors
   std::filesystem::path pca_mat;     // reuse this matrix; empty: run the PCA first
@@ -33,13 +33,13 @@ struct Options {
   training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;
 
-  // Of the method; unset: the preset's.
+  // The method's options; unset: the preset's.
   std::optional<method::MethodKind> method;
   std::optional<std::string> update_rule;
   std::optional<method::Decay> schedule, alpha_schedule;
   std::optional<method::Curvature> curvature;
   std::optional<method::AverageKind> average;
-  std::map<std::string, std::optional<double>> numbers;              // of method::for_each_number
+  std::map<std::string, std::optional<double>> numbers;  // of method::for_each_hyperparameter
   std::map<std::string, std::optional<std::int64_t>> whole_numbers;  // the integers among them
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;

@@ -8,7 +8,7 @@
 namespace dimred::stage2 {
 namespace {
 
-/// Of a basis, or of a vector that is multiplied with another.
+/// Checks the columns of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
   require(rows.size(-1) == columns,
           "[stage2::project] needs the vector's {} columns, received {}",
@@ -17,10 +17,10 @@ void require_columns(const torch::Tensor& rows, std::int64_t columns) {
 }
 
 /// The loops on the host read values one after another.
-void require_contiguous(const torch::Tensor& rows, const char* place) {
+void require_contiguous(const torch::Tensor& rows, const char* scope) {
   require(rows.is_contiguous(),
           "[{}] needs values in one piece, received {} with strides {}",
-          place,
+          scope,
           rows.sizes(),
           rows.strides());
 }

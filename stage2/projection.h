@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/device_stream.h"
+#include "training/device/device_stream.h"
 
 namespace dimred::stage2 {
 

@@ -57,13 +57,13 @@ template <class Value>
 
 /// out1 += first' rows, out2 += second' rows, for `count` rows.
 template <int count, class Value>
-[[gnu::always_inline]] inline void add(const Value* rows,
-                                       std::int64_t columns,
-                                       const float* first,
-                                       const float* second,
-                                       float* __restrict out1,
-                                       float* __restrict out2,
-                                       std::int64_t size) {
+[[gnu::always_inline]] inline void add_group(const Value* rows,
+                                             std::int64_t columns,
+                                             const float* first,
+                                             const float* second,
+                                             float* __restrict out1,
+                                             float* __restrict out2,
+                                             std::int64_t size) {
   for (std::int64_t j = 0; j < size; ++j) {
     float sum1 = out1[j];
     float sum2 = out2[j];
@@ -93,7 +93,7 @@ DIMRED_VECTOR_VERSIONS void add_rows(const float* rows,
                                      float* __restrict out1,
                                      float* __restrict out2,
                                      std::int64_t size) {
-  add<rows_at_once>(rows, columns, first, second, out1, out2, size);
+  add_group<rows_at_once>(rows, columns, first, second, out1, out2, size);
 }
 
 DIMRED_VECTOR_VERSIONS void add_rows(const std::uint16_t* rows,
@@ -103,7 +103,7 @@ DIMRED_VECTOR_VERSIONS void add_rows(const std::uint16_t* rows,
                                      float* __restrict out1,
                                      float* __restrict out2,
                                      std::int64_t size) {
-  add<rows_at_once>(rows, columns, first, second, out1, out2, size);
+  add_group<rows_at_once>(rows, columns, first, second, out1, out2, size);
 }
 
 DIMRED_VECTOR_VERSIONS void add_row(const float* row,
@@ -112,7 +112,7 @@ DIMRED_VECTOR_VERSIONS void add_row(const float* row,
                                     float* __restrict out1,
                                     float* __restrict out2,
                                     std::int64_t size) {
-  add<1>(row, size, first, second, out1, out2, size);
+  add_group<1>(row, size, first, second, out1, out2, size);
 }
 
 DIMRED_VECTOR_VERSIONS void add_row(const std::uint16_t* row,
@@ -121,7 +121,7 @@ DIMRED_VECTOR_VERSIONS void add_row(const std::uint16_t* row,
                                     float* __restrict out1,
                                     float* __restrict out2,
                                     std::int64_t size) {
-  add<1>(row, size, first, second, out1, out2, size);
+  add_group<1>(row, size, first, second, out1, out2, size);
 }
 
 }  // namespace

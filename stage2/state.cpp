@@ -5,7 +5,7 @@
 #include "stage2/projection.h"
 #include "support/errors.h"
 #include "training/state.h"
-#include "training/whole.h"
+#include "training/weights/full_vector.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -15,7 +15,7 @@ constexpr auto momentum_key = "residual_momentum";
 
 /// P w over all ranks, which tells one matrix from another.
 std::vector<double> coordinates(const training::Setup& setup, const Subspace& subspace) {
-  auto values = project(subspace, own_columns(setup.flat.weights, setup.columns));
+  auto values = project(subspace, own_columns(setup.model.flat.weights, setup.model.columns));
   setup.communicator->all_reduce(values);
   return values;
 }
@@ -30,7 +30,7 @@ void require_same_basis(const nlohmann::json& scalars,
           "[stage2::state] the state was made with {} components, n_component now is {}",
           saved.size(),
           now.size());
-  const double tolerance = 1e-5 * setup.flat.weights.norm().item<double>();
+  const double tolerance = 1e-5 * setup.model.flat.weights.norm().item<double>();
   bool same = true;
   for (std::size_t i = 0; same && i < now.size(); ++i)
     same = std::abs(saved[i] - now[i]) <= tolerance;
@@ -40,64 +40,51 @@ void require_same_basis(const nlohmann::json& scalars,
 }
 
 std::vector<float> gathered(const training::Setup& setup, const torch::Tensor& own) {
-  return training::whole_vector(setup, all_gather(*setup.communicator, own, setup.columns));
+  return training::full_vector(setup, all_gather(*setup.communicator, own, setup.model.columns));
 }
 
-void restore(const training::Setup& setup,
-             const checkpoints::State& saved,
-             const std::string& name,
-             torch::Tensor own) {
+void restore_own(const training::Setup& setup,
+                 const checkpoints::State& saved,
+                 const std::string& name,
+                 torch::Tensor own) {
   const auto found = saved.vectors.find(name);
   require(found != saved.vectors.end(),
           "[stage2::state] the state is of another method: it has no {}; choose another --output",
           name);
-  auto whole = torch::zeros_like(setup.flat.weights);
-  models::from_file(setup.flat.layout, found->second, whole);
-  own.copy_(own_columns(whole, setup.columns));
+  auto whole = torch::zeros_like(setup.model.flat.weights);
+  models::from_file(setup.model.flat.layout, found->second, whole);
+  own.copy_(own_columns(whole, setup.model.columns));
 }
 
 }  // namespace
 
-checkpoints::State to_checkpoint(const training::Setup& setup,
-                                 const TrainState& state,
-                                 const Descent& descent) {
-  auto saved = training::network_state(setup, "stage2", state.position);
-  saved.scalars["curve"] = training::to_json(state.curve);
-  saved.scalars["steps"] = training::to_json(state.steps);
-  saved.scalars["length"] = descent.length;
-  saved.scalars["not_finite"] = state.not_finite;
-  saved.scalars["method"] = descent.method.numbers();
-  saved.scalars["coordinates"] = coordinates(setup, descent.space.subspace());
-  saved.vectors[momentum_key] = gathered(setup, descent.space.momentum());
-  if (state.average.values.defined()) {
-    saved.scalars["average_count"] = state.average.count;
-    saved.vectors[average_key] = gathered(setup, state.average.values);
+void save(checkpoints::State& state, const training::Setup& setup, const Descent& descent) {
+  state.scalars["length"] = descent.length;
+  state.scalars["method"] = descent.method.state_dict();
+  state.scalars["coordinates"] = coordinates(setup, descent.space.subspace());
+  state.vectors[momentum_key] = gathered(setup, descent.space.momentum());
+  if (descent.average.values.defined()) {
+    state.scalars["average_count"] = descent.average.count;
+    state.vectors[average_key] = gathered(setup, descent.average.values);
   }
-  return saved;
 }
 
-void from_checkpoint(const checkpoints::State& saved,
-                     training::Setup& setup,
-                     TrainState& state,
-                     const Descent& descent) {
-  state.position = training::restore_network(saved, "stage2", setup);
-  const auto& scalars = saved.scalars;
-  state.curve = training::prefix_from_json(scalars.at("curve"));
-  state.steps = training::prefix_from_json(scalars.at("steps"));
-  if (scalars.contains("not_finite"))
-    state.not_finite = checkpoints::count_of(scalars, "not_finite");
+void restore(const checkpoints::State& state,
+             const training::Setup& setup,
+             const Descent& descent) {
+  const auto& scalars = state.scalars;
   const double length = scalars.at("length");
-  require(!descent.has_length || length == descent.length,
+  require(!descent.depends_on_length || length == descent.length,
           "[stage2::state] the rates of this run fall over {} epochs or passes, received {}; "
           "choose another --output",
           length,
           descent.length);
   require_same_basis(scalars, setup, descent.space.subspace());
-  descent.method.restore(scalars.at("method").get<method::Method::Numbers>());
-  restore(setup, saved, momentum_key, descent.space.momentum());
-  if (state.average.values.defined()) {
-    restore(setup, saved, average_key, state.average.values);
-    state.average.count = checkpoints::count_of(scalars, "average_count");
+  descent.method.restore(scalars.at("method").get<method::Method::StateDict>());
+  restore_own(setup, state, momentum_key, descent.space.momentum());
+  if (descent.average.values.defined()) {
+    restore_own(setup, state, average_key, descent.average.values);
+    descent.average.count = checkpoints::count_of(scalars, "average_count");
   }
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "layout/shard.h"
+#include "pca/basis.h"
 #include "stage2/projection.h"
+#include "training/setup.h"
 
 namespace dimred::stage2 {
 
@@ -18,7 +20,8 @@ struct Block {
   torch::Tensor basis;          // [k x columns], contiguous, float32 or bfloat16
 };
 
-/// What stage 2 descends in: this rank's columns of P. Without blocks there is no subspace, k = 0.
+/// The subspace that stage 2 descends in: this rank's columns of P. Without blocks there is no
+/// subspace, k = 0.
 struct Subspace {
   std::vector<Block> blocks;
   std::int64_t own_columns = 0;
@@ -32,13 +35,13 @@ struct Subspace {
   std::int64_t bytes() const;
 };
 
-/// What a step takes from the subspace, [components] each.
+/// The part of a step in the subspace, [components] each.
 struct SubspaceStep {
   std::span<const double> direction;  // d
   std::span<const double> gradient;   // g_k
 };
 
-/// What it takes from outside, own columns: m <- gamma m + (g - P' g_k).
+/// The part of a step outside the subspace, own columns: m <- gamma m + (g - P' g_k).
 struct ResidualStep {
   torch::Tensor gradient;  // g
   torch::Tensor momentum;  // m, changed
@@ -64,5 +67,9 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const Subspace& subspace,
                                                      std::span<const double> first,
                                                      std::span<const double> second,
                                                      const torch::Tensor& like);
+
+/// P as the methods take it. On the CPU it borrows the memory of `basis`, which must outlive it; on
+/// a device the host copy is given up. No basis: no subspace.
+Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra);
 
 }  // namespace dimred::stage2

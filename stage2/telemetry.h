@@ -6,7 +6,7 @@
 
 #include "method/method.h"
 #include "training/epoch.h"
-#include "training/event_log.h"
+#include "training/events/event_log.h"
 
 namespace dimred::stage2 {
 

@@ -5,7 +5,7 @@
 namespace dimred::stage2 {
 namespace {
 
-std::span<const double> view(const Eigen::VectorXd& v) {
+std::span<const double> span_of(const Eigen::VectorXd& v) {
   return {v.data(), static_cast<std::size_t>(v.size())};
 }
 
@@ -44,21 +44,23 @@ method::Projection TensorSpace::project() {
 
 void TensorSpace::set_line(const method::Line& line) {
   const torch::NoGradGuard no_grad;
-  const SubspaceStep inside{view(line.direction), view(line.projected)};
+  const SubspaceStep subspace_step{span_of(line.direction), span_of(line.projected)};
   t_ = 0;
   start_.reset();
   const bool fused = subspace_.algebra == DeviceAlgebra::fused && line.moves_momentum;
   const bool alone = communicator_.size() == 1 && weights_.numel() == gradient_.numel();
   if (fused && alone && line.keeps_start) {  // the same pass also moves w to the first trial
     start_ = torch::empty_like(weights_);
-    direction_ = fused::advance(subspace_, inside, next_momentum(line), weights_, start_);
+    direction_ = fused::advance(subspace_, subspace_step, next_momentum(line), weights_, start_);
     t_ = 1;
     return;
   }
-  const auto own = !line.moves_momentum
-                       ? back_project(subspace_, inside.direction, inside.gradient, gradient_).first
-                   : fused ? fused::advance(subspace_, inside, next_momentum(line))
-                           : advance(inside, line);
+  const auto own =
+      !line.moves_momentum
+          ? back_project(subspace_, subspace_step.direction, subspace_step.gradient, gradient_)
+                .first
+      : fused ? fused::advance(subspace_, subspace_step, next_momentum(line))
+              : advance(subspace_step, line);
   direction_ = all_gather(communicator_, own, columns_);
   if (line.keeps_start) start_ = weights_.clone();
 }
@@ -71,9 +73,9 @@ ResidualStep TensorSpace::next_momentum(const method::Line& line) {
   return {.gradient = gradient_, .momentum = momentum_, .gamma = line.gamma, .alpha = line.alpha};
 }
 
-torch::Tensor TensorSpace::advance(const SubspaceStep& inside, const method::Line& line) {
+torch::Tensor TensorSpace::advance(const SubspaceStep& subspace_step, const method::Line& line) {
   const auto [forward, projected] =  // P'd, P'g_k
-      back_project(subspace_, inside.direction, inside.gradient, gradient_);
+      back_project(subspace_, subspace_step.direction, subspace_step.gradient, gradient_);
   torch::mul_out(other_momentum_, momentum_, torch::scalar_tensor(line.gamma));
   std::swap(momentum_, other_momentum_);
   momentum_moved_ = true;

@@ -43,7 +43,7 @@ class TensorSpace : public method::SubspaceSpace {
   virtual double gradient_loss() = 0;
 
   ResidualStep next_momentum(const method::Line& line);
-  torch::Tensor advance(const SubspaceStep& inside, const method::Line& line);
+  torch::Tensor advance(const SubspaceStep& subspace_step, const method::Line& line);
 
   Subspace subspace_;
   std::vector<Eigen::Index> block_sizes_;

@@ -2,12 +2,10 @@
 
 #include "method/method.h"
 #include "method/presets.h"
-#include "pca/basis.h"
-#include "stage2/average.h"
 #include "stage2/subspace.h"
 #include "support/console.h"
 #include "training/hooks.h"
-#include "training/weights.h"
+#include "training/weights/weights.h"
 
 namespace dimred::stage2 {
 
@@ -25,13 +23,9 @@ struct TrainOptions {
   training::HookOptions hooks;
 };
 
-/// What training has cost in epochs of plain SGD: (forward + 2 backward passes) / (3 steps of an
+/// The cost of training in epochs of plain SGD: (forward + 2 backward passes) / (3 steps of an
 /// epoch); a line search's trial is one forward pass.
-double spent(const training::Totals& totals, std::int64_t steps_per_epoch);
-
-/// P as the methods take it. On the CPU it borrows the memory of `basis`, which must outlive it; on
-/// a device the host copy is given up. No basis: no subspace.
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra);
+double epochs_spent(const training::Totals& totals, std::int64_t steps_per_epoch);
 
 /// The weights of epoch 0, and what making them has cost.
 struct StartWeights {
@@ -39,13 +33,10 @@ struct StartWeights {
   training::Totals cost;
 };
 
-/// Descends by the method: resumes from the run folder's newest valid state, where there is one
-/// (then `start` may be empty), else starts fresh with a curve row for epoch 0, whose costs are the
-/// start's. One
-/// curve row an epoch, one row of steps.csv a step; at the end a row `recalibrated` when the
-/// network has BatchNorm, one of the average (`mean`, `ema`) where there is one, and final.h5 with
-/// the weights of the last row. Returns stopped when a signal ended it, with a state of the last
-/// step saved, and before the first step without one.
+/// Descends by the method, as training::train(). A run with a state needs no `start`; else the
+/// curve begins with a row of epoch 0, whose costs are the start's. One row of steps.csv a step; at
+/// the end a row `recalibrated` when the network has BatchNorm, one of the average (`mean`, `ema`)
+/// where there is one, and final.h5 with the weights of the last row.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          Subspace subspace,

@@ -10,6 +10,7 @@
 namespace dimred::stage2 {
 namespace {
 
+using training::Model;
 using training::Setup;
 
 double sum_of(const training::HostCopy& parts) {
@@ -19,13 +20,13 @@ double sum_of(const training::HostCopy& parts) {
 }
 
 /// |w|^2 over the columns in `range` that decay, by its parts.
-training::HostCopy start_decaying_square(const Setup& setup, const layout::ColumnRange& range) {
+training::HostCopy start_decaying_square(const Model& model, const layout::ColumnRange& range) {
   std::vector<Product> products;
-  for (const auto& [columns, decay] : optimizers::decay_ranges(setup.flat.layout)) {
+  for (const auto& [columns, decay] : optimizers::decay_ranges(model.flat.layout)) {
     const auto begin = std::max(columns.begin, range.begin);
     const auto end = std::min(columns.end, range.end);
     if (!decay || begin >= end) continue;
-    const auto w = setup.flat.weights.narrow(0, begin, end - begin);
+    const auto w = model.flat.weights.narrow(0, begin, end - begin);
     products.push_back({.basis = {}, .vector = w, .others = {w}});
   }
   return start_project(products);
@@ -46,23 +47,24 @@ double PendingDecay::get() const {
 PendingDecay start_decay_loss(const Setup& setup, double weight_decay) {
   PendingDecay pending{.weight_decay = weight_decay, .communicator = setup.communicator};
   if (weight_decay == 0) return pending;
-  const auto& layout = setup.flat.layout;
-  pending.replicated = start_decaying_square(setup, {0, layout.replicated_size});
-  if (layout.sharded()) pending.sharded = start_decaying_square(setup, setup.columns.sharded);
+  const auto& layout = setup.model.flat.layout;
+  pending.replicated = start_decaying_square(setup.model, {0, layout.replicated_size});
+  if (layout.sharded())
+    pending.sharded = start_decaying_square(setup.model, setup.model.columns.sharded);
   return pending;
 }
 
-void add_decay(const Setup& setup, double weight_decay, torch::Tensor& own_gradient) {
+void add_decay(const Model& model, double weight_decay, torch::Tensor& own_gradient) {
   if (weight_decay == 0) return;
-  const auto ranges = optimizers::decay_ranges(setup.flat.layout);
+  const auto ranges = optimizers::decay_ranges(model.flat.layout);
   std::int64_t before = 0;  // own columns of earlier ranges
-  for (const auto& own : setup.columns.own.memory) {
+  for (const auto& own : model.columns.own.memory) {
     for (const auto& [columns, decay] : ranges) {
       const auto begin = std::max(columns.begin, own.begin);
       const auto size = std::min(columns.end, own.end) - begin;
       if (!decay || size <= 0) continue;
       own_gradient.narrow(0, before + begin - own.begin, size)
-          .add_(setup.flat.weights.narrow(0, begin, size), weight_decay);
+          .add_(model.flat.weights.narrow(0, begin, size), weight_decay);
     }
     before += own.size();
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "training/device_stream.h"
+#include "training/device/device_stream.h"
 #include "training/setup.h"
 
 namespace dimred::stage2 {
@@ -20,6 +20,6 @@ struct PendingDecay {
 PendingDecay start_decay_loss(const training::Setup& setup, double weight_decay);
 
 /// Adds the penalty's gradient to own columns.
-void add_decay(const training::Setup& setup, double weight_decay, torch::Tensor& own_gradient);
+void add_decay(const training::Model& model, double weight_decay, torch::Tensor& own_gradient);
 
 }  // namespace dimred::stage2

@@ -8,125 +8,101 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <regex>
 #include <tuple>
 
 #include "stores/store.h"
-#include "support/errors.h"
+#include "support/atomic_file.h"
 
 namespace dimred::stores {
 namespace {
 
-namespace fs = arrow::fs;
+namespace objects = arrow::fs;
 
-bool has(const std::string& text, std::initializer_list<const char*> words) {
-  for (const auto* word : words)
-    if (text.find(word) != std::string::npos) return true;
-  return false;
-}
-
-/// What helps a person, and whether another attempt may.
-[[noreturn]] void fail(const Url& url, const std::string& doing, const arrow::Status& status) {
-  auto text = status.message();
-  text = text.substr(0, text.find('\n'));
-  const auto told = [&](const std::string& what) {
-    return formatted("[stores] cannot {} {}: {}", doing, shown(url), what);
-  };
+/// Throws an error that helps a person and says whether another attempt may succeed.
+[[noreturn]] void fail(const Url& url, const char* doing, const arrow::Status& status) {
+  const auto text = status.message().substr(0, status.message().find('\n'));
   // A key may be named step_00015070, or "AccessDenied".
   const auto key = url.path.substr(std::min<std::size_t>(url.path.size(), 1));
   auto reason = text;
   for (auto at = reason.find(key); !key.empty() && at != std::string::npos; at = reason.find(key))
     reason.erase(at, key.size());
-  if (has(reason, {"QuotaExceeded", "HTTP status 507", "InsufficientStorage", "EntityTooLarge"}))
-    throw StoreError(told("its quota is full: " + text), false);
-  if (has(reason,
-          {"ACCESS_DENIED",
-           "AccessDenied",
-           "INVALID_ACCESS_KEY",
-           "InvalidAccessKeyId",
-           "SIGNATURE_DOES_NOT_MATCH",
-           "SignatureDoesNotMatch",
-           "HTTP status 403",
-           "HTTP status 401",
-           "UNRECOGNIZED_CLIENT",
-           "PERMISSION_DENIED",
-           "UNAUTHENTICATED",
-           "Could not create a OAuth2 access token"}))
-    throw Refused(told("the credentials are refused: " + text));
-  if (has(reason, {"NO_SUCH_BUCKET", "NoSuchBucket", "does not exist"}) ||
-      status.code() == arrow::StatusCode::Invalid)
-    throw StoreError(told(text), false);
-  throw StoreError(told(text), true);
-}
-
-template <class T>
-T value_of(arrow::Result<T> result, const Url& url, const char* doing) {
-  if (!result.ok()) fail(url, doing, result.status());
-  return std::move(result).ValueUnsafe();
+  const auto says = [&](const char* words) { return regex_search(reason, std::regex(words)); };
+  if (says("QuotaExceeded|HTTP status 507|InsufficientStorage|EntityTooLarge"))
+    throw StoreError("cannot {} {}: its quota is full: {}", doing, url, text);
+  if (says("ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|"
+           "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|HTTP status 40[13]|UNRECOGNIZED_CLIENT|"
+           "PERMISSION_DENIED|UNAUTHENTICATED|Could not create a OAuth2 access token"))
+    throw Refused("cannot {} {}: the credentials are refused: {}", doing, url, text);
+  if (status.IsInvalid() || says("NO_SUCH_BUCKET|NoSuchBucket|does not exist"))
+    throw StoreError("cannot {} {}: {}", doing, url, text);
+  throw Passing("cannot {} {}: {}", doing, url, text);
 }
 
 void done(const arrow::Status& status, const Url& url, const char* doing) {
   if (!status.ok()) fail(url, doing, status);
 }
 
+template <class T>
+T value_of(arrow::Result<T> result, const Url& url, const char* doing) {
+  done(result.status(), url, doing);
+  return std::move(result).ValueUnsafe();
+}
+
 /// Arrow says all of a URL that it cannot read, password and all.
 template <class T>
 T parsed(arrow::Result<T> result, const Url& url) {
   if (!result.ok() && !url.user.empty())
-    throw StoreError(formatted("[stores] cannot use {}: what is no letter or digit of a name, "
-                               "password or query there is written %2F, %40, ...",
-                               shown(url)),
-                     false);
+    throw StoreError(
+        "cannot use {}: what is no letter or digit of a name, password or query there is written "
+        "%2F, %40, ...",
+        url);
   return value_of(std::move(result), url, "use");
 }
 
 /// Ours retries; a library that does so as well would multiply the waits.
-class NoRetry : public fs::S3RetryStrategy {
+class NoRetry : public objects::S3RetryStrategy {
  public:
   bool ShouldRetry(const AWSErrorDetail&, int64_t) override { return false; }
   int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t) override { return 0; }
 };
 
-std::shared_ptr<fs::FileSystem> system_of(const Url& url, const StoreOptions& options) {
-  const auto bucket = formatted("{}://{}{}/{}",
-                                url.scheme,
-                                url.user.empty() ? "" : url.user + '@',
-                                url.authority,
-                                url.query.empty() ? "" : '?' + url.query);
+std::shared_ptr<objects::FileSystem> system_of(const Url& url, const StoreOptions& options) {
+  const auto bucket = whole({url.scheme, url.user, url.authority, "/", url.query});
   if (url.scheme == "gs") {
-    auto gcs = parsed(fs::GcsOptions::FromUri(bucket, nullptr), url);
+    auto gcs = parsed(objects::GcsOptions::FromUri(bucket, nullptr), url);
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
-    return value_of(fs::GcsFileSystem::Make(gcs), url, "use");
+    return value_of(objects::GcsFileSystem::Make(gcs), url, "use");
   }
-  done(fs::EnsureS3Initialized(), url, "use");
-  auto s3 = parsed(fs::S3Options::FromUri(bucket, nullptr), url);
+  done(objects::EnsureS3Initialized(), url, "use");
+  auto s3 = parsed(objects::S3Options::FromUri(bucket, nullptr), url);
   s3.connect_timeout = options.timeout;
   s3.request_timeout = options.timeout;
   s3.retry_strategy = std::make_shared<NoRetry>();
   s3.background_writes = true;
   s3.allow_delayed_open = true;  // what is small goes in one request
-  return value_of(fs::S3FileSystem::Make(s3), url, "use");
+  return value_of(objects::S3FileSystem::Make(s3), url, "use");
 }
 
 class ArrowStore : public Store {
  public:
   ArrowStore(const Url& url, const StoreOptions& options)
-      : system_(system_of(url, options)), options_(options) {}
+      : Store(options), system_(system_of(url, options)) {}
 
   std::optional<Item> stat(const Url& url) override {
     const auto info = value_of(system_->GetFileInfo(path_of(url)), url, "look at");
-    if (info.type() != fs::FileType::File) return {};
+    if (info.type() != objects::FileType::File) return {};
     return item_of(info, "");
   }
 
   std::vector<Item> list(const Url& folder) override {
-    fs::FileSelector selector;
+    objects::FileSelector selector;
     selector.base_dir = path_of(folder);
     selector.recursive = true;
     selector.allow_not_found = true;
     std::vector<Item> items;
     for (const auto& info : value_of(system_->GetFileInfo(selector), folder, "list")) {
-      if (info.type() == fs::FileType::File)
+      if (info.type() == objects::FileType::File)
         items.push_back(item_of(info, info.path().substr(selector.base_dir.size() + 1)));
     }
     std::ranges::sort(items, {}, &Item::name);
@@ -139,27 +115,31 @@ class ArrowStore : public Store {
     for (auto at = offset; at < expected.size;) {
       const auto wanted = std::min(part, expected.size - at);
       const auto buffer = value_of(file->ReadAt(at, wanted), url, "read");
-      if (buffer->size() == 0)
-        throw StoreError(
-            formatted("[stores] {} ended at byte {} of {}", shown(url), at, expected.size), true);
+      if (buffer->size() == 0) throw Passing("{} ended at byte {} of {}", url, at, expected.size);
       sink({reinterpret_cast<const std::byte*>(buffer->data()),
             static_cast<std::size_t>(buffer->size())});
       at += buffer->size();
     }
   }
 
-  void put(const std::filesystem::path& local, const Url& url) override {
-    std::ifstream in(local, std::ios::binary);
-    require_environment(in.good(), "[stores] cannot read {}", local.string());
-    std::vector<char> part(8 << 20);
+  void put(const std::vector<Put>& files) override {
+    for (const auto& [local, url] : files) put_one(local, url);
+  }
+
+  void remove(const std::vector<Url>& urls) override {
+    for (const auto& url : urls)
+      if (stat(url)) done(system_->DeleteFile(path_of(url)), url, "remove");
+  }
+
+ private:
+  void put_one(const std::filesystem::path& local, const Url& url) {
     // Not closed after a failure: an object appears with the close, and then as a whole.
-    auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
+    const auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
     try {
-      while (in.read(part.data(), std::ssize(part)), in.gcount() > 0) {
-        if (is_stopped(options_)) throw Stopped(formatted("[stores] {} was stopped", shown(url)));
-        done(out->Write(part.data(), in.gcount()), url, "write");
-      }
-      require_environment(in.eof(), "[stores] cannot read {}", local.string());
+      InputFile(local).read(0, [&](std::span<const std::byte> bytes) {
+        if (is_stopped(options())) throw Stopped("{} was stopped", url);
+        done(out->Write(bytes.data(), std::ssize(bytes)), url, "write");
+      });
     } catch (...) {
       std::ignore = out->Abort();
       throw;
@@ -167,16 +147,11 @@ class ArrowStore : public Store {
     done(out->Close(), url, "write");
   }
 
-  void remove(const Url& url) override {
-    if (stat(url)) done(system_->DeleteFile(path_of(url)), url, "remove");
-  }
-
- private:
   static std::string path_of(const Url& url) {
     return url.authority + (url.path == "/" ? "" : url.path);
   }
 
-  static Item item_of(const fs::FileInfo& info, const std::string& name) {
+  static Item item_of(const objects::FileInfo& info, const std::string& name) {
     // A listing says it in finer parts than the file's own answer.
     using std::chrono::seconds;
     return {name,
@@ -184,8 +159,7 @@ class ArrowStore : public Store {
             formatted("{}", std::chrono::floor<seconds>(info.mtime()).time_since_epoch().count())};
   }
 
-  std::shared_ptr<fs::FileSystem> system_;
-  StoreOptions options_;
+  std::shared_ptr<objects::FileSystem> system_;
 };
 
 }  // namespace

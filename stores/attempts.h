@@ -7,15 +7,23 @@
 namespace dimred::stores {
 
 /// Seconds before attempt `made` + 1: first_wait 2^(made - 1), at most longest_wait, times `jitter`
-/// in [.5, 1], so that ranks that failed together do not come back together.
+/// in [0.5, 1], so that ranks that failed together do not come back together.
 double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter);
 
-/// Does `work` until it ends without a passing StoreError, store_attempts times at most; the last
-/// error says how many there were. While work says that it got further than ever before (`moved`),
-/// attempts are counted anew.
-void with_attempts(const StoreOptions& options,
-                   const std::function<void()>& work,
-                   const std::function<bool()>& moved = {});
+/// Does `work` until it ends without Passing, store_attempts times at most; the last error says how
+/// many there were. Whenever it has `reached` more than ever before, attempts are counted anew.
+void with_attempts(
+    const Store& store,
+    const std::function<void()>& work,
+    const std::function<std::int64_t()>& reached = [] { return 0; });
+
+/// What `question` returns, asked with such attempts.
+template <class Question>
+auto ask(const Store& store, Question question) {
+  std::optional<decltype(question())> answer;
+  with_attempts(store, [&] { answer.emplace(question()); });
+  return *std::move(answer);
+}
 
 /// `look`, once more when it met what somebody was changing; the third time, Changed is thrown.
 template <class Look>

@@ -8,10 +8,9 @@
 
 #include "stores/attempts.h"
 #include "stores/journal.h"
-#include "stores/walk.h"
+#include "stores/local_files.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
-#include "support/errors.h"
 #include "support/file_lock.h"
 #include "support/json.h"
 
@@ -45,67 +44,34 @@ std::unique_ptr<FileLock> try_hold(const Copy& copy, LockKind kind) {
   return lock;
 }
 
-/// What this process has got; it is read lazily, so it is held until the process ends.
-struct Got {
-  fs::path path;
-  std::unique_ptr<FileLock> use;
-};
-std::map<fs::path, Got>& got_of_entry() {
-  static std::map<fs::path, Got> got;
-  return got;
-}
-
-/// pca_mat.npy's singular values and digests are in pca_mat.json. A signed link is one file's, and
-/// some servers refuse what is not there.
-std::optional<Found> beside(Store& store,
-                            const Url& url,
-                            const std::vector<Found>& found,
-                            const StoreOptions& options) {
-  const bool single = found.size() == 1 && found.front().item.name.empty();
-  const bool is_signed = url.scheme.starts_with("http") && !url.query.empty();
-  if (!single || is_signed || !last_name(url).ends_with(".npy")) return {};
-  auto place = url;
-  place.path.replace(place.path.size() - 4, 4, ".json");
-  std::optional<Item> item;
-  try {
-    with_attempts(options, [&] { item = store.stat(place); });
-  } catch (const Refused&) {
-    return {};
-  }
-  if (!item) return {};
-  return Found{*item, place, ""};
-}
-
-struct Remote {
-  Store& store;
-  const Url& url;
-  const StoreOptions& options;
-  std::vector<Found> found;
-  std::optional<Found> side;
-  bool may_be_empty = false;
-
-  std::vector<Wanted> in(const Copy& copy) const {
-    const auto local = is_pattern(url) ? copy.folder : copy.folder / last_name(url);
-    if (found.empty() && may_be_empty) return {};
-    auto wanted = placed_at(url, found, local);
-    if (side) wanted.push_back({*side, fs::path(local).replace_extension(".json")});
-    return wanted;
-  }
-};
-
 /// A copy that is as the remote place is, and that nobody changes while `use` is held.
 struct Held {
   int number = 1;
   std::unique_ptr<FileLock> use;
 };
 
-/// Whoever calls this has the entry's lock.
-Held bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer) {
-  int copies = 0;
-  while (fs::exists(copy_of(entry, copies + 1).use)) ++copies;
-  for (int number = 1; number <= copies; ++number) {
+/// pca_mat.npy's singular values and digests are in pca_mat.json. A signed link is one file's, and
+/// some servers refuse what is not there.
+std::optional<Found> beside(Store& store, const Url& url, const std::vector<Found>& found) {
+  const bool is_signed = url.scheme.starts_with("http") && !url.query.empty();
+  if (!is_single(found) || is_signed || !last_name(url).ends_with(".npy")) return {};
+  auto place = url;
+  place.path.replace(place.path.size() - 4, 4, ".json");
+  try {
+    const auto item = ask(store, [&] { return store.stat(place); });
+    if (item) return Found{*item, place, ""};
+  } catch (const Refused&) {
+  }
+  return {};
+}
+
+/// Brings what `placed` (copy -> wanted files) says into the first copy that is free, where none is
+/// as it should be. Whoever calls this has the entry's lock.
+template <class Placed>
+Held bring_copy(Store& store, const fs::path& entry, Placed placed, Transfer& transfer) {
+  for (int number = 1; fs::exists(copy_of(entry, number).use); ++number) {
     const auto copy = copy_of(entry, number);
-    const auto wanted = remote.in(copy);
+    const auto wanted = placed(copy);
     if (!Journal(copy.journal, copy.folder).knows_just(wanted)) continue;
     auto use = try_hold(copy, LockKind::shared);
     if (!use) continue;
@@ -116,11 +82,11 @@ Held bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer)
     const auto copy = copy_of(entry, number);
     auto use = try_hold(copy, LockKind::exclusive);
     if (!use) continue;  // somebody reads it
-    const auto wanted = remote.in(copy);
+    const auto wanted = placed(copy);
     create_folders(copy.folder);
     Journal journal(copy.journal, copy.folder);
     journal.make_room(wanted);
-    transfer = bring_files(remote.store, wanted, remote.options, &journal);
+    transfer = bring_files(store, wanted, &journal);
     journal.settle(wanted);
     journal.make_room(wanted);  // of what was begun and then found to be there
     use->try_take(LockKind::shared);
@@ -130,77 +96,160 @@ Held bring_copy(const Remote& remote, const fs::path& entry, Transfer& transfer)
 
 constexpr auto input_fault = "input";
 
-/// Null when there is none, or it is damaged.
-nlohmann::json read_answer(const fs::path& file) {
-  try {
-    return parse_json(InputFile(file).text(JsonLimits{}.bytes), file.string());
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
+fs::path answer_of(const fs::path& entry) { return entry / "answer.json"; }
 
-/// What whoever had the lock while we waited has come to: his copy's number, or his error.
-std::optional<int> answer_since(double began, const fs::path& file) {
-  const auto last = read_answer(file);
+/// The result of the process that held the lock while we waited: its copy's number, or its error.
+std::optional<int> answer_since(double began, const fs::path& entry) {
+  nlohmann::json last;
+  try {
+    last = parse_json(InputFile(answer_of(entry)).text(JsonLimits{}.bytes), "");
+  } catch (const std::exception&) {  // there is none, or it is damaged
+    return {};
+  }
   if (!last.is_object() || last.value("time", 0.) <= began) return {};
   const auto text = last.value("text", std::string());
   if (text.empty()) return last.value("copy", 1);
   if (last.value("fault", std::string()) == input_fault) throw std::invalid_argument(text);
-  throw StoreError(text, false);
+  throw std::runtime_error(text);
 }
 
-void write_answer(const fs::path& file, nlohmann::json answer) {
-  answer["time"] = now();
-  write_file_atomically(
-      file, answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+/// Whoever calls this has the entry's lock; those who wait for it get the answer.
+Held bring_and_answer(const Url& url,
+                      const StoreOptions& options,
+                      Transfer& transfer,
+                      const std::optional<std::vector<Found>>& files,
+                      const fs::path& entry) {
+  const auto answer = [&](nlohmann::json answer) {
+    answer["time"] = now();
+    write_file_atomically(answer_of(entry), json_line(answer) + '\n');
+  };
+  try {
+    const auto store = open_store(url, options);
+    auto found = files ? *files : find(*store, url);
+    std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
+    const auto side = beside(*store, url, found);
+    const auto placed = [&](const Copy& copy) -> std::vector<Wanted> {
+      if (files && found.empty()) return {};
+      const auto local = is_pattern(url) ? copy.folder : copy.folder / last_name(url);
+      auto wanted = placed_at(url, found, local);
+      if (side) wanted.push_back({*side, fs::path(local).replace_extension(".json")});
+      return wanted;
+    };
+    auto held = bring_copy(*store, entry, placed, transfer);
+    answer({{"url", shown(url)}, {"copy", held.number}});
+    return held;
+  } catch (const std::invalid_argument& error) {
+    answer({{"text", error.what()}, {"fault", input_fault}});
+    throw;
+  } catch (const std::exception& error) {
+    answer({{"text", error.what()}});
+    throw;
+  }
+}
+
+/// bring(), kept under `kind`; `files`: of them, instead of what find() finds.
+Brought bring_kind(const Url& url,
+                   const StoreOptions& options,
+                   const char* kind,
+                   const std::optional<std::vector<Found>>& files) {
+  // What this process has got; it is read lazily, so it is held until the process ends.
+  static std::map<fs::path, Held> got;
+  const auto entry = cache_paths_of(url, kind, options).entry;
+  const auto brought = [&](const Transfer& transfer) -> Brought {
+    return {copy_of(entry, got.at(entry).number).folder / last_name(url), transfer};
+  };
+  if (got.contains(entry)) return brought({});
+  create_folders(entry);
+  const auto began = now();
+  FileLock lock(entry / "lock");
+  lock.take(LockKind::exclusive);
+  if (const auto number = answer_since(began, entry)) {
+    got[entry] = {*number, try_hold(copy_of(entry, *number), LockKind::shared)};
+    if (got[entry].use) return brought({});
+    got.erase(entry);
+  }
+  Transfer transfer;
+  got[entry] = bring_and_answer(url, options, transfer, files, entry);
+  return brought(transfer);
+}
+
+std::vector<Found> look(const Url& url, const StoreOptions& options) {
+  const auto store = open_store(url, options);
+  auto found = is_pattern(url) ? find_in_folder(*store, parent(url)) : find(*store, url);
+  std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
+  return found;
+}
+
+/// Takes what `pick` chooses out of `found`, in its order.
+std::vector<Found> taken(std::vector<Found>& found, const Url& url, const PickStreamed& pick) {
+  const bool pattern = is_pattern(url);
+  std::vector<std::string> names;
+  std::map<std::string, Found> by_name;
+  for (auto& one : found) {
+    const auto& name = one.item.name;
+    if (!pattern || matches_pattern(url, name)) names.push_back(name);
+    by_name.emplace(name, std::move(one));
+  }
+  std::vector<Found> chosen;
+  for (const auto& name : pick(std::move(names), pattern)) {
+    auto node = by_name.extract(name);
+    check(!node.empty(), "a name that was not among those found");
+    chosen.push_back(std::move(node.mapped()));
+  }
+  found.clear();
+  for (auto& [name, one] : by_name) found.push_back(std::move(one));
+  return chosen;
 }
 
 }  // namespace
 
-CachePlace place_of(const Url& url, const std::string& kind, const StoreOptions& options) {
-  const auto name = identity(url);
-  const auto entry =
-      cache_folder(options) / kind / digest(std::as_bytes(std::span(name))).substr(0, 16);
+CachePaths cache_paths_of(const Url& url, const std::string& kind, const StoreOptions& options) {
+  const auto entry = cache_folder(options) / kind / digest(identity(url)).substr(0, 16);
   return {entry, entry / "content" / last_name(url)};
 }
 
-fs::path bring(const Url& url, const StoreOptions& options, Transfer* transfer, const Part& part) {
-  const auto entry = place_of(url, part.kind, options).entry;
-  if (const auto got = got_of_entry().find(entry); got != got_of_entry().end())
-    return got->second.path;
-  const auto keep = [&](Held held) {
-    auto path = copy_of(entry, held.number).folder / last_name(url);
-    got_of_entry()[entry] = {path, std::move(held.use)};
-    return path;
-  };
-  create_folders(entry);
-  const auto file = entry / "answer.json";
-  const auto began = now();
-  FileLock lock(entry / "lock");
-  lock.take(LockKind::exclusive);
-  if (const auto number = answer_since(began, file)) {
-    if (auto use = try_hold(copy_of(entry, *number), LockKind::shared))
-      return keep({*number, std::move(use)});
+Brought bring(const Url& url, const StoreOptions& options) {
+  return bring_kind(url, options, "inputs", std::nullopt);
+}
+
+StreamedFolder open_stream(const Url& url,
+                           const PickStreamed& pick,
+                           const Rest& rest,
+                           const StoreOptions& options) {
+  constexpr auto kind = "streams";
+  auto found = look(url, options);
+  const bool pattern = is_pattern(url);
+  require(!is_single(found),
+          "[stores] needs a folder or a pattern of files to stream, received {}",
+          url);
+  StreamedFolder place{taken(found, url, pick), cache_paths_of(url, kind, options).entry, {}};
+  require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
+  for (const auto& shard : place.shards)
+    require(!shard.item.etag.empty(),
+            "[stores] needs a store that tells one version of a file from another, to stream {} "
+            "(no etag and no time, or HDFS and written in this minute)",
+            shard.url);
+  if (!rest.wanted) {
+    place.rest.path = place.entry / "none" / last_name(url);
+    return place;
   }
-  try {
-    const auto store = open_store(url, options);
-    auto found = part.files ? *part.files : find(*store, url, options);
-    std::erase_if(found, [](const Found& one) { return is_own_cache(one.item.name); });
-    auto side = beside(*store, url, found, options);
-    const Remote remote{
-        *store, url, options, std::move(found), std::move(side), part.files.has_value()};
-    Transfer done;
-    auto held = bring_copy(remote, entry, done);
-    if (transfer != nullptr) *transfer = done;
-    write_answer(file, {{"url", shown(url)}, {"copy", held.number}});
-    return keep(std::move(held));
-  } catch (const std::invalid_argument& error) {
-    write_answer(file, {{"text", error.what()}, {"fault", input_fault}});
-    throw;
-  } catch (const std::exception& error) {
-    write_answer(file, {{"text", error.what()}});
-    throw;
-  }
+  if (pattern)
+    std::erase_if(found, [&](const Found& one) {
+      return std::ranges::find(rest.beside, one.item.name) == rest.beside.end();
+    });
+  // Also where there is none any more: what an earlier start has brought goes.
+  place.rest = bring_kind(url, options, kind, found);
+  create_folders(pattern ? place.rest.path.parent_path() : place.rest.path);
+  return place;
+}
+
+Brought bring_chosen(const Url& url, const PickStreamed& pick, const StoreOptions& options) {
+  if (is_pattern(url)) return bring(url, options);
+  auto found = look(url, options);
+  if (found.empty() || is_single(found)) return bring(url, options);
+  const auto chosen = taken(found, url, pick);
+  require(!chosen.empty(), "[stores] nothing to read at {}", url);
+  return bring_kind(url, options, "chosen", chosen);
 }
 
 }  // namespace dimred::stores

@@ -1,97 +1,263 @@
 #include "stores/download.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "stores/attempts.h"
 #include "stores/journal.h"
-#include "stores/part_file.h"
+#include "stores/local_files.h"
 #include "support/atomic_file.h"
-#include "support/errors.h"
+#include "support/digest.h"
+#include "support/file_lock.h"
 #include "support/locations.h"
+#include "support/retry.h"
 
 namespace dimred::stores {
-namespace {
 
 namespace fs = std::filesystem;
 
-bool is_single(const std::vector<Found>& found) {
-  return found.size() == 1 && found.front().item.name.empty();
+/// NAME.part, and NAME.part.of, which says whose beginning that is.
+class PartFile {
+ public:
+  explicit PartFile(const fs::path& to)
+      : path_(to.string() + ".part"), note_(path_.string() + ".of") {
+    create_folders(to.parent_path());
+    while (true) {
+      descriptor_ = open_no_follow(path_, O_RDWR | O_CREAT);
+      if (try_lock(descriptor_) == LockResult::busy) {
+        close(descriptor_);
+        throw StoreError("another process downloads {}", to.string());
+      }
+      if (still_named(descriptor_, path_)) return;
+      close(descriptor_);  // the file that another process has just finished
+    }
+  }
+  ~PartFile() { close(descriptor_); }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+  std::int64_t size() const {
+    struct stat state {};
+    require(fstat(descriptor_, &state) == 0, "fstat");
+    return state.st_size;
+  }
+
+  /// Keeps what is there if it is the beginning of this file and `continues`.
+  void take_up(const Found& found, bool continues) {
+    const auto& [name, size, etag] = found.item;
+    const auto note = formatted("{}\n{}\n{}\n", without_credentials(whole(found.url)), size, etag);
+    std::ostringstream earlier;
+    earlier << std::ifstream(note_, std::ios::binary).rdbuf();
+    if (continues && earlier.str() == note && this->size() <= size) return;
+    clear();
+    if (earlier.str() != note) write_file_atomically(note_, note);
+  }
+
+  void clear() { require(ftruncate(descriptor_, 0) == 0, "ftruncate"); }
+
+  void append(std::span<const std::byte> bytes) {
+    for (auto at = size(); !bytes.empty();) {
+      const auto written =
+          retrying([&] { return pwrite(descriptor_, bytes.data(), bytes.size(), at); });
+      require(written > 0, "write");
+      at += written;
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+
+  void commit(const fs::path& to) {
+    require(retrying([&] { return fsync(descriptor_); }) == 0, "fsync");
+    fs::rename(path_, to);
+    fs::remove(note_);
+    sync_folder(to.parent_path());
+  }
+
+ private:
+  void require(bool done, const char* call) const {
+    require_environment(done, "[stores] {} {}: {}", call, path_.string(), std::strerror(errno));
+  }
+
+  fs::path path_;
+  fs::path note_;
+  int descriptor_ = -1;
+};
+
+/// Throws Changed where no digest tells what was read and it is another file by now. (Hadoop's
+/// client reads one version.)
+void require_unchanged(Store& store, const Found& found, PartFile& part) {
+  if (!found.digest.empty() || !store.seeks()) return;
+  const auto now = store.stat(found.url);
+  if (now && now->size == found.item.size && now->etag == found.item.etag) return;
+  part.clear();
+  throw Changed("{} has changed while it was read", found.url);
 }
 
-}  // namespace
+/// The same, and Passing where the part is not the whole file; what would be of no use is cleared.
+void require_right(Store& store, const Found& found, PartFile& part) {
+  const auto size = part.size();
+  const bool whole = size == found.item.size;
+  if (whole && (found.digest.empty() || file_digest(part.path()) == found.digest))
+    return require_unchanged(store, found, part);
+  if (size >= found.item.size) part.clear();  // too long or damaged; else it may be continued
+  if (whole) throw Passing("{} differs from its digest", found.url);
+  throw Passing("{} gave {} bytes of {}", found.url, size, found.item.size);
+}
+
+/// Brings files by one request, which is made again for those that are not whole, and goes on where
+/// the part of a single one ends; each that is whole is `noted` at once.
+class Fetch {
+ public:
+  using Noted = std::function<void(const Wanted&)>;
+
+  Fetch(Store& store, std::vector<Wanted> files, Noted noted)
+      : store_(store),
+        left_(std::move(files)),
+        noted_(std::move(noted)),
+        // Without an etag nobody knows whether the beginning is still that file's.
+        continues_(store.seeks() && !left_.front().found.item.etag.empty()) {}
+
+  /// Returns the bytes that were read. Throws StoreError also when another process is at it.
+  std::int64_t run() {
+    with_attempts(
+        store_,
+        [this] { attempt(); },
+        [this] { return continues_ ? part_of(left_.front()).size() : -std::ssize(left_); });
+    return received_;
+  }
+
+ private:
+  void attempt() {
+    if (!continues_) parts_.clear();
+    files_ = left_;
+    next_ = 0;
+    std::vector<Found> found;
+    for (const auto& one : files_) found.push_back(one.found);
+    store_.read_all(found,
+                    part_of(files_.front()).size(),
+                    [this](std::span<const std::byte> bytes) { take(bytes); });
+    while (next_ < files_.size()) end_next();
+    // Without digests one of another length by now would have shifted those behind it.
+    for (const auto& one : files_)
+      if (one.found.digest.empty()) commit(one);
+  }
+
+  void take(std::span<const std::byte> bytes) {
+    if (is_stopped(store_.options())) throw Stopped("{} was stopped", files_.front().found.url);
+    received_ += std::ssize(bytes);
+    while (!bytes.empty()) {
+      const auto& found = files_[next_].found;
+      auto& part = part_of(files_[next_]);
+      const auto missing = static_cast<std::size_t>(found.item.size - part.size());
+      if (missing == 0 && next_ + 1 == files_.size())
+        throw Changed("{} is not of its length any more", found.url);
+      if (missing == 0) {
+        end_next();
+        continue;
+      }
+      const auto own = bytes.first(std::min(bytes.size(), missing));
+      part.append(own);
+      bytes = bytes.subspan(own.size());
+    }
+  }
+
+  void end_next() {
+    const auto& one = files_[next_++];
+    require_right(store_, one.found, part_of(one));
+    if (!one.found.digest.empty()) commit(one);
+  }
+
+  PartFile& part_of(const Wanted& one) {
+    const auto [at, is_new] = parts_.try_emplace(one.to, one.to);
+    if (is_new) at->second.take_up(one.found, continues_);
+    return at->second;
+  }
+
+  void commit(const Wanted& one) {
+    part_of(one).commit(one.to);
+    parts_.erase(one.to);
+    noted_(one);
+    std::erase_if(left_, [&](const Wanted& other) { return other.to == one.to; });
+  }
+
+  Store& store_;
+  std::vector<Wanted> left_;
+  Noted noted_;
+  bool continues_;
+  std::int64_t received_ = 0;
+  std::map<fs::path, PartFile> parts_;
+  std::vector<Wanted> files_;  // of the request under way
+  std::size_t next_ = 0;       // the file that comes
+};
 
 std::vector<Wanted> placed_at(const Url& url,
                               const std::vector<Found>& found,
                               const fs::path& local) {
-  require(!found.empty(), "[stores] nothing at {}", shown(url));
-  const bool single = is_single(found);
+  require(!found.empty(), "[stores] nothing at {}", url);
+  if (is_single(found)) return {{found.front(), local}};
   std::vector<Wanted> wanted;
-  wanted.reserve(found.size());
-  for (const auto& one : found) wanted.push_back({one, single ? local : local / one.item.name});
+  for (const auto& one : found) wanted.push_back({one, local / one.item.name});
   return wanted;
 }
 
-std::vector<Wanted> as_local(const Url& url,
-                             const std::vector<Found>& found,
-                             const fs::path& local) {
-  auto wanted = placed_at(url, found, local);
-  const bool single = is_single(found);
-  require(!single || !fs::is_directory(local),
-          "[stores] {} is a file, but there is a folder {}",
-          shown(url),
-          local.string());
-  require(single || !fs::is_regular_file(local),
-          "[stores] {} is a folder, but there is a file {}",
-          shown(url),
-          local.string());
-  return wanted;
-}
-
-Transfer bring_files(Store& store,
-                     const std::vector<Wanted>& wanted,
-                     const StoreOptions& options,
-                     Journal* journal) {
-  const auto note = [&](const Wanted& one) {
-    if (journal != nullptr) journal->note(one);
-  };
+Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* journal) {
+  constexpr std::int64_t most_bytes = 256 << 20;  // that a failure may cost
+  const auto most_files = store.seeks() ? 1 : store.together();
   Transfer transfer;
-  std::vector<Wanted> together;
+  std::vector<Wanted> batch;
+  std::int64_t bytes = 0;
+  const auto bring_batch = [&] {
+    if (batch.empty()) return;
+    transfer.bytes += Fetch(store, std::exchange(batch, {}), [&](const Wanted& one) {
+                        if (journal != nullptr) journal->note(one);
+                      }).run();
+    bytes = 0;
+  };
   for (const auto& one : wanted) {
     if (journal != nullptr && journal->knows(one)) {
       ++transfer.present;
       continue;
     }
     ++transfer.files;
-    if (!store.seeks()) {
-      together.push_back(one);
-      continue;
-    }
-    transfer.bytes += fetch(store, one.found, one.to, options);
-    note(one);
+    const auto size = one.found.item.size;
+    if (std::ssize(batch) == most_files || bytes + size > most_bytes) bring_batch();
+    batch.push_back(one);
+    bytes += size;
   }
-  transfer.bytes += fetch_together(store, together, options, note);
+  bring_batch();
   return transfer;
-}
-
-Transfer download(const Url& url, const fs::path& local, const StoreOptions& options) {
-  return download(*open_store(url, options), url, local, options);
-}
-
-Transfer download(Store& store,
-                  const Url& url,
-                  const fs::path& local,
-                  const StoreOptions& options) {
-  return download(store, url, find(store, url, options), local, options);
 }
 
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,
-                  const fs::path& local,
-                  const StoreOptions& options) {
-  const auto wanted = as_local(url, found, local);
-  if (is_single(found)) return bring_files(store, wanted, options, nullptr);
+                  const fs::path& local) {
+  const auto wanted = placed_at(url, found, local);
+  const bool single = is_single(found);
+  require(!single || !fs::is_directory(local),
+          "[stores] {} is a file, but there is a folder {}",
+          url,
+          local.string());
+  require(single || !fs::is_regular_file(local),
+          "[stores] {} is a folder, but there is a file {}",
+          url,
+          local.string());
+  if (single) return bring_files(store, wanted, nullptr);
   for (const auto& one : wanted) create_folders_inside(local, one.to.parent_path());
-  Journal journal(local / ".part.of", local, without_credentials(whole(url)));
-  const auto done = bring_files(store, wanted, options, &journal);
-  journal.remove();
+  const auto noted = local / ".part.of";
+  Journal journal(noted, local, without_credentials(whole(url)));
+  const auto done = bring_files(store, wanted, &journal);
+  fs::remove(noted);
   return done;
 }
 

@@ -1,16 +1,66 @@
+#include "stores/hadoop_store.h"
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <ctime>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
-#include "stores/hadoop_client.h"
-#include "support/errors.h"
 #include "support/option_values.h"
+#include "support/program.h"
 
 namespace dimred::stores {
 namespace {
+
+using Words = std::vector<std::string>;
+
+struct Reason {
+  std::string text;
+  bool own = false;  // the command's: "put: Permission denied: ..." without the word before it
+};
+
+/// Else the last line that says anything, which may be a shell's or Java's.
+Reason reason_of(const std::string& errors, const std::string& command) {
+  std::istringstream lines(errors);
+  Reason reason;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(command + ": ")) return {line.substr(command.size() + 2), true};
+    if (!line.empty() && !line.starts_with("\tat ")) reason.text = line;
+  }
+  return reason;
+}
+
+/// What the client's error means.
+[[noreturn]] void fail_hadoop(const char* doing, const Url& url, const std::string& text) {
+  // A file's name that says "quota" is no reason.
+  const auto reason = std::regex_replace(text, std::regex(R"(\S*/\S*)"), "");
+  const auto says = [&](const char* words) { return regex_search(reason, std::regex(words)); };
+  const auto* const meaning = says("Permission denied|AccessControlException|GSS|SASL")
+                                  ? "the credentials are refused: "
+                              : says("[qQ]uota") ? "its quota is full: "
+                                                 : "";
+  if (*meaning == 0 && says("[cC]onnect|[tT]imed out|[tT]imeout|safe mode|SafeMode|could only be "
+                            "replicated|All datanodes|Could not obtain block"))
+    throw Passing("cannot {} {}: {}", doing, url, text);
+  throw StoreError("cannot {} {}: {}{}", doing, url, meaning, text);
+}
+
+/// How the client is told of a remote file. Throws std::invalid_argument for letters that it takes
+/// for a pattern.
+std::string address_of(const Url& url) {
+  require(url.path.find_first_of("*?[]{}\\") == std::string::npos && url.query.empty(),
+          "[stores] a name in HDFS must not have any of *?[]{{}}\\, received {}",
+          url);
+  return identity(url);
+}
+
+/// The client takes what is to be put for a URI: a blank in it would be an error.
+std::string local_address(const std::filesystem::path& path) {
+  return whole(child(parse_url("file:///"), absolute(path).string().substr(1)));
+}
 
 /// As the client's listings say it, in this machine's time zone as there.
 std::string minute_of(std::time_t time) {
@@ -21,37 +71,32 @@ std::string minute_of(std::time_t time) {
   return text.data();
 }
 
-constexpr std::time_t clocks_differ = 2;    // seconds
-constexpr std::size_t most_together = 100;  // names on a command line
-
-/// HDFS (or whatever else the site's Hadoop knows by that scheme). Each call starts a Java machine.
+/// HDFS, or whatever else the site's Hadoop knows by that scheme, through its `hadoop fs`: that has
+/// the configuration, the encryption and the tickets. Each call starts a Java machine.
 class HadoopStore : public Store {
  public:
-  explicit HadoopStore(const StoreOptions& options) : client_(options), timeout_(options.timeout) {}
+  explicit HadoopStore(const StoreOptions& options) : Store(options) {
+    const auto* const home = std::getenv("HADOOP_HOME");
+    program_ = !options.hadoop.empty() ? options.hadoop.string()
+               : home != nullptr       ? formatted("{}/bin/hadoop", home)
+                                       : "hadoop";
+  }
 
   std::optional<Item> stat(const Url& url) override {
-    const auto text =
-        client_.ask(url, "look at", {"-stat", "%F|%b|%Y", hadoop_address(url)}, timeout_);
-    if (!text) return {};
-    std::istringstream in(*text);
-    std::string kind;
-    std::string size;
-    std::string time;
-    std::getline(std::getline(std::getline(in, kind, '|'), size, '|'), time);
-    if (kind == "directory") return {};
-    try {
-      return Item{"", parse_integer(size, at_least(0)), time};
-    } catch (const std::invalid_argument&) {
-      throw StoreError(
-          formatted("[stores] the client says no size of {} but {}", shown(url), printable(*text)),
-          false);
-    }
+    const auto text = run(url, "look at", {"-stat", "%F|%b|%Y", address_of(url)});
+    if (!text || text->starts_with("directory|")) return {};
+    static const std::regex file(R"([^|]*\|(\d{1,18})\|(.*)\s*)");
+    std::smatch part;
+    if (!std::regex_match(*text, part, file))
+      throw StoreError("the client says no size of {} but {}", url, printable(*text));
+    return Item{"", std::stoll(part[1]), part[2]};
   }
 
   std::vector<Item> list(const Url& folder) override {
+    constexpr std::time_t clocks_differ = 2;  // seconds
     std::vector<Item> items;
     const auto looked = minute_of(std::time(nullptr) - clocks_differ);
-    const auto text = client_.ask(folder, "list", {"-ls", "-R", hadoop_address(folder)}, timeout_);
+    const auto text = run(folder, "list", {"-ls", "-R", address_of(folder)});
     if (!text) return items;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
@@ -68,114 +113,113 @@ class HadoopStore : public Store {
   bool seeks() const override { return false; }
 
   void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
-    check(offset == 0, "hadoop fs -cat begins at the beginning");
-    std::int64_t received = 0;
-    const bool there =
-        client_.run(url, "read", {"-cat", hadoop_address(url)}, timeout_, [&](auto bytes) {
-          received += std::ssize(bytes);
-          sink(bytes);
-        });
-    if (!there || received != expected.size)
-      throw Changed(
-          formatted("[stores] {} gave {} bytes of {}", shown(url), received, expected.size));
-  }
-
-  /// The client writes NAME._COPYING_, removes NAME and renames it. It says nothing meanwhile;
-  /// Hadoop's own timeouts end it.
-  void put(const std::filesystem::path& local, const Url& url) override {
-    make_folders({hadoop_address(parent(url))}, url);
-    client_.ask(url, "write", {"-put", "-f", local_address(local), hadoop_address(url)}, 0);
-  }
-  bool replaces() const override { return false; }
-  std::string temporary_ending() const override { return "._COPYING_"; }
-  void require_name(const Url& url) const override { hadoop_address(url); }
-  std::size_t together() const override { return most_together; }
-
-  /// Those that keep their names go folder by folder, in one call each.
-  void put_all(const std::vector<Put>& files) override {
-    if (files.empty()) return;
-    std::map<std::string, std::vector<Put>> by_folder;
-    std::vector<Put> apart;
-    std::set<std::string> folders;
-    for (const auto& file : files) {
-      const auto folder = hadoop_address(parent(file.url));
-      folders.insert(folder);
-      const bool same = file.local.filename() == last_name(file.url);
-      (same ? by_folder[folder] : apart).push_back(file);
-    }
-    make_folders(folders, files.front().url);
-    for (const auto& [folder, list] : by_folder) {
-      std::vector<std::string> words = {"-put", "-f"};
-      for (const auto& file : list) words.push_back(local_address(file.local));
-      words.push_back(folder);
-      client_.ask(list.front().url, "write", words, 0);
-    }
-    for (const auto& file : apart) put(file.local, file.url);
+    read_all({{expected, url, ""}}, offset, sink);
   }
 
   /// `-cat` of several gives one after the other.
-  void read_all(const std::vector<Url>& urls,
-                const std::vector<std::int64_t>& sizes,
-                const EachSink& sink) override {
-    if (urls.empty()) return;
-    std::vector<std::string> words = {"-cat"};
-    for (const auto& url : urls) words.push_back(hadoop_address(url));
-    std::size_t file = 0;
-    std::int64_t left = sizes[file];
-    const auto skip_full = [&] {
-      while (left == 0 && ++file < urls.size()) left = sizes[file];
-    };
-    bool longer = false;
-    const auto take = [&](std::span<const std::byte> bytes) {
-      while (!bytes.empty() && !longer) {
-        skip_full();
-        longer = file >= urls.size();
-        if (longer) return;
-        const auto own = std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(left));
-        sink(file, bytes.first(own));
-        bytes = bytes.subspan(own);
-        left -= static_cast<std::int64_t>(own);
-      }
-    };
-    const bool there = client_.run(urls.front(), "read", words, timeout_, take);
-    skip_full();
-    if (!there || longer || file < urls.size())
-      throw Changed(formatted("[stores] {} is not of its length any more",
-                              shown(urls[std::min(file, urls.size() - 1)])));
+  void read_all(const std::vector<Found>& files, std::int64_t offset, const Sink& sink) override {
+    check(offset == 0, "hadoop fs -cat begins at the beginning");
+    Words words = {"-cat"};
+    for (const auto& file : files) words.push_back(address_of(file.url));
+    if (!run(files.front().url, "read", words, options().timeout, sink))
+      throw Changed("{} is not of its length any more", files.front().url);
   }
 
-  void remove(const Url& url) override { remove_all({url}); }
+  /// The client writes NAME._COPYING_, removes NAME and renames it. It says nothing meanwhile;
+  /// Hadoop's own timeouts end it. Files that keep their names go folder by folder, in one call
+  /// each.
+  void put(const std::vector<Put>& files) override {
+    struct Call {
+      Url url;
+      Words words = {"-put", "-f"};
+    };
+    std::map<std::string, Call> calls;  // by where they put
+    std::set<std::string> folders;
+    for (const auto& [local, url] : files) {
+      const auto folder = address_of(parent(url));
+      if (!made_.contains(folder)) folders.insert(folder);
+      const bool same = local.filename() == last_name(url);
+      auto& call = calls.try_emplace(same ? folder : address_of(url), Call{url}).first->second;
+      call.words.push_back(local_address(local));
+    }
+    if (!folders.empty()) {
+      Words words = {"-mkdir", "-p"};
+      words.insert(words.end(), folders.begin(), folders.end());
+      run(files.front().url, "write", words);
+      made_.merge(folders);
+    }
+    for (auto& [to, call] : calls) {
+      call.words.push_back(to);
+      run(call.url, "write", call.words, /*timeout=*/0, [](auto) {});
+    }
+  }
 
-  void remove_all(const std::vector<Url>& urls) override {
-    if (urls.empty()) return;
-    std::vector<std::string> words = {"-rm", "-f", "-skipTrash"};
-    for (const auto& url : urls) words.push_back(hadoop_address(url));
-    client_.ask(urls.front(), "remove", words, timeout_);
+  bool replaces() const override { return false; }
+  std::string temporary_ending() const override { return "._COPYING_"; }
+  void require_name(const Url& url) const override { address_of(url); }
+  std::ptrdiff_t together() const override { return 100; }  // names on a command line
+
+  void remove(const std::vector<Url>& urls) override {
+    Words words = {"-rm", "-f", "-skipTrash"};
+    for (const auto& url : urls) words.push_back(address_of(url));
+    run(urls.front(), "remove", words);
   }
 
  private:
-  /// At most as many as files in a request.
-  void make_folders(std::set<std::string> folders, const Url& url) {
-    for (const auto& folder : made_) folders.erase(folder);
-    if (folders.empty()) return;
-    std::vector<std::string> words = {"-mkdir", "-p"};
-    words.insert(words.end(), folders.begin(), folders.end());
-    client_.ask(url, "write", words, timeout_);
-    made_.merge(folders);
+  /// Runs `words` ("-cat", ...), whose output goes to `sink`; false when it says that there is no
+  /// such file or folder. `timeout`: seconds without output; 0: Hadoop's own.
+  bool run(const Url& url,
+           const char* doing,
+           const Words& words,
+           double timeout,
+           const Sink& sink) const {
+    const auto command = words.front().substr(1);
+    Words all = {program_, "fs"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto end = run_program(all, timeout, sink, options().stop);
+    if (!end.started)
+      throw StoreError(
+          "cannot {} {}: needs the site's Hadoop client (--store_hadoop, $HADOOP_HOME or $PATH), "
+          "{}",
+          doing,
+          url,
+          end.errors);
+    if (end.stopped) throw Stopped("{} was stopped", url);
+    if (end.silent) throw Passing("cannot {} {}: no answer for {} s", doing, url, timeout);
+    if (end.code == 0) return true;
+    const auto [text, own] = reason_of(end.errors, command);
+    // A shell that misses java says so, too.
+    if (own && command != "put" && text.ends_with("No such file or directory")) return false;
+    if (!text.empty()) fail_hadoop(doing, url, text);
+    fail_hadoop(doing, url, formatted("{} ended with code {}", program_, end.code));
   }
 
-  /// The client takes what is to be put for a URI: a blank in it would be an error.
-  static std::string local_address(const std::filesystem::path& path) {
-    const auto absolute = std::filesystem::absolute(path).string();
-    return whole(child(parse_url("file:///"), absolute.substr(1)));
+  /// The same, with all that it prints; nullopt when there is no such file or folder.
+  std::optional<std::string> run(const Url& url, const char* doing, const Words& words) const {
+    std::string text;
+    if (!run(url, doing, words, options().timeout, into(text))) return {};
+    return text;
   }
 
-  HadoopClient client_;
-  std::set<std::string> made_;
-  double timeout_;
+  std::string program_;
+  std::set<std::string> made_;  // folders
 };
 
 }  // namespace
+
+std::optional<Item> parse_hadoop_line(const std::string& line, const Url& folder) {
+  // Rights, replication, owner and group, which may hold blanks; size, date, time, path. A file's
+  // name may look like a date as well: the first one counts.
+  static const std::regex file(
+      R"(-.*? (\d{1,18}) (\d{4}-\d\d-\d\d \d\d:\d\d) (?:[^/]*://[^/]*)?(/.*))");
+  static const std::regex passed(R"(d.*|Found \d+ items?|)");
+  if (std::regex_match(line, passed)) return {};
+  const auto root = folder.path.empty() || folder.path == "/" ? "/" : folder.path + '/';
+  std::smatch part;
+  if (!std::regex_match(line, part, file) || !part[3].str().starts_with(root))
+    throw StoreError("cannot read the client's line {}", printable(line));
+  return Item{part[3].str().substr(root.size()), std::stoll(part[1]), part[2]};
+}
 
 std::unique_ptr<Store> make_hadoop_store(const StoreOptions& options) {
   return std::make_unique<HadoopStore>(options);

@@ -10,10 +10,10 @@
 namespace dimred::stores {
 
 /// Which files were brought below a folder, and what they were: a line each as soon as it is whole,
-/// so that whoever goes on after a kill need not bring it again.
+/// so that a start after a kill need not download it again.
 class Journal {
  public:
-  /// What `file` says; damaged and foreign lines count as none: everything is looked at anew. `of`:
+  /// Reads `file`; damaged and foreign lines count as none: everything is looked at anew. `of`:
   /// where the files come from, in the first line; a journal of another place is begun anew. Empty:
   /// `file` can only be of one place.
   Journal(std::filesystem::path file, std::filesystem::path root, const std::string& of = {});
@@ -31,21 +31,21 @@ class Journal {
   void make_room(const std::vector<Wanted>& all);
   /// These are all from now on.
   void settle(const std::vector<Wanted>& all);
-  /// Not needed any more.
-  void remove();
 
  private:
   struct Seen {
     std::int64_t size = 0;
     std::string etag;   // of the store, or the listing's digest
-    std::string stamp;  // of the local file: length and time
+    std::string stamp;  // of the local file
+    bool operator==(const Seen&) const = default;
   };
 
   std::string name_of(const Wanted& wanted) const;
   std::map<std::string, const Wanted*> by_name(const std::vector<Wanted>& all) const;
+  /// Takes it as it is now; returns its line.
+  std::string see(const Wanted& wanted);
   bool is_noted(const Wanted& wanted) const;
   void remove_file(const std::string& name) const;
-  static std::string line_of(const std::string& name, const Seen& seen);
 
   std::filesystem::path file_;
   std::filesystem::path root_;

@@ -1,36 +1,84 @@
 #include "stores/listing.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "stores/attempts.h"
-#include "support/atomic_file.h"
-#include "support/digest.h"
-#include "support/errors.h"
 #include "support/json.h"
 
 namespace dimred::stores {
-
 namespace {
 
+constexpr auto format = "dimred listing 1";
 constexpr std::size_t largest_listing = 256 << 20;
-
-std::string no_listing(const std::string& place) {
-  return formatted("[stores] {} is no listing of ours", place);
-}
 
 /// A file's four values and names take six times their text.
 nlohmann::json json_of(const std::string& text, const std::string& place) {
-  const JsonLimits usual;
+  const JsonLimits limits{
+      .bytes = largest_listing, .depth = 3, .memory = JsonLimits{}.memory + 6 * text.size()};
   try {
-    return parse_json(
-        text,
-        no_listing(place),
-        {.bytes = largest_listing, .depth = 3, .memory = usual.memory + 6 * text.size()});
+    return parse_json(text, place + " is no listing of ours", limits);
   } catch (const std::runtime_error& error) {
-    throw Changed(error.what());
+    throw Changed("{}", error.what());
   }
+}
+
+std::vector<Found> listed(const Url& url, const Listing& listing) {
+  std::vector<Found> found;
+  for (const auto& [name, file] : listing)
+    found.push_back({{name, file.size, file.digest}, child(url, file.stored), file.digest});
+  return found;
+}
+
+/// Listed objects that are not there, or not as long as listed, would be met only after hours.
+void require_whole(const Url& url, const Listing& listing, const std::vector<Item>& items) {
+  const auto sizes = sizes_of(items);
+  for (const auto& [name, file] : listing) {
+    const auto at = sizes.find(file.stored);
+    if (at == sizes.end()) throw Changed("{} is damaged: {} is missing", url, name);
+    if (at->second != file.size)
+      throw Changed("{} is damaged: {} has {} bytes of {}", url, name, at->second, file.size);
+  }
+}
+
+std::vector<Found> look_in_folder(Store& store, const Url& url) {
+  auto items = ask(store, [&] { return store.list(url); });
+  if (const auto item = listing_among(items, complete_name)) {
+    const auto listing = read_listing(store, child(url, item->name), *item);
+    require_whole(url, listing, items);
+    return listed(url, listing);
+  }
+  if (listing_among(items, incomplete_name))
+    throw Unfinished("the upload to {} has not ended: it has no {}", url, complete_name);
+  const auto ending = store.temporary_ending();
+  std::vector<Found> found;
+  for (auto& item : items) {
+    if (!ending.empty() && item.name.ends_with(ending)) continue;  // somebody is at it
+    if (!is_inside(item.name)) throw StoreError("{} holds a name outside of its folder", url);
+    auto place = child(url, item.name);
+    found.push_back({std::move(item), std::move(place), ""});
+  }
+  return found;
+}
+
+/// Where nothing can be listed, a folder is what its listing says. A server may answer that address
+/// with a refusal, or a page of its own, though the file may be had.
+std::vector<Found> by_listing(Store& store, const Url& url) {
+  return looking_again([&]() -> std::vector<Found> {
+    const auto place = child(url, complete_name);
+    std::optional<Item> item;
+    try {
+      item = ask(store, [&] { return store.stat(place); });
+    } catch (const Passing&) {
+      throw;
+    } catch (const StoreError&) {
+    }
+    const auto listing = item ? read_if_listing(store, place, *item) : std::nullopt;
+    return listing ? listed(url, *listing) : std::vector<Found>();
+  });
 }
 
 }  // namespace
@@ -40,6 +88,12 @@ bool is_inside(const std::string& name) {
   return !name.empty() && path.is_relative() && path.has_filename() &&
          std::ranges::none_of(path, [](const auto& part) { return part == ".." || part == "."; }) &&
          std::ranges::none_of(name, [](unsigned char letter) { return std::iscntrl(letter) != 0; });
+}
+
+Sizes sizes_of(const std::vector<Item>& items) {
+  Sizes sizes;
+  for (const auto& item : items) sizes[item.name] = item.size;
+  return sizes;
 }
 
 std::string second_name(const std::string& name) { return name + ".next"; }
@@ -53,30 +107,28 @@ std::optional<Item> listing_among(const std::vector<Item>& items, const std::str
 }
 
 std::string listing_text(const Listing& listing) {
-  nlohmann::json files = nlohmann::json::object();
+  auto files = nlohmann::json::object();
   for (const auto& [name, file] : listing) {
     files[name] = {{"size", file.size}, {"xxh3_128", file.digest}};
     if (file.stored != name) files[name]["stored"] = file.stored;
   }
-  return nlohmann::json{{"format", "dimred listing 1"}, {"files", files}}.dump(1) + "\n";
+  return nlohmann::json{{"format", format}, {"files", files}}.dump(1) + "\n";
 }
 
 Listing parse_listing(const std::string& text, const std::string& place) {
-  const auto broken = [&](const std::string& what) {
-    return Changed(formatted("{}: {}", no_listing(place), what));
+  const auto broken = [&](const auto& what) {
+    return Changed("{} is no listing of ours: {}", place, what);
   };
-  const auto json = json_of(text, place);
   Listing listing;
   try {
-    if (json.at("format") != "dimred listing 1") throw broken("another format");
+    const auto json = json_of(text, place);
+    if (json.at("format") != format) throw broken("another format");
     for (const auto& [name, file] : json.at("files").items()) {
-      ListedFile listed{file.at("size").get<std::int64_t>(),
-                        file.at("xxh3_128").get<std::string>(),
-                        file.value("stored", name)};
+      const ListedFile listed{file.at("size"), file.at("xxh3_128"), file.value("stored", name)};
       if (!is_inside(name) || !is_inside(listed.stored))
         throw broken("a name outside of its folder");
       if (listed.size < 0 || listed.digest.size() != 32) throw broken("a size or digest");
-      listing.emplace(name, std::move(listed));
+      listing.emplace(name, listed);
     }
   } catch (const nlohmann::json::exception& error) {
     throw broken(error.what());
@@ -84,38 +136,55 @@ Listing parse_listing(const std::string& text, const std::string& place) {
   return listing;
 }
 
-std::optional<Listing> read_if_listing(Store& store,
-                                       const Url& url,
-                                       const Item& item,
-                                       const StoreOptions& options) {
+std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item& item) {
   if (std::cmp_greater(item.size, largest_listing)) return {};
   std::string text;
-  with_attempts(options, [&] {
+  with_attempts(store, [&] {
     text.clear();
-    store.read(url, item, 0, [&](std::span<const std::byte> bytes) {
-      text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    });
+    store.read(url, item, 0, into(text));
   });
   if (!text.starts_with('{')) return {};
   return parse_listing(text, shown(url));
 }
 
-Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options) {
-  auto listing = read_if_listing(store, url, item, options);
-  if (!listing) throw Changed(no_listing(shown(url)));
+Listing read_listing(Store& store, const Url& url, const Item& item) {
+  auto listing = read_if_listing(store, url, item);
+  if (!listing) throw Changed("{} is no listing of ours", url);
   return std::move(*listing);
 }
 
-std::string digest_of_file(const std::filesystem::path& file) {
-  const InputFile in(file);
-  DigestStream digest;
-  std::vector<std::byte> part(std::min<std::int64_t>(4 << 20, in.size()));
-  for (std::int64_t at = 0; at < in.size(); at += std::ssize(part)) {
-    part.resize(static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(part), in.size() - at)));
-    in.read(at, part);
-    digest.update(part);
+/// An upload that commits meanwhile makes the list and the listing differ.
+std::vector<Found> find_in_folder(Store& store, const Url& folder) {
+  return looking_again([&] { return look_in_folder(store, folder); });
+}
+
+bool is_single(const std::vector<Found>& found) {
+  return found.size() == 1 && found.front().item.name.empty();
+}
+
+bool is_pattern(const Url& url) {
+  return !url.scheme.starts_with("http") &&
+         url.path.substr(url.path.rfind('/') + 1).find_first_of("*[") != std::string::npos;
+}
+
+bool matches_pattern(const Url& url, const std::string& name) {
+  return fnmatch(last_name(url).c_str(), name.c_str(), FNM_PATHNAME) == 0;
+}
+
+std::vector<Found> find(Store& store, const Url& url) {
+  if (is_pattern(url)) {
+    auto found = find_in_folder(store, parent(url));
+    std::erase_if(found, [&](const Found& one) { return !matches_pattern(url, one.item.name); });
+    return found;
   }
-  return digest.hex();
+  // A server answers the address of a folder with a page about it, so the listing comes first. A
+  // signed link is one file's.
+  if (!store.lists() && url.query.empty()) {
+    if (auto found = by_listing(store, url); !found.empty()) return found;
+  }
+  if (const auto item = ask(store, [&] { return store.stat(url); }))
+    return {{{"", item->size, item->etag}, url, ""}};
+  return store.lists() ? find_in_folder(store, url) : std::vector<Found>();
 }
 
 }  // namespace dimred::stores

@@ -12,6 +12,10 @@ inline constexpr auto complete_name = "_COMPLETE";
 /// Written first, removed last: what an upload that goes on means to leave.
 inline constexpr auto incomplete_name = "_INCOMPLETE";
 
+using Sizes = std::map<std::string, std::int64_t>;
+/// Of a folder's objects, by name.
+Sizes sizes_of(const std::vector<Item>& items);
+
 /// A listing's second name, where put() does not replace in one step: holds meanwhile.
 std::string second_name(const std::string& name);
 
@@ -22,6 +26,7 @@ struct ListedFile {
   std::int64_t size = 0;
   std::string digest;  // XXH3-128 of its bytes
   std::string stored;  // the object's name; another than the file's for a moment while it changes
+  bool operator==(const ListedFile&) const = default;
 };
 /// By the file's name below the folder.
 using Listing = std::map<std::string, ListedFile>;
@@ -34,18 +39,27 @@ Listing parse_listing(const std::string& text, const std::string& place);
 
 /// The listing that lies at `url` as `item`; nullopt for a text that is nothing like one, as a
 /// server's page. Throws Changed when it is damaged, or another by now.
-std::optional<Listing> read_if_listing(Store& store,
-                                       const Url& url,
-                                       const Item& item,
-                                       const StoreOptions& options);
+std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item& item);
 
 /// The same, where nothing else can be.
-Listing read_listing(Store& store, const Url& url, const Item& item, const StoreOptions& options);
+Listing read_listing(Store& store, const Url& url, const Item& item);
 
 /// Whether a name stays below the folder that it is joined to.
 bool is_inside(const std::string& name);
 
-/// XXH3-128 of a file's bytes.
-std::string digest_of_file(const std::filesystem::path& file);
+/// The remote files: those below a folder, or the one file with an empty name; empty for nothing.
+std::vector<Found> find(Store& store, const Url& url);
+
+/// The same of all files of a folder that can be listed.
+std::vector<Found> find_in_folder(Store& store, const Url& folder);
+
+/// Whether that is the one file that the URL names.
+bool is_single(const std::vector<Found>& found);
+
+/// Whether the URL's last part is a pattern.
+bool is_pattern(const Url& url);
+
+/// Whether it is that pattern's.
+bool matches_pattern(const Url& url, const std::string& name);
 
 }  // namespace dimred::stores

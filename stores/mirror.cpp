@@ -9,7 +9,6 @@
 
 #include "stores/attempts.h"
 #include "support/console.h"
-#include "support/errors.h"
 #include "support/list_files.h"
 
 namespace dimred::stores {
@@ -18,16 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto states_folder = "checkpoints";
-constexpr double look_every = .5;  // seconds; one readdir
+constexpr double look_every = 0.5;  // seconds; one readdir
 
 std::vector<std::string> states_of(const fs::path& run) {
   std::vector<std::string> names;
-  std::error_code failed;
-  const fs::directory_iterator entries(run / states_folder, failed);
-  const bool none =
-      failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
-  if (failed && !none) throw fs::filesystem_error("list", run / states_folder, failed);
-  for (const auto& entry : entries) {
+  if (!fs::is_directory(run / states_folder)) return names;
+  for (const auto& entry : fs::directory_iterator(run / states_folder)) {
     const auto name = entry.path().filename().string();
     if (name.starts_with("state_") && entry.path().extension() != ".tmp") names.push_back(name);
   }
@@ -95,7 +90,6 @@ Mirror::~Mirror() { stop(); }
 void Mirror::stop() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
     ended_ = true;
   }
   wake_.notify_all();
@@ -111,7 +105,8 @@ MirrorReport Mirror::report() const {
 
 bool Mirror::pause(double seconds) {
   std::unique_lock lock(mutex_);
-  return wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return stopping_; });
+  return wake_.wait_for(
+      lock, std::chrono::duration<double>(seconds), [this] { return ended_.load(); });
 }
 
 void Mirror::send(const std::string& state) {
@@ -130,7 +125,7 @@ void Mirror::send(const std::string& state) {
 void Mirror::work() {
   auto done = first_;
   std::int64_t failed = 0;
-  while (!pause(failed == 0 ? look_every : wait_before_next(options_, failed, .75))) {
+  while (!pause(failed == 0 ? look_every : wait_before_next(options_, failed, 0.75))) {
     try {
       const auto states = states_of(run_);
       if (states.empty() || states.back() == done) continue;
@@ -148,9 +143,8 @@ void Mirror::work() {
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       ++report_.failures;
-      if (failed++ == 0) {
+      if (failed++ == 0)
         put_text(stderr, formatted("{}; the run goes on and it is tried again\n", error.what()));
-      }
       report_.last_error = error.what();
     }
   }

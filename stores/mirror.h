@@ -11,7 +11,7 @@
 
 namespace dimred::stores {
 
-/// What a Mirror has done so far.
+/// The work of a Mirror so far.
 struct MirrorReport {
   std::int64_t uploads = 0;     // whole ones
   std::int64_t failures = 0;    // attempts that were not
@@ -22,9 +22,9 @@ struct MirrorReport {
 
 /// Sends a run folder to a URL while the run goes on, each time that it has a new checkpoint: one
 /// thread, one upload at a time, always of the newest. It looks at the folder, and so costs the
-/// training nothing but its share of the disk. What it sends is set aside by hard links first, so
-/// that the run may go on deleting and writing. A failure is said once on standard error, counted,
-/// and tried again with growing waits.
+/// training nothing but its share of the disk. The files that it sends are set aside by hard links
+/// first, so that the run may go on deleting and writing. A failure is said once on standard error,
+/// counted, and tried again with growing waits.
 class Mirror {
  public:
   Mirror(std::filesystem::path run, Url url, StoreOptions options, std::filesystem::path staging);
@@ -52,8 +52,7 @@ class Mirror {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   MirrorReport report_;
-  bool stopping_ = false;
-  std::atomic<bool> ended_ = false;  // the same, for the stores
+  std::atomic<bool> ended_ = false;  // also for the stores
   std::thread thread_;
 };
 

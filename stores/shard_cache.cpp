@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "support/digest.h"
-#include "support/errors.h"
 
 namespace dimred::stores {
 namespace {
@@ -17,10 +16,13 @@ using std::chrono::milliseconds;
 /// Between two looks at what other processes do.
 constexpr auto look_again = milliseconds(50);
 
+/// When a file that is being fetched may be tried.
+constexpr auto fetching = std::chrono::steady_clock::time_point::max();
+
 /// Another version of a file is another file.
 std::string key_of(const Found& found) {
   const auto text = formatted("{}\n{}\n{}", found.item.name, found.item.size, found.item.etag);
-  return digest(std::as_bytes(std::span(text))).substr(0, 16);
+  return digest(text).substr(0, 16);
 }
 
 }  // namespace
@@ -29,7 +31,8 @@ ShardCache::ShardCache(std::vector<Found> shards, OpenStore open, ShardCacheOpti
     : shards_(std::move(shards)),
       open_(std::move(open)),
       options_(std::move(options)),
-      room_(options_.folder, options_.room) {
+      room_(options_.folder, options_.room),
+      not_before_(shards_.size()) {
   check(options_.fetches >= 1, "a cache that fetches nothing");
   keys_.reserve(shards_.size());
   for (const auto& shard : shards_) keys_.push_back(key_of(shard));
@@ -56,32 +59,28 @@ void ShardCache::want(std::vector<Need> needs) {
     const std::lock_guard lock(mutex_);
     wanted_ = std::move(needs);
     first_wanted_ = 0;
-    wanted_keys_.clear();
-    for (const auto& need : wanted_) wanted_keys_.push_back(keys_.at(need.shard));
   }
   wake_.notify_all();
 }
 
 fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped) {
   const auto shard = need.shard;
+  const auto& url = shards_.at(shard).url;
   require(need.bytes <= room_.room(),
           "[stores] needs room for {} ({} bytes), received {}",
-          shown(shards_.at(shard).url),
+          url,
           need.bytes,
           room_.room());
   auto file = room_.file(keys_.at(shard));
   if (is_here(shard)) return file;
   std::unique_lock lock(mutex_);
-  const auto self = waiters_.insert(waiters_.end(), {need, report_.failures});
+  const auto self = waiters_.insert(waiters_.end(), {need});
+  if (not_before_[shard] != fetching) not_before_[shard] = {};
   wake_.notify_one();
-  std::exception_ptr failure;
-  while (!failure && !is_here(shard)) {
-    failure = failure_for(*self);
-    if (!failure && stopped())
-      failure = std::make_exception_ptr(
-          Stopped(formatted("[stores] {} was stopped", shown(shards_[shard].url))));
-    if (!failure) changed_.wait_for(lock, look_again);
-  }
+  const auto ended = [&] { return self->failure || is_here(shard); };
+  while (!ended() && !stopped()) changed_.wait_for(lock, look_again);
+  if (!ended()) self->failure = std::make_exception_ptr(Stopped("{} was stopped", url));
+  const auto failure = self->failure;
   waiters_.erase(self);
   if (failure) std::rethrow_exception(failure);
   return file;
@@ -93,48 +92,28 @@ void ShardCache::drop(std::size_t shard) {
   first_wanted_ = 0;  // it may be among those that were here
 }
 
-/// Of its file since it came; null for none.
-std::exception_ptr ShardCache::failure_for(const Waiter& waiter) const {
-  const auto failure = failures_.find(waiter.need.shard);
-  const bool own = failure != failures_.end() && failure->second.number > waiter.known;
-  return own ? failure->second.what : nullptr;
-}
-
-ShardCacheReport ShardCache::report() const {
-  const std::lock_guard lock(mutex_);
-  return report_;
-}
-
 bool ShardCache::is_here(std::size_t shard) const {
   std::error_code unknown;
   return fs::exists(room_.file(keys_[shard]), unknown);
 }
 
 bool ShardCache::is_startable(std::size_t shard) const {
-  const auto wait = not_before_.find(shard);
-  const bool waits = wait != not_before_.end() && Clock::now() < wait->second;
-  return !busy_.contains(shard) && !waits && !is_here(shard);
+  return Clock::now() >= not_before_[shard] && !is_here(shard);
 }
 
-/// What somebody waits for, else the first that is wanted and may be tried.
+/// The next job: a file that somebody waits for, else the first that is wanted and may be tried.
 std::optional<ShardCache::Job> ShardCache::next_job() {
   for (const auto& waiter : waiters_)
-    if (!failure_for(waiter) && is_startable(waiter.need.shard))
+    if (!waiter.failure && is_startable(waiter.need.shard))
       return Job{waiter.need, /*urgent=*/true};
   // Nothing takes the room that somebody waits for.
-  if (std::ranges::any_of(waiters_, [&](const Waiter& waiter) {
-        return without_room_.contains(waiter.need.shard);
-      }))
-    return {};
+  if (std::ranges::any_of(waiters_, &Waiter::without_room)) return {};
   while (first_wanted_ < wanted_.size() && is_here(wanted_[first_wanted_].shard)) ++first_wanted_;
-  const auto pause = duration<double>(options_.store.longest_wait);
-  for (auto i = first_wanted_; i < wanted_.size(); ++i) {
-    const auto& need = wanted_[i];
-    const auto failure = failures_.find(need.shard);
-    const bool rests = failure != failures_.end() && Clock::now() - failure->second.when < pause;
-    if (!rests && is_startable(need.shard)) return Job{need, /*urgent=*/false};
-  }
-  return {};
+  const auto next = std::find_if(wanted_.begin() + static_cast<std::ptrdiff_t>(first_wanted_),
+                                 wanted_.end(),
+                                 [&](const Need& need) { return is_startable(need.shard); });
+  if (next == wanted_.end()) return {};
+  return Job{*next, /*urgent=*/false};
 }
 
 void ShardCache::work() noexcept {
@@ -147,9 +126,9 @@ void ShardCache::work() noexcept {
       wake_.wait_for(lock, idle ? milliseconds(1000) : look_again);
       continue;
     }
-    busy_.insert(job->need.shard);
+    not_before_[job->need.shard] = fetching;
     lock.unlock();
-    auto outcome = Outcome::failed;
+    auto outcome = Outcome::here;
     std::exception_ptr failure;
     try {
       if (!store) store = open_(options_.store);
@@ -165,45 +144,34 @@ void ShardCache::work() noexcept {
 
 ShardCache::Outcome ShardCache::fetch(Store& store, const Job& job) {
   const auto shard = job.need.shard;
-  const auto fetching = room_.try_fetch(keys_[shard]);
-  if (!fetching) return Outcome::elsewhere;
+  const auto place = room_.try_fetch(keys_[shard]);
+  if (!place) return Outcome::elsewhere;
   if (is_here(shard)) return Outcome::here;
   std::vector<std::string> wanted;
   Arrival arrival;
   {
     const std::lock_guard lock(mutex_);
-    wanted = wanted_keys_;
+    for (const auto& need : wanted_) wanted.push_back(keys_.at(need.shard));
     arrival = arrival_;
   }
-  if (!fetching->reserve(job.need.bytes, wanted, job.urgent)) return Outcome::no_room;
-  bring_files(store, {{shards_[shard], fetching->fresh()}}, options_.store, nullptr);
-  if (arrival) arrival(shard, fetching->fresh());
-  fetching->commit();
-  return Outcome::fetched;
+  if (!place->reserve(job.need.bytes, wanted, job.urgent)) return Outcome::no_room;
+  bring_files(store, {{shards_[shard], place->fresh()}}, nullptr);
+  if (arrival) arrival(shard, place->fresh());
+  place->commit();
+  return Outcome::here;
 }
 
-void ShardCache::close_job(const Job& job, Outcome outcome, std::exception_ptr failure) {
+void ShardCache::close_job(const Job& job, Outcome outcome, const std::exception_ptr& failure) {
   const auto shard = job.need.shard;
-  busy_.erase(shard);
-  without_room_.erase(shard);
-  switch (outcome) {
-    case Outcome::failed:
-      failures_[shard] = {++report_.failures, std::move(failure), Clock::now()};
-      break;
-    case Outcome::fetched:
-      ++report_.files;
-      [[fallthrough]];
-    case Outcome::here:
-      failures_.erase(shard);
-      not_before_.erase(shard);
-      break;
-    case Outcome::no_room:
-      without_room_.insert(shard);
-      [[fallthrough]];
-    case Outcome::elsewhere:
-      not_before_[shard] = Clock::now() + look_again;
-      break;
+  for (auto& waiter : waiters_) {
+    if (waiter.need.shard != shard) continue;
+    waiter.without_room = outcome == Outcome::no_room;
+    waiter.failure = failure;
   }
+  const duration<double> rest = failure ? duration<double>(options_.store.longest_wait)
+                                : outcome == Outcome::here ? duration<double>(0)
+                                                           : look_again;
+  not_before_[shard] = Clock::now() + std::chrono::duration_cast<Clock::duration>(rest);
   changed_.notify_all();
 }
 

@@ -8,11 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,12 +25,6 @@ struct ShardCacheOptions {
   std::filesystem::path folder;  // on this machine, shared by its processes
   std::int64_t room = 0;         // bytes that all files may take there
   std::int64_t fetches = 4;      // at a time, of this process, >= 1
-};
-
-/// What this process has done so far.
-struct ShardCacheReport {
-  std::int64_t files = 0;     // fetched
-  std::int64_t failures = 0;  // of fetches, for which somebody may not have waited
 };
 
 /// Files of a remote place, a part of which is here at any time: those that somebody waits for and,
@@ -62,7 +54,7 @@ class ShardCache {
 
   void on_arrival(Arrival arrival);
   /// These are brought in this order as far as there is room, and stay; replaces what was said
-  /// before. What fails is left until somebody waits for it, or for a while.
+  /// before. A file that fails is left until somebody waits for it, or for a while.
   void want(std::vector<Need> needs);
   /// The file here; waits for it. It may give way as soon as this returns. Throws what its fetch
   /// threw; Stopped when `stopped` (asked now and then) says so.
@@ -71,33 +63,26 @@ class ShardCache {
   /// The file here is not what it has to be: it is as if it had not come. Who has it open keeps it.
   void drop(std::size_t shard);
 
-  ShardCacheReport report() const;
-
  private:
   using Clock = std::chrono::steady_clock;
-  struct Failure {
-    std::int64_t number = 0;  // in the order of failures
-    std::exception_ptr what;
-    Clock::time_point when;
+  struct Waiter {
+    Need need;
+    bool without_room = false;        // at its last attempt
+    std::exception_ptr failure = {};  // of its file since it came
   };
   struct Job {
     Need need;
     bool urgent = false;
   };
-  struct Waiter {
-    Need need;
-    std::int64_t known = 0;  // failures before it came
-  };
 
-  enum class Outcome { fetched, here, elsewhere, no_room, failed };
+  enum class Outcome { here, elsewhere, no_room };
 
   void work() noexcept;
   std::optional<Job> next_job();
   bool is_startable(std::size_t shard) const;
   bool is_here(std::size_t shard) const;
-  std::exception_ptr failure_for(const Waiter& waiter) const;
   Outcome fetch(Store& store, const Job& job);
-  void close_job(const Job& job, Outcome outcome, std::exception_ptr failure);
+  void close_job(const Job& job, Outcome outcome, const std::exception_ptr& failure);
 
   std::vector<Found> shards_;
   std::vector<std::string> keys_;  // of the room, one a shard
@@ -105,18 +90,13 @@ class ShardCache {
   ShardCacheOptions options_;
   ShardRoom room_;
   std::atomic<bool> ended_ = false;  // also for the stores
-  mutable std::mutex mutex_;         // guards what follows, up to the threads
+  std::mutex mutex_;                 // guards what follows, up to the threads
   std::condition_variable wake_, changed_;
   Arrival arrival_;
   std::vector<Need> wanted_;
   std::size_t first_wanted_ = 0;  // those before it were here
-  std::vector<std::string> wanted_keys_;
   std::list<Waiter> waiters_;
-  std::set<std::size_t> busy_;
-  std::map<std::size_t, Clock::time_point> not_before_;  // another process fetches it, or no room
-  std::set<std::size_t> without_room_;
-  std::map<std::size_t, Failure> failures_;
-  ShardCacheReport report_;
+  std::vector<Clock::time_point> not_before_;  // each may be tried
   std::vector<std::thread> threads_;
 };
 

@@ -3,12 +3,30 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "support/file_lock.h"
 
 namespace dimred::stores {
+
+/// A file of a bounded cache, or what is there of one that is being fetched.
+struct CachedFile {
+  std::string key;
+  std::int64_t bytes = 0;  // of one that is being fetched, all that it will have
+  std::int64_t since = 0;  // when it came, in any unit
+  bool fixed = false;      // it is being fetched
+};
+
+/// The keys to remove, so that `bytes` more fit in `room`: first those that are not `wanted`, the
+/// oldest first; where it is `urgent` then those that are, from the last one on. No more than are
+/// needed. nullopt when that is not enough.
+std::optional<std::vector<std::string>> evictions(const std::vector<CachedFile>& cached,
+                                                  std::int64_t bytes,
+                                                  std::int64_t room,
+                                                  const std::vector<std::string>& wanted,
+                                                  bool urgent);
 
 /// Files that come and go within a bound of bytes, shared by the processes of this machine:
 /// <folder>/<key>/shard for each that is here. Who has a file open keeps it when it gives way.
@@ -27,7 +45,7 @@ class ShardRoom {
   /// The right to fetch one file, for one thread of one process.
   class Fetch {
    public:
-    Fetch(const ShardRoom& place, std::string key, std::unique_ptr<FileLock> lock);
+    Fetch(const ShardRoom& place, std::filesystem::path folder, std::unique_ptr<FileLock> lock);
     ~Fetch();
     Fetch(const Fetch&) = delete;
     Fetch& operator=(const Fetch&) = delete;
@@ -35,15 +53,14 @@ class ShardRoom {
     /// Sets `bytes` aside; others give way as evictions() says. False where there is no room now.
     bool reserve(std::int64_t bytes, const std::vector<std::string>& wanted, bool urgent);
     /// Where it is to be written; what lies beside it as `fresh`.* is removed with it.
-    const std::filesystem::path& fresh() const { return fresh_; }
+    std::filesystem::path fresh() const;
     /// `fresh` is whole: it appears under its name.
     void commit();
 
    private:
     const ShardRoom& place_;
-    std::string key_;
+    std::filesystem::path folder_;  // of the one file
     std::unique_ptr<FileLock> lock_;
-    std::filesystem::path fresh_;
   };
 
   /// nullptr while another thread or process fetches it.

@@ -1,24 +1,44 @@
 #include "stores/store.h"
 
-// What a store does unless it has something better; also in the library of Arrow's.
+#include <dlfcn.h>
+
+#include <atomic>
+
 namespace dimred::stores {
+namespace {
 
-void Store::require_name(const Url&) const {}
+std::atomic<void*> arrow = nullptr;  // never unloaded: the SDK inside has threads
 
-void Store::put_all(const std::vector<Put>& files) {
-  for (const auto& file : files) put(file.local, file.url);
-}
-
-void Store::remove_all(const std::vector<Url>& urls) {
-  for (const auto& url : urls) remove(url);
-}
-
-void Store::read_all(const std::vector<Url>& urls,
-                     const std::vector<std::int64_t>& sizes,
-                     const EachSink& sink) {
-  for (std::size_t i = 0; i < urls.size(); ++i) {
-    read(urls[i], {"", sizes[i], ""}, 0, [&](std::span<const std::byte> bytes) { sink(i, bytes); });
+/// Of the library that arrow_plugin.cpp makes, which lies in lib/ beside the programs' bin/.
+std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& options) {
+  using Make = Store* (*)(const Url&, const StoreOptions&);
+  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() /
+                    "lib" / "libdimred_arrow.so";
+  arrow = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (arrow == nullptr) {
+    const auto why = exists(file) ? dlerror() : file.string() + " is not there";
+    throw StoreError(
+        "cannot use {}: needs the library made with the Python package pyarrow, but {}", url, why);
   }
+  const auto make = reinterpret_cast<Make>(dlsym(arrow, "dimred_arrow_store"));
+  check(make != nullptr, "libdimred_arrow.so is of another version");
+  return std::unique_ptr<Store>(make(url, options));
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_store(const Url& url, const StoreOptions& options) {
+  if (url.scheme == "file") return make_file_store(options);
+  if (url.scheme == "hdfs") return make_hadoop_store(options);
+  if (url.scheme == "s3" || url.scheme == "gs") return make_arrow_store(url, options);
+  check(url.scheme == "http" || url.scheme == "https", "a scheme without a store");
+  return make_http_store(options);
+}
+
+void close_libraries() {
+  if (arrow == nullptr) return;
+  if (auto* const finish = reinterpret_cast<void (*)()>(dlsym(arrow, "dimred_arrow_finish")))
+    finish();
 }
 
 }  // namespace dimred::stores

@@ -1,35 +1,292 @@
 #include "stores/upload.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <set>
 
 #include "stores/attempts.h"
-#include "stores/folder_upload.h"
-#include "stores/listing.h"
-#include "stores/walk.h"
-#include "support/errors.h"
+#include "stores/local_files.h"
 #include "support/locations.h"
+#include "support/option_values.h"
+#include "support/scope_exit.h"
 
 namespace dimred::stores {
 namespace {
 
 namespace fs = std::filesystem;
 
-Transfer upload_file(Store& store,
-                     const fs::path& local,
-                     const Url& url,
-                     const StoreOptions& options) {
+using Names = std::vector<std::string>;
+
+/// The remote state that an upload finds.
+struct Before {
+  Listing complete;  // the files that a download gets now
+  Listing intended;  // of an upload that has not ended
+  bool begun = false;
+  Sizes objects;               // all that is there
+  std::set<std::string> ours;  // names that uploads of ours have given files and objects
+};
+
+std::int64_t size_of(const Sizes& sizes, const std::string& name) {
+  const auto at = sizes.find(name);
+  return at == sizes.end() ? -1 : at->second;
+}
+
+std::string name_with_digest(const std::string& name, const ListedFile& file) {
+  return formatted("{}.{}", name, file.digest.substr(0, 12));
+}
+
+/// Throws std::invalid_argument where something else lies.
+Before look_once(Store& store, const Url& url) {
+  Before before;
+  const auto items = ask(store, [&] { return store.list(url); });
+  const auto read = [&](const char* name, Listing& listing) {
+    const auto item = listing_among(items, name);
+    if (item) listing = read_listing(store, child(url, item->name), *item);
+    for (const auto& [file, listed] : listing) before.ours.insert({file, listed.stored});
+    return item.has_value();
+  };
+  before.begun = read(incomplete_name, before.intended);
+  const bool complete = read(complete_name, before.complete);
+  const auto killed = incomplete_name + store.temporary_ending();  // while it was put
+  require(complete || before.begun ||
+              std::ranges::all_of(items, [&](const Item& item) { return item.name == killed; }),
+          "[stores] {} holds files that are no upload of ours; choose another place",
+          url);
+  before.objects = sizes_of(items);
+  return before;
+}
+
+/// Throws std::invalid_argument, before anything is read or sent, for names of files that no reader
+/// would take from a listing, that the store does not have, or that it overwrites while another of
+/// them is put.
+void require_names(const Store& store, const Url& url, const Names& names) {
+  const auto ending = store.temporary_ending();
+  for (const auto& name : names) {
+    require(is_inside(name) && utf8_text(name) == name,
+            "[stores] a name in a listing is UTF-8 without control characters, received {}",
+            utf8_text(printable(name)));
+    const auto place = child(url, name);
+    store.require_name(place);
+    const auto put = name + ending;
+    require(ending.empty() || !std::ranges::binary_search(names, put),
+            "[stores] {} is put as {}, which is the name of another file; rename that",
+            place,
+            put);
+  }
+}
+
+/// The same for names under which others' files lie there, and where putting one would overwrite
+/// a file that a download gets now.
+void require_free(const std::string& ending,
+                  const Url& url,
+                  const Before& before,
+                  const Names& names) {
+  for (const auto& name : names) {
+    const auto place = child(url, name);
+    require(
+        !before.objects.contains(name) || before.ours.contains(name),
+        "[stores] {} is there already and of no upload of ours; remove it or choose another place",
+        place);
+    require(ending.empty() || !before.complete.contains(name + ending),
+            "[stores] {} is put as {}, which is a file of the earlier upload; choose another place",
+            place,
+            name + ending);
+  }
+}
+
+std::string remembered_digest(const fs::path& file, DigestMemory* memory) {
+  if (memory == nullptr) return file_digest(file);
+  auto& digest = (*memory)[stamp_of(file)];
+  if (digest.empty()) digest = file_digest(file);
+  return digest;
+}
+
+/// Under which names the files of `local` shall lie there: one that an object of other bytes has,
+/// or may have, is not used for new ones.
+Listing plan_of(const Before& before,
+                const fs::path& local,
+                const Names& names,
+                DigestMemory* memory) {
+  Listing plan;
+  for (const auto& name : names) {
+    const auto size = static_cast<std::int64_t>(fs::file_size(local / name));
+    ListedFile file{size, remembered_digest(local / name, memory), name};
+    for (const auto* const listing : {&before.complete, &before.intended}) {
+      const auto earlier = listing->find(name);
+      if (earlier == listing->end()) continue;
+      const bool same = earlier->second.digest == file.digest;
+      file.stored = same ? earlier->second.stored : name_with_digest(name, file);
+      if (same) break;
+    }
+    plan.emplace(name, std::move(file));
+  }
+  return plan;
+}
+
+/// Whether the listed object is there already, of these bytes.
+bool is_there(const Before& before, const std::string& name, const ListedFile& file) {
+  const auto lists = [&](const Listing& listing) {
+    const auto found = listing.find(name);
+    return found != listing.end() && found->second == file;
+  };
+  return size_of(before.objects, file.stored) == file.size &&
+         (lists(before.complete) || lists(before.intended));
+}
+
+/// Whether the place holds the plan, every file under its own name, and nothing is to be done.
+bool is_done(const Before& before, const Listing& plan) {
+  return !before.begun && plan.size() == before.complete.size() &&
+         std::ranges::all_of(plan, [&](const auto& one) {
+           return one.second.stored == one.first && is_there(before, one.first, one.second);
+         });
+}
+
+/// The files that are meant to be there, and those of ours that will go: a process that continues
+/// this upload after us can clear it away.
+Listing intention(const Listing& plan, const Before& before) {
+  Listing all = plan;
+  std::set<std::string> wanted;
+  for (const auto& [name, file] : plan) wanted.insert(file.stored);
+  for (const auto* const earlier : {&before.complete, &before.intended})
+    for (const auto& [name, file] : *earlier)
+      if (!wanted.contains(file.stored)) all.try_emplace(file.stored, file);
+  return all;
+}
+
+/// Names of what uploads of ours may have left and `listing` does not hold; `ending`: of the
+/// store's temporary names.
+std::set<std::string> remains(const Before& before,
+                              const Listing& listing,
+                              const std::string& ending) {
+  auto ours = before.ours;
+  ours.insert({second_name(complete_name), second_name(incomplete_name)});
+  for (const auto& [name, file] : listing) ours.insert({name, name_with_digest(name, file)});
+  if (!ending.empty()) {
+    auto names = ours;
+    names.insert({complete_name, incomplete_name});
+    for (const auto& name : names) ours.insert(name + ending);
+  }
+  for (const auto& [name, file] : listing) ours.erase(file.stored);
+  return ours;
+}
+
+/// -1: nothing is there.
+void require_size(const Url& url, std::int64_t there, std::int64_t size) {
+  const auto bytes = std::max<std::int64_t>(there, 0);
+  if (there != size) throw Passing("{} has {} bytes after the upload of {}", url, bytes, size);
+}
+
+/// One folder's way to a store: docs/reference/stores.md says in which order, and why each moment
+/// is safe.
+class FolderUpload {
+ public:
+  FolderUpload(Store& store, fs::path local, Url url)
+      : store_(store), local_(std::move(local)), url_(std::move(url)) {}
+
+  Transfer run(const Selection& selection, DigestMemory* memory) {
+    transfer_.left_out = selection.left_out;
+    require_names(store_, url_, selection.names);
+    const auto before = looking_again([&] { return look_once(store_, url_); });
+    require_free(store_.temporary_ending(), url_, before, selection.names);
+    const auto plan = plan_of(before, local_, selection.names, memory);
+    if (is_done(before, plan)) {
+      transfer_.present = std::ssize(plan);
+      return transfer_;
+    }
+    replaces_complete_ = before.objects.contains(complete_name);
+    put_text(incomplete_name,
+             listing_text(intention(plan, before)),
+             before.objects.contains(incomplete_name));
+    Names missing;
+    for (const auto& [name, file] : plan)
+      if (!is_there(before, name, file)) missing.push_back(name);
+    transfer_.present = std::ssize(plan) - std::ssize(missing);
+    put(missing, plan);
+    commit(plan);
+    auto own = plan;  // every file under its own name again, while the listing names the other
+    Names again;
+    for (auto& [name, file] : own)
+      if (std::exchange(file.stored, name) != name) again.push_back(name);
+    put(again, own);
+    if (!again.empty()) commit(own);
+    clean(remains(before, own, store_.temporary_ending()));
+    return transfer_;
+  }
+
+ private:
+  Sizes sizes() {
+    return sizes_of(ask(store_, [&] { return store_.list(url_); }));
+  }
+
+  /// A failure costs the names of one request.
+  template <class T, class Request>
+  void in_requests(const std::vector<T>& all, Request request) {
+    for (auto begin = all.begin(); begin != all.end();) {
+      if (is_stopped(store_.options())) throw Stopped("the upload to {} was stopped", url_);
+      const auto end = begin + std::min(all.end() - begin, store_.together());
+      with_attempts(store_, [&] { request(std::vector<T>(begin, end)); });
+      begin = end;
+    }
+  }
+
+  void put(const Names& names, const Listing& listing) {
+    std::vector<Put> files;
+    for (const auto& name : names) {
+      files.push_back({local_ / name, child(url_, listing.at(name).stored)});
+      transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
+      ++transfer_.files;
+    }
+    in_requests(files, [&](const auto& some) { store_.put(some); });
+  }
+
+  /// Where put() leaves nothing there for a moment, the second name holds meanwhile.
+  void put_text(const std::string& name, const std::string& text, bool replaces) {
+    auto file = (fs::temp_directory_path() / "dimred-XXXXXX").string();
+    const int descriptor = mkstemp(file.data());
+    require_environment(descriptor >= 0, "[stores] cannot write {}", file);
+    close(descriptor);
+    const ScopeExit removed([&] { fs::remove(file); });
+    const bool written = static_cast<bool>(std::ofstream(file) << text << std::flush);
+    require_environment(written, "[stores] cannot write {}", file);
+    const auto put = [&](const std::string& place) {
+      with_attempts(store_, [&] { store_.put({{file, child(url_, place)}}); });
+    };
+    if (replaces && !store_.replaces()) put(second_name(name));
+    put(name);
+  }
+
+  void commit(const Listing& listing) {
+    const auto objects = sizes();
+    for (const auto& [name, file] : listing)
+      require_size(child(url_, file.stored), size_of(objects, file.stored), file.size);
+    put_text(complete_name, listing_text(listing), std::exchange(replaces_complete_, true));
+  }
+
+  /// Removes files that earlier uploads of ours left and this one does not list.
+  void clean(const std::set<std::string>& remains) {
+    std::vector<Url> gone;
+    for (const auto& [name, size] : sizes())
+      if (remains.contains(name)) gone.push_back(child(url_, name));
+    in_requests(gone, [&](const auto& some) { store_.remove(some); });
+    with_attempts(store_, [&] { store_.remove({child(url_, incomplete_name)}); });
+  }
+
+  Store& store_;
+  fs::path local_;
+  Url url_;
+  bool replaces_complete_ = false;
+  Transfer transfer_;
+};
+
+Transfer upload_file(Store& store, const fs::path& local, const Url& url) {
   const auto size = static_cast<std::int64_t>(fs::file_size(local));
-  with_attempts(options, [&] {
-    store.put(local, url);
+  with_attempts(store, [&] {
+    store.put({{local, url}});
     const auto item = store.stat(url);
-    if (!item || item->size != size)
-      throw StoreError(formatted("[stores] {} has {} bytes after the upload of {}",
-                                 shown(url),
-                                 item ? item->size : 0,
-                                 size),
-                       true);
+    require_size(url, item ? item->size : -1, size);
   });
   return {.files = 1, .bytes = size};
 }
@@ -58,45 +315,37 @@ void require_outside(const fs::path& local, const Url& url) {
   require(*below.begin() == "..",
           "[stores] a folder is not sent into itself, received {} and {}",
           local.string(),
-          shown(url));
+          url);
 }
 
 }  // namespace
 
 Selection files_to_send(const fs::path& folder, Sending sending) {
-  auto walked = walk(folder);
+  const auto walked = walk(folder);
   Selection selection{.left_out = std::ssize(walked.others)};
-  const std::set<std::string> all(walked.files.begin(), walked.files.end());
-  for (auto& name : walked.files) {
+  for (const auto& name : walked.files) {
     if (is_listing(name) || is_own_cache(name)) continue;
     if (sending == Sending::run && passes(name)) continue;
-    if (name.ends_with(".part.of") || (name.ends_with(".part") && all.contains(name + ".of"))) {
+    if (name.ends_with(".part.of") ||
+        (name.ends_with(".part") && std::ranges::binary_search(walked.files, name + ".of"))) {
       ++selection.left_out;
     } else {
-      selection.names.push_back(std::move(name));
+      selection.names.push_back(name);
     }
   }
   return selection;
 }
 
 void require_writable(const Url& url) {
-  require(!url.scheme.starts_with("http"),
-          "[stores] http and https are for reading only, received {}",
-          shown(url));
-  require(!is_pattern(url), "[stores] an output has no pattern, received {}", shown(url));
+  const bool web = url.scheme.starts_with("http");
+  require(!web, "[stores] http and https are for reading only, received {}", url);
+  require(!is_pattern(url), "[stores] an output has no pattern, received {}", url);
 }
 
-Transfer upload(Store& store,
-                const fs::path& local,
-                const Url& url,
-                const StoreOptions& options,
-                Sending sending,
-                DigestMemory* memory) {
-  require(fs::exists(local),
-          "[stores] no such file or folder: {}",
-          without_credentials(local.string()));
-  if (!fs::is_directory(local)) return upload_file(store, local, url, options);
-  return upload_folder(store, local, url, options, files_to_send(local, sending), memory);
+Transfer upload(
+    Store& store, const fs::path& local, const Url& url, Sending sending, DigestMemory* memory) {
+  if (!fs::is_directory(local)) return upload_file(store, local, url);
+  return FolderUpload(store, local, url).run(files_to_send(local, sending), memory);
 }
 
 Transfer upload(const fs::path& local,
@@ -105,11 +354,10 @@ Transfer upload(const fs::path& local,
                 Sending sending,
                 DigestMemory* memory) {
   require_writable(url);
-  require(fs::exists(local),
-          "[stores] no such file or folder: {}",
-          without_credentials(local.string()));
+  const auto name = without_credentials(local.string());
+  require(fs::exists(local), "[stores] no such file or folder: {}", name);
   require_outside(local, url);
-  return upload(*open_store(url, options), local, url, options, sending, memory);
+  return upload(*open_store(url, options), local, url, sending, memory);
 }
 
 }  // namespace dimred::stores

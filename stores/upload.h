@@ -9,7 +9,7 @@
 
 namespace dimred::stores {
 
-/// Digests of local files by (inode, length, time), so that what stays is read once.
+/// Digests of local files by stamp_of(), so that what stays is read once.
 using DigestMemory = std::map<std::string, std::string>;
 
 /// Which files of a folder go: none of our caches (.dimred).
@@ -24,22 +24,22 @@ struct Selection {
 Selection files_to_send(const std::filesystem::path& folder, Sending sending);
 
 /// The file or folder `local` at `url`, verified by the sizes there. A file appears as a whole. A
-/// folder is complete by its _COMPLETE listing, written last: whoever downloads it sees the earlier
-/// upload or this one, whenever this process is killed; a later call completes it and sends only
-/// what is missing. Files that are neither in `local` nor of an earlier upload of ours are left
-/// alone. Throws StoreError; std::invalid_argument for http, a place within `local`, a folder that
-/// holds something else or others' files under the same names, and names that no reader would take.
+/// folder is complete by its _COMPLETE listing, written last: a download sees the earlier
+/// upload or this one, whenever this process is killed (docs/reference/stores.md says why each
+/// moment is safe); a later call completes it and sends only what is missing. Files that are
+/// neither in `local` nor of an earlier upload of ours are left alone. Throws StoreError;
+/// std::invalid_argument for http, a place within `local`, a folder that holds something else or
+/// others' files under the same names, and names that no reader would take.
 Transfer upload(const std::filesystem::path& local,
                 const Url& url,
                 const StoreOptions& options,
                 Sending sending,
                 DigestMemory* memory = nullptr);
 
-/// The same through a store that is open already.
+/// The same of a file or folder that is there, through a store that is open already.
 Transfer upload(Store& store,
                 const std::filesystem::path& local,
                 const Url& url,
-                const StoreOptions& options,
                 Sending sending,
                 DigestMemory* memory = nullptr);
 

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <ostream>
+#include <regex>
 
 #include "support/errors.h"
 #include "support/locations.h"
@@ -17,13 +20,6 @@ constexpr std::array schemes = {"file", "http", "https", "hdfs", "s3", "gs"};
 
 bool decodes(const Url& url) {
   return url.scheme == "file" || url.scheme == "http" || url.scheme == "https";
-}
-
-int digit_of(char letter) {
-  if (letter >= '0' && letter <= '9') return letter - '0';
-  if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
-  if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
-  return -1;
 }
 
 std::string encoded(std::string_view text) {
@@ -59,28 +55,16 @@ std::string text_of(const Url& url, const std::string& user, const std::string& 
                    query.empty() ? "" : '?' + query);
 }
 
-bool is_port(std::string_view text) {
-  constexpr int largest = 65535;
-  int port = 0;
-  for (const char digit : text) {
-    if (digit < '0' || digit > '9' || port > largest) return false;
-    port = port * 10 + (digit - '0');
-  }
-  return text.empty() || (port > 0 && port <= largest);
-}
-
 /// "host", "host:port" or "[IPv6]:port"; the port may be empty, which is that of the scheme.
-bool is_host(std::string_view text) {
-  const bool address = text.starts_with('[');
-  const auto end = address ? text.find(']') : std::min(text.find(':'), text.size());
-  if (end == 0 || end == std::string_view::npos) return false;
-  const auto rest = text.substr(address ? end + 1 : end);
-  if (!rest.empty() && (rest.front() != ':' || !is_port(rest.substr(1)))) return false;
-  if (!address)
-    return text.substr(0, end).find_first_of(" \"<>[]\\^`{|}") == std::string_view::npos;
-  const auto inner = text.substr(1, end - 1);
+bool is_host(const std::string& text) {
+  constexpr std::size_t longest = 300;  // a name has 253 letters at most, a regex has a stack
+  static const std::regex host(
+      R"((?:\[([^\]%]*)(?:%[^\]]*)?\]|[^: \x22<>[\]\\^`{|}]+)(?::(?:0*([1-9]\d{0,4}))?)?)");
+  std::smatch part;
+  if (text.size() > longest || !std::regex_match(text, part, host)) return false;
   in6_addr parsed{};  // without the zone
-  return inet_pton(AF_INET6, std::string(inner.substr(0, inner.find('%'))).c_str(), &parsed) == 1;
+  return (!part[1].matched || inet_pton(AF_INET6, part[1].str().c_str(), &parsed) == 1) &&
+         (!part[2].matched || std::stoi(part[2]) <= 65535);
 }
 
 }  // namespace
@@ -88,58 +72,46 @@ bool is_host(std::string_view text) {
 std::string percent_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool coded = text[i] == '%' && i + 2 < text.size() && digit_of(text[i + 1]) >= 0 &&
-                       digit_of(text[i + 2]) >= 0;
-    out += coded ? static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2])) : text[i];
+    const auto code = text.substr(i + 1, 2);
+    unsigned char byte = 0;
+    const auto end = std::from_chars(code.begin(), code.end(), byte, 16).ptr;
+    const bool coded = text[i] == '%' && end - code.begin() == 2;
+    out += coded ? static_cast<char>(byte) : text[i];
     if (coded) i += 2;
   }
   return out;
 }
 
 Url parse_url(std::string_view text) {
-  require(looks_like_url(text), "[stores] needs scheme://..., received {}", printable(text));
-  auto parts = split_url(text);
-  require(!parts.hides_password,
-          "[stores] an '@' behind the host may end a password; a '/', '?' or '@' of a name, "
-          "password or path is written %2F, %3F or %40, received {}",
-          printable(text));
-  Url url{.scheme = std::move(parts.scheme),
-          .user = std::move(parts.user),
-          .authority = std::move(parts.authority),
-          .path = std::move(parts.path),
-          .query = std::move(parts.query)};
+  auto name = printable(text);  // what anybody may see
+  const auto rule = [&](bool holds, std::string_view needs) {
+    require(holds, "[stores] {}, received {}", needs, name);
+  };
+  rule(looks_like_url(text), "needs scheme://...");
+  auto url = split_url(text);
+  rule(!hides_password(url),
+       "an '@' behind the host may end a password; a '/', '?' or '@' of a name, password or path "
+       "is written %2F, %3F or %40");
   while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
-  const auto name = shown(url);  // from here on: without what nobody may see
+  name = printable(shown(url));
+  const bool local = url.scheme == "file";
+  const bool web = url.scheme.starts_with("http");
   require(std::ranges::find(schemes, url.scheme) != schemes.end(),
           "[stores] unknown scheme in {}; {}",
-          printable(name),
+          name,
           known_schemes(url.scheme));
-  require(
-      std::ranges::none_of(text, [](unsigned char letter) { return std::iscntrl(letter) != 0; }),
-      "[stores] a URL has no control characters, received {}",
-      printable(name));
-  const bool local = url.scheme == "file";
-  require(!local || url.authority.empty() || url.authority == "localhost",
-          "[stores] file:// needs three slashes before an absolute path, received {}",
-          printable(name));
-  require(local || url.scheme == "hdfs" || !url.authority.empty(),
-          "[stores] {}:// needs a {}, received {}",
-          url.scheme,
-          url.scheme.starts_with("http") ? "host" : "bucket",
-          printable(name));
-  const bool web = url.scheme.starts_with("http");
-  require(!(web || url.scheme == "hdfs") || url.authority.empty() || is_host(url.authority),
-          "[stores] needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is "
-          "written [::1]), received {}",
-          printable(name));
-  require(!web || (url.path + url.query).find(' ') == std::string::npos,
-          "[stores] a space of a path is written %20, received {}",
-          printable(name));
-  require(
-      !local || !url.path.empty(), "[stores] file:// needs a path, received {}", printable(name));
-  require(!local || url.query.empty(),
-          "[stores] file:// has no query (a '?' of a name is written %3F), received {}",
-          printable(name));
+  rule(std::ranges::none_of(text, [](unsigned char c) { return std::iscntrl(c) != 0; }),
+       "a URL has no control characters");
+  rule(!local || url.authority.empty() || url.authority == "localhost",
+       "file:// needs three slashes before an absolute path");
+  rule(local || url.scheme == "hdfs" || !url.authority.empty(),
+       formatted("{}:// needs a {}", url.scheme, web ? "host" : "bucket"));
+  rule(!(web || url.scheme == "hdfs") || url.authority.empty() || is_host(url.authority),
+       "needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is written [::1])");
+  rule(!web || (url.path + url.query).find(' ') == std::string::npos,
+       "a space of a path is written %20");
+  rule(!local || !url.path.empty(), "file:// needs a path");
+  rule(!local || url.query.empty(), "file:// has no query (a '?' of a name is written %3F)");
   if (local) url.authority.clear();
   return url;
 }
@@ -175,3 +147,7 @@ std::string decoded_path(const Url& url) {
 }
 
 }  // namespace dimred::stores
+
+std::ostream& dimred::operator<<(std::ostream& out, const Url& url) {
+  return out << stores::shown(url);
+}

@@ -1,25 +1,23 @@
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
+#include "support/locations.h"
+
 namespace dimred::stores {
 
-/// scheme://[user:password@]authority/path[?query], in its parts as they were written.
-struct Url {
-  std::string scheme;     // file | http | https | hdfs | s3 | gs
-  std::string user;       // "name:password"; never shown or written
-  std::string authority;  // host:port or bucket; may be empty (file, hdfs)
-  std::string path;       // "/a/b"; empty or without a slash at its end, but for "/" itself
-  std::string query;      // without '?': options of the endpoint, or a signature
-};
+/// A Url here: its scheme is file, http, https, hdfs, s3 or gs; only file and hdfs may do without
+/// an authority; the path is empty or without a slash at its end, but for "/" itself.
+using dimred::Url;
 
 /// Throws std::invalid_argument for an unknown scheme (names the nearest), a missing host or
 /// bucket, a host or port that cannot be, characters that no URL has, and a password that is not
 /// told from the path.
 Url parse_url(std::string_view text);
 
-/// What people and files may see: without user, password, and the values of the query.
+/// The URL as people and files may see it: without user, password, and the values of the query.
 std::string shown(const Url& url);
 
 /// All of it, for the library that takes the request; never for a message.
@@ -45,3 +43,8 @@ std::string decoded_path(const Url& url);
 std::string percent_decoded(std::string_view text);
 
 }  // namespace dimred::stores
+
+namespace dimred {
+/// As stores::shown() says it.
+std::ostream& operator<<(std::ostream& out, const Url& url);
+}  // namespace dimred

@@ -23,7 +23,7 @@ void fail_if(bool failed, std::string_view call, const std::filesystem::path& pa
 int open_temporary(const std::filesystem::path& path) {
   while (true) {
     const int descriptor = open_no_follow(path, O_RDWR | O_CREAT);
-    if (try_lock(descriptor) == LockAnswer::busy) {
+    if (try_lock(descriptor) == LockResult::busy) {
       ::close(descriptor);
       throw std::runtime_error(
           formatted("[file] '{}' is being written by another writer", path.string()));
@@ -126,7 +126,7 @@ void remove_stale_temporaries(const std::filesystem::path& folder, std::string_v
     if (!name.starts_with(prefix) || !name.ends_with(".tmp") || !item.is_regular_file()) continue;
     const int descriptor = open_retrying(item.path(), O_RDWR | O_NOFOLLOW);
     if (descriptor < 0) continue;  // its writer has just renamed it, or it is a link
-    if (try_lock(descriptor) == LockAnswer::taken && still_named(descriptor, item.path())) {
+    if (try_lock(descriptor) == LockResult::taken && still_named(descriptor, item.path())) {
       ::unlink(item.path().c_str());
     }
     ::close(descriptor);
@@ -175,6 +175,18 @@ InputFile::InputFile(InputFile&& other) noexcept
 
 void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
   read_exactly(descriptor_, offset, out, path_);
+}
+
+void InputFile::read(std::int64_t offset,
+                     const std::function<void(std::span<const std::byte>)>& sink) const {
+  std::vector<std::byte> part(1 << 20);
+  while (offset < size_) {
+    const auto size = std::min<std::int64_t>(size_ - offset, std::ssize(part));
+    const auto bytes = std::span(part).first(static_cast<std::size_t>(size));
+    read(offset, bytes);
+    sink(bytes);
+    offset += size;
+  }
 }
 
 std::string InputFile::text(std::int64_t most) const {

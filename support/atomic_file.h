@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,8 +41,8 @@ class AtomicFile {
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& temporary_path() const { return temporary_path_; }
 
-  /// Makes durable what this process has written; whoever joined does so before the creator's
-  /// commit(). Returns seconds spent in fsync.
+  /// Makes durable what this process has written; a process that joined does so before the
+  /// creator's commit(). Returns seconds spent in fsync.
   double sync();
   /// The creator makes the file durable under its final name. Returns seconds spent in fsync.
   double commit();
@@ -78,6 +79,8 @@ class InputFile {
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   void read(std::int64_t offset, std::span<std::byte> out) const;
+  /// The bytes from `offset` to the end go to `sink` in parts of 1 MiB at most.
+  void read(std::int64_t offset, const std::function<void(std::span<const std::byte>)>& sink) const;
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;
   std::int64_t size() const { return size_; }

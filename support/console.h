@@ -9,10 +9,10 @@
 
 #include "support/stopwatch.h"
 
-// What a person sees while a command works.
+// Everything that a person sees while a command works.
 namespace dimred {
 
-/// What is known in the middle of an epoch; fields that are not are left out of the bar.
+/// The figures in the middle of an epoch; fields that are not are left out of the bar.
 struct ProgressState {
   std::string label;                              // "epoch 3/18"
   std::int64_t done = 0;                          // images of `total`

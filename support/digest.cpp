@@ -34,6 +34,8 @@ std::string digest(std::span<const std::byte> bytes) {
   return hex_of(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
+std::string digest(std::string_view text) { return digest(std::as_bytes(std::span(text))); }
+
 std::uint64_t digest64(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -68,15 +70,8 @@ std::string file_digest(const std::filesystem::path& file, std::int64_t offset) 
                       file.string(),
                       offset,
                       input.size());
-  std::vector<std::byte> part(1 << 20);
   DigestStream stream;
-  while (offset < input.size()) {
-    const auto size = std::min<std::int64_t>(input.size() - offset, std::ssize(part));
-    const auto bytes = std::span(part).first(static_cast<std::size_t>(size));
-    input.read(offset, bytes);
-    stream.update(bytes);
-    offset += size;
-  }
+  input.read(offset, [&](std::span<const std::byte> bytes) { stream.update(bytes); });
   return stream.hex();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 // XXH3-128 (https://github.com/Cyan4973/xxHash): finds damage at memory speed; no defence against
 // forgery.
@@ -13,6 +14,13 @@ namespace dimred {
 
 /// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
 std::string digest(std::span<const std::byte> bytes);
+std::string digest(std::string_view text);
+
+/// The same of a text, or of numbers as they lie in memory.
+template <class Values>
+std::string digest_of(const Values& values) {
+  return digest(std::as_bytes(std::span(values)));
+}
 
 /// XXH3-64 of `bytes`.
 std::uint64_t digest64(std::span<const std::byte> bytes);

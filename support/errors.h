@@ -14,7 +14,7 @@ namespace dimred {
 /// Throws std::invalid_argument(formatted(rule, values...)) unless `holds`.
 template <class... Values>
 void require(bool holds,
-             std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+             std::type_identity_t<FormatString<sizeof...(Values)>> rule,
              const Values&... values) {
   if (!holds) throw std::invalid_argument(formatted(rule, values...));
 }
@@ -23,7 +23,7 @@ void require(bool holds,
 /// libraries.
 template <class... Values>
 void require_environment(bool holds,
-                         std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+                         std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                          const Values&... values) {
   if (!holds) throw std::runtime_error(formatted(rule, values...));
 }

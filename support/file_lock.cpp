@@ -17,10 +17,10 @@ int operation_of(LockKind kind) { return kind == LockKind::shared ? LOCK_SH : LO
 
 }  // namespace
 
-LockAnswer try_lock(int descriptor, LockKind kind) {
+LockResult try_lock(int descriptor, LockKind kind) {
   if (retrying([&] { return ::flock(descriptor, operation_of(kind) | LOCK_NB); }) == 0)
-    return LockAnswer::taken;
-  return errno == EWOULDBLOCK ? LockAnswer::busy : LockAnswer::unsupported;
+    return LockResult::taken;
+  return errno == EWOULDBLOCK ? LockResult::busy : LockResult::unsupported;
 }
 
 bool still_named(int descriptor, const std::filesystem::path& path) {
@@ -35,7 +35,7 @@ FileLock::FileLock(const std::filesystem::path& file)
 
 FileLock::~FileLock() { ::close(descriptor_); }
 
-bool FileLock::try_take(LockKind kind) { return try_lock(descriptor_, kind) != LockAnswer::busy; }
+bool FileLock::try_take(LockKind kind) { return try_lock(descriptor_, kind) != LockResult::busy; }
 
 void FileLock::take(LockKind kind) {
   retrying([&] { return ::flock(descriptor_, operation_of(kind)); });

@@ -6,12 +6,12 @@ namespace dimred {
 
 enum class LockKind { shared, exclusive };
 /// unsupported: a file system without locks (flock), where nothing can be guarded.
-enum class LockAnswer { taken, busy, unsupported };
+enum class LockResult { taken, busy, unsupported };
 
 /// flock of an open file, without waiting.
-LockAnswer try_lock(int descriptor, LockKind kind = LockKind::exclusive);
+LockResult try_lock(int descriptor, LockKind kind = LockKind::exclusive);
 
-/// True while `path` still names the open file: whoever had its lock before may have renamed it.
+/// True while `path` still names the open file: an earlier holder of its lock may have renamed it.
 bool still_named(int descriptor, const std::filesystem::path& path);
 
 /// A file whose flock this process may take; the kernel gives it up however the process ends.

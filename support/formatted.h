@@ -12,11 +12,12 @@ namespace dimred {
 /// A text with a {} for each of Count values; {{ and }} stand for braces. Another number of {} does
 /// not compile. (Not fmt: torch's headers bring one version, the distributions another.)
 template <std::size_t Count>
-struct Pattern {
+struct FormatString {
   std::string_view text;
 
   template <std::convertible_to<std::string_view> Literal>
-  consteval Pattern(const Literal& literal) : text(literal) {  // NOLINT: a literal is a pattern
+  consteval FormatString(const Literal& literal)
+      : text(literal) {  // NOLINT: a literal is a pattern
     std::size_t places = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] != '{' && text[i] != '}') continue;
@@ -45,7 +46,7 @@ std::string printed(const Value& value) {
 std::string fill(std::string_view pattern, const std::vector<std::string>& values);
 
 template <class... Values>
-std::string formatted(std::type_identity_t<Pattern<sizeof...(Values)>> pattern,
+std::string formatted(std::type_identity_t<FormatString<sizeof...(Values)>> pattern,
                       const Values&... values) {
   return fill(pattern.text, {printed(values)...});
 }

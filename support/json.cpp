@@ -35,8 +35,8 @@ std::string position_text(std::string_view text, std::size_t at) {
 /// Holds a text against the limits by its punctuation, before anything is made of it.
 class Measure {
  public:
-  Measure(std::string_view text, std::string_view place, const JsonLimits& limits)
-      : text_(text), place_(place), limits_(limits) {}
+  Measure(std::string_view text, std::string_view source, const JsonLimits& limits)
+      : text_(text), source_(source), limits_(limits) {}
 
   void run() {
     limit(text_.size(), limits_.bytes, " bytes");
@@ -62,7 +62,7 @@ class Measure {
   void limit(std::size_t value, std::size_t most, const char* what) const {
     if (value <= most) return;
     throw std::runtime_error(
-        formatted("{}: {}needs at most {}{}", place_, position_text(text_, at_), most, what));
+        formatted("{}: {}needs at most {}{}", source_, position_text(text_, at_), most, what));
   }
 
   void add(std::size_t bytes) {
@@ -97,7 +97,7 @@ class Measure {
     add(member_bytes + bytes);
   }
 
-  std::string_view text_, place_;
+  std::string_view text_, source_;
   const JsonLimits& limits_;
   std::size_t at_ = 0, memory_ = 0, token_ = 0, string_ = 0;
   std::vector<Container> open_;
@@ -110,7 +110,7 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
 
  public:
-  Builder(Json& value, std::string_view place) : Base(value), place_(place) {}
+  Builder(Json& value, std::string_view source) : Base(value), source_(source) {}
 
   bool start_object(std::size_t size) {
     names_.emplace_back();
@@ -126,22 +126,23 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
     // An ordered object looks for each name among all before it.
     constexpr std::size_t most = std::is_same_v<Json, ordered_json> ? 10'000 : -1;
     if (!names_.back().insert(name).second)
-      throw std::runtime_error(formatted("{}: {}: given twice", place_, printable(name)));
+      throw std::runtime_error(formatted("{}: {}: given twice", source_, printable(name)));
     if (names_.back().size() > most)
-      throw std::runtime_error(formatted("{}: needs at most {} names in one object", place_, most));
+      throw std::runtime_error(
+          formatted("{}: needs at most {} names in one object", source_, most));
     return Base::key(name);
   }
 
  private:
-  std::string_view place_;
+  std::string_view source_;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
 };
 
 template <class Json>
-Json parse(std::string_view text, std::string_view place, const JsonLimits& limits) {
-  Measure(text, place, limits).run();
+Json parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  Measure(text, source, limits).run();
   Json value;
-  Builder<Json> builder(value, place);
+  Builder<Json> builder(value, source);
   try {
     Json::sax_parse(text, &builder);
     return value;
@@ -149,24 +150,28 @@ Json parse(std::string_view text, std::string_view place, const JsonLimits& limi
     const std::string_view reason(error.what());  // "... - unexpected '}'; expected ..."
     throw std::runtime_error(
         formatted("{}: not JSON, {}{}",
-                  place,
+                  source,
                   position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
                   printable(reason.substr(reason.find(" - ") + 3))));
   } catch (const typename Json::exception& error) {  // a number beyond all numbers
-    throw std::runtime_error(formatted("{}: not JSON: {}", place, printable(error.what())));
+    throw std::runtime_error(formatted("{}: not JSON: {}", source, printable(error.what())));
   }
 }
 
 }  // namespace
 
-json parse_json(std::string_view text, std::string_view place, const JsonLimits& limits) {
-  return parse<json>(text, place, limits);
+json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  return parse<json>(text, source, limits);
 }
 
 ordered_json parse_ordered_json(std::string_view text,
-                                std::string_view place,
+                                std::string_view source,
                                 const JsonLimits& limits) {
-  return parse<ordered_json>(text, place, limits);
+  return parse<ordered_json>(text, source, limits);
+}
+
+std::string json_line(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace dimred

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 // The one way in which a JSON text is read: a file of a few megabytes could otherwise take
@@ -14,15 +15,18 @@ struct JsonLimits {
   std::size_t memory = 56'000'000;            // of what is read, beside the text
 };
 
-/// The text's value. Throws std::runtime_error("PLACE: line 3, column 7: what") for a text that
+/// The text's value. Throws std::runtime_error("SOURCE: line 3, column 7: what") for a text that
 /// exceeds the limits (before it is read), is not JSON, or has a name twice in one object.
 nlohmann::json parse_json(std::string_view text,
-                          std::string_view place,
+                          std::string_view source,
                           const JsonLimits& limits = {});
 
 /// The same with objects' names in the text's order.
 nlohmann::ordered_json parse_ordered_json(std::string_view text,
-                                          std::string_view place,
+                                          std::string_view source,
                                           const JsonLimits& limits = {});
+
+/// The value in one line; bytes of its texts that are no UTF-8 become U+FFFD.
+std::string json_line(const nlohmann::json& value);
 
 }  // namespace dimred

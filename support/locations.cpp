@@ -25,21 +25,6 @@ std::map<std::filesystem::path, std::string>& shown() {
   return urls;
 }
 
-/// Whether an '@' behind the host may be the one that ends a password, whose first '/' or '?' has
-/// ended what was taken for the host.
-bool may_hide_password(const UrlParts& parts) {
-  if ((parts.path + parts.query).find('@') == std::string::npos) return false;
-  if (!parts.user.empty()) return true;             // one that held an '@' as well
-  const auto bracket = parts.authority.rfind(']');  // of an IPv6 address
-  const auto port = parts.authority.find(':', bracket == std::string::npos ? 0 : bracket);
-  if (port == std::string::npos) return false;
-  const bool number = std::ranges::all_of(parts.authority.substr(port + 1),
-                                          [](unsigned char c) { return std::isdigit(c) != 0; });
-  // Only where nobody writes a password is NAME:DIGITS a host with its port for sure.
-  const bool address = parts.scheme == "hdfs" || bracket != std::string::npos;
-  return !number || !address;
-}
-
 bool may_be_in_scheme(unsigned char letter) {
   return std::isalnum(letter) != 0 || letter == '+' || letter == '-' || letter == '.';
 }
@@ -55,13 +40,13 @@ bool looks_like_url(std::string_view text) {
          std::ranges::all_of(text.substr(0, colon), may_be_in_scheme);
 }
 
-UrlParts split_url(std::string_view text) {
-  UrlParts parts;
+Url split_url(std::string_view text) {
+  Url parts;
   const auto colon = text.find("://");
   for (const unsigned char letter : text.substr(0, colon))
     parts.scheme += static_cast<char>(std::tolower(letter));
   auto rest = text.substr(colon + 3);
-  // Of several '@' the last one ends the password.
+  // The last of several '@' ends the password.
   const auto before_path = rest.substr(0, rest.find_first_of("/?"));
   if (const auto at = before_path.rfind('@'); at != std::string_view::npos) {
     parts.user = rest.substr(0, at);
@@ -74,8 +59,20 @@ UrlParts split_url(std::string_view text) {
   const auto slash = std::min(rest.find('/'), rest.size());
   parts.authority = rest.substr(0, slash);
   parts.path = rest.substr(slash);
-  parts.hides_password = may_hide_password(parts);
   return parts;
+}
+
+bool hides_password(const Url& url) {
+  if ((url.path + url.query).find('@') == std::string::npos) return false;
+  if (!url.user.empty()) return true;             // one that held an '@' as well
+  const auto bracket = url.authority.rfind(']');  // of an IPv6 address
+  const auto port = url.authority.find(':', bracket == std::string::npos ? 0 : bracket);
+  if (port == std::string::npos) return false;
+  const bool number = std::ranges::all_of(url.authority.substr(port + 1),
+                                          [](unsigned char c) { return std::isdigit(c) != 0; });
+  // Only where nobody writes a password is NAME:DIGITS a host with its port for sure.
+  const bool address = url.scheme == "hdfs" || bracket != std::string::npos;
+  return !number || !address;
 }
 
 std::string without_credentials(std::string_view text) {
@@ -85,7 +82,7 @@ std::string without_credentials(std::string_view text) {
   while (begin > 0 && may_be_in_scheme(text[begin - 1])) --begin;
   const auto before = text.substr(0, begin);
   const auto parts = split_url(text.substr(begin));
-  if (parts.hides_password) return formatted("{}{}://...", before, parts.scheme);
+  if (hides_password(parts)) return formatted("{}{}://...", before, parts.scheme);
   const bool open = !parts.query.empty() && !parts.scheme.starts_with("http");
   return formatted("{}{}://{}{}{}",
                    before,

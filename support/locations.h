@@ -9,8 +9,8 @@
 
 #include "support/options.h"
 
-// Options that name a file may name it by a URL. This room knows no stores: whoever does says, once
-// a table has read all its options, which local path stands for it.
+// Options that name a file may name it by a URL. This room knows no stores: a caller that does
+// says, once a table has read all its options, which local path stands for it.
 namespace dimred {
 
 /// nullopt: the text stays as it is. Throws std::invalid_argument for a place that cannot be.
@@ -24,18 +24,20 @@ void set_locate(Locate locate);
 bool looks_like_url(std::string_view text);
 
 /// scheme://[user:password@]authority/path[?query], in its parts as they were written.
-struct UrlParts {
+struct Url {
   std::string scheme;     // in lower case
   std::string user;       // "name:password"; never shown or written
   std::string authority;  // host:port or bucket
   std::string path;       // from its first slash on
-  std::string query;      // without '?'
-  // A password with '/' or '?' in it looks like a host, a port and a path with '@'.
-  bool hides_password = false;
+  std::string query;      // without '?': options of the endpoint, or a signature
 };
 
 /// The parts of a text that looks like a URL.
-UrlParts split_url(std::string_view text);
+Url split_url(std::string_view text);
+
+/// Whether an '@' behind the host may be the one that ends a password: one with '/' or '?' in it
+/// looks like a host, a port and a path with '@'.
+bool hides_password(const Url& url);
 
 /// A text with a URL, wherever it begins, as files and messages may hold it: without
 /// user:password@, and over HTTP without the query, which may be a signature; its scheme alone

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string_view>
 
-// A folder that we write into may come from someone else, with links that lead out of it. What it
-// holds cannot make these write outside; somebody who changes it meanwhile can.
+// A folder that we write into may come from someone else, with links that lead out of it. Links
+// that it holds cannot make these write outside; somebody who changes it meanwhile can.
 namespace dimred {
 
 /// open(2) without a mode, again while a signal interrupts it; -1 with errno where it fails.

@@ -27,19 +27,34 @@ bool convert(std::string_view text, Number& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+/// The Unicode standard's table 3-7: sequences by their first byte. Overlong forms, surrogates and
+/// code points above U+10FFFF are told by the second one.
+struct Utf8Row {
+  unsigned char first, last;
+  unsigned char least_second, most_second;
+  std::size_t length;
+};
+constexpr std::array<Utf8Row, 8> utf8_rows{{{0xC2, 0xDF, 0x80, 0xBF, 2},
+                                            {0xE0, 0xE0, 0xA0, 0xBF, 3},
+                                            {0xE1, 0xEC, 0x80, 0xBF, 3},
+                                            {0xED, 0xED, 0x80, 0x9F, 3},
+                                            {0xEE, 0xEF, 0x80, 0xBF, 3},
+                                            {0xF0, 0xF0, 0x90, 0xBF, 4},
+                                            {0xF1, 0xF3, 0x80, 0xBF, 4},
+                                            {0xF4, 0xF4, 0x80, 0x8F, 4}}};
+
 /// Bytes of the UTF-8 sequence that `text` begins with; 0 when it is malformed.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
-  const std::size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
+  const auto* const row = std::ranges::find_if(
+      utf8_rows, [&](const Utf8Row& r) { return byte(0) >= r.first && byte(0) <= r.last; });
+  if (row == utf8_rows.end() || text.size() < row->length) return 0;
+  if (byte(1) < row->least_second || byte(1) > row->most_second) return 0;
+  for (std::size_t i = 2; i < row->length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates and code points above U+10FFFF show in the second byte.
-  const bool bad = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
-                   (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
-  return bad ? 0 : length;
+  return row->length;
 }
 
 /// The code point of a well-formed UTF-8 sequence; of four bytes: none that matters here.

@@ -35,8 +35,8 @@ Option named(Option row, std::string name, std::string help, OptionKind kind, st
   return row;
 }
 
-/// What has a blank before its scheme is no URL, and messages would show its password.
-std::string parse_place(const std::string& text) {
+/// A text with a blank before its scheme is no URL, and messages would show its password.
+std::string parse_location(const std::string& text) {
   if (!looks_like_url(text) && text.find("://") != std::string::npos)
     throw std::invalid_argument("needs a URL to begin with its scheme");
   return parse_text(text);
@@ -117,7 +117,7 @@ void OptionTable::add(std::string name, bool* field, std::string help) {
 
 void OptionTable::add(std::string name, std::string* field, std::string help) {
   Option row;
-  row.assign = [field](const std::string& text) { *field = parse_place(text); };
+  row.assign = [field](const std::string& text) { *field = parse_location(text); };
   row.show = [field] { return toml_string(*field); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::text, ""));
 }
@@ -126,8 +126,8 @@ void OptionTable::add(std::string name, std::filesystem::path* field, std::strin
   Option row;
   row.assign = [field](const std::string& text) {
     // A URL stands here as it is until locate().
-    *field = looks_like_url(text) ? std::filesystem::path(parse_place(text))
-                                  : absolute_path(parse_place(text));
+    *field = looks_like_url(text) ? std::filesystem::path(parse_location(text))
+                                  : absolute_path(parse_location(text));
   };
   row.show = [field] { return toml_string(location_text(*field)); };
   add_row(named(row, std::move(name), std::move(help), OptionKind::path, ""));
@@ -213,16 +213,16 @@ std::string OptionTable::suggestion(std::string_view name, std::string_view pref
 
 void OptionTable::apply(Option& row,
                         const std::string& text,
-                        std::string_view place,
+                        std::string_view source,
                         OptionOrigin origin) {
   try {
-    // Of a script's unset variable, as a rule; config.toml's "" is how it says unset.
+    // An empty flag is as a rule a script's unset variable; in config.toml "" means unset.
     if (row.kind == OptionKind::path && text.empty() && origin == OptionOrigin::flag)
       throw std::invalid_argument("needs a path");
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
     throw std::invalid_argument(
-        formatted("{}: {}, received {}", place, broken.what(), printable(text)));
+        formatted("{}: {}, received {}", source, broken.what(), printable(text)));
   }
   row.text = text;
   row.origin = origin;

@@ -21,7 +21,7 @@ struct ConfigEntry;
 
 enum class OptionOrigin { default_value, file, flag };
 
-/// What a TOML value must be, and how --help shows it.
+/// The type of an option's TOML value, and of its value in --help.
 enum class OptionKind { integer, number, boolean, text, path, choice, numbers };
 
 /// One row. `assign` converts and checks a text (throws std::invalid_argument whose text is the
@@ -116,8 +116,8 @@ class OptionTable {
   /// The same with what another reader found, such as one of a foreign file.
   void read_entries(const std::vector<ConfigEntry>& entries);
 
-  /// Reads key=value words between blanks; `place` begins the messages. A key is given once.
-  void read_words(const std::string& words, const std::string& place);
+  /// Reads key=value words between blanks; `source` begins the messages. A key is given once.
+  void read_words(const std::string& words, const std::string& source);
 
   /// Takes over from another command's config.toml what this table has in the named groups and
   /// nobody has set yet; the file's other keys are ignored. Returns a line for each option that was
@@ -153,7 +153,7 @@ class OptionTable {
   std::vector<Flag> scan(const std::vector<std::string>& arguments);
   Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
   Flag named_argument(const std::vector<std::string>& arguments, std::size_t& i);
-  void apply(Option& row, const std::string& text, std::string_view place, OptionOrigin origin);
+  void apply(Option& row, const std::string& text, std::string_view source, OptionOrigin origin);
   void apply(const ConfigEntry& entry);
 
   std::string command_;

@@ -5,7 +5,7 @@
 #include "support/options.h"
 #include "support/options_file.h"
 
-// What a configuration file says, applied to the options of a table.
+// A configuration file's entries, applied to the options of a table.
 namespace dimred {
 namespace {
 
@@ -63,13 +63,13 @@ void OptionTable::apply(const ConfigEntry& entry) {
   auto* row = find(entry.name);
   if (row == nullptr || row == &config_) {
     throw std::invalid_argument(formatted(
-        "{}: {}: unknown key{}", entry.place, printable(entry.name), suggestion(entry.name, "")));
+        "{}: {}: unknown key{}", entry.source, printable(entry.name), suggestion(entry.name, "")));
   }
   if (row->origin == OptionOrigin::flag) return;
-  const auto place = formatted("{}: {}", entry.place, entry.name);
+  const auto source = formatted("{}: {}", entry.source, entry.name);
   if (!fits(*row, entry)) {
     throw std::invalid_argument(formatted("{}: needs {}{}{}, received {}{}",
-                                          place,
+                                          source,
                                           noun(*row),
                                           row->limits.empty() ? "" : " ",
                                           row->limits,
@@ -78,7 +78,7 @@ void OptionTable::apply(const ConfigEntry& entry) {
   }
   const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
   const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
-  apply(*row, none ? "" : entry.text, place, OptionOrigin::file);
+  apply(*row, none ? "" : entry.text, source, OptionOrigin::file);
 }
 
 void OptionTable::read_file(const std::filesystem::path& file) {
@@ -103,7 +103,7 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
     }
     const auto own = *row;
     const auto here = row->show();
-    apply(*row, entry.text, formatted("{}: {}", entry.place, entry.name), OptionOrigin::file);
+    apply(*row, entry.text, formatted("{}: {}", entry.source, entry.name), OptionOrigin::file);
     const auto there = row->show();
     apply(*row, own.text, own.name, own.origin);
     if (here != there)

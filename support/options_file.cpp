@@ -16,7 +16,7 @@
 namespace dimred {
 namespace {
 
-std::string place_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
+std::string source_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
   return formatted("{}:{}:{}", file.string(), line, column);
 }
 
@@ -46,7 +46,7 @@ ConfigType type_of(const toml::node& node) {
   return ConfigType::other;
 }
 
-std::string text_of(const toml::node& node) {
+std::string value_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_floating_point()) return number_text(number->get());
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
@@ -54,7 +54,7 @@ std::string text_of(const toml::node& node) {
   if (node.is_table()) return "a table";
   std::string text;
   if (const auto* array = node.as_array()) {
-    for (const auto& item : *array) text += (text.empty() ? "" : ",") + text_of(item);
+    for (const auto& item : *array) text += (text.empty() ? "" : ",") + value_text(item);
     return text;
   }
   return "a date or time";
@@ -69,38 +69,33 @@ std::vector<ConfigEntry> read_key_values(const std::filesystem::path& file,
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     const auto content = trimmed(line);
     if (content.empty() || content.front() == '#') continue;
-    const auto place = place_of(file, number, line.find_first_not_of(" \t") + 1);
+    const auto source = source_of(file, number, line.find_first_not_of(" \t") + 1);
     const auto equals = content.find('=');
     const std::string name(trimmed(content.substr(0, equals)));
     if (equals == std::string::npos || name.empty()) {
       throw std::invalid_argument(
-          formatted("{}: needs key=value, received {}", place, printable(content)));
+          formatted("{}: needs key=value, received {}", source, printable(content)));
     }
     if (!seen.insert(name).second) {
-      throw std::invalid_argument(formatted("{}: {}: given twice", place, printable(name)));
+      throw std::invalid_argument(formatted("{}: {}: given twice", source, printable(name)));
     }
     entries.push_back(
-        {name, std::string(trimmed(content.substr(equals + 1))), place, ConfigType::any});
+        {name, std::string(trimmed(content.substr(equals + 1))), source, ConfigType::any});
   }
   return entries;
 }
 
-}  // namespace
-
-namespace {
-
-/// Dots before an = or in a [table]'s line, and not those of numbers.
+/// Dots before a line's last = or in a [table]'s line, and not those of numbers.
 std::size_t dots_in_keys(std::string_view text) {
-  std::size_t keys = 0, run = 0;
-  bool table = false, blank = true;
-  for (const char c : text) {
-    if (c == '.') ++run;
-    if (c == '=' || (c == '\n' && table)) keys += run;
-    if (c == '=' || c == ',' || c == '{' || c == '\n') run = 0;
-    if (blank && c != ' ' && c != '\t') table = c == '[';
-    blank = c == '\n' || (blank && (c == ' ' || c == '\t'));
+  std::ptrdiff_t dots = 0;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    const bool is_table = trimmed(line).starts_with('[');
+    const auto keys = is_table ? line : line.substr(0, line.rfind('=') + 1);
+    dots += std::ranges::count(keys, '.');
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  return keys + (table ? run : 0);
+  return static_cast<std::size_t>(dots);
 }
 
 }  // namespace
@@ -117,15 +112,15 @@ std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std:
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
     throw std::invalid_argument(formatted(
-        "{}: not TOML: {}", place_of(file, at.line, at.column), printable(error.description())));
+        "{}: not TOML: {}", source_of(file, at.line, at.column), printable(error.description())));
   }
   std::vector<std::pair<toml::source_position, ConfigEntry>> found;
   for (const auto& [key, node] : table) {
     const auto at = key.source().begin;
     found.push_back({at,
                      {std::string(key.str()),
-                      text_of(node),
-                      place_of(file, at.line, at.column),
+                      value_text(node),
+                      source_of(file, at.line, at.column),
                       type_of(node)}});
   }
   // toml++ keeps keys in alphabetical order; a person reads errors from the top of the file.

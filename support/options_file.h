@@ -6,13 +6,13 @@
 
 namespace dimred {
 
-/// What the file's syntax says the value is; `any` in a key=value file, where all is text.
+/// The value's type by the file's syntax; `any` in a key=value file, where all is text.
 enum class ConfigType { any, integer, number, boolean, text, numbers, table, other };
 
 struct ConfigEntry {
   std::string name;
-  std::string text;   // as an option's assign wants it
-  std::string place;  // "file:line:column" of the key
+  std::string text;    // as an option's assign wants it
+  std::string source;  // "file:line:column" of the key
   ConfigType type = ConfigType::any;
 };
 

@@ -100,20 +100,20 @@ void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
   locate(rows_, *this);
 }
 
-void OptionTable::read_words(const std::string& words, const std::string& place) {
+void OptionTable::read_words(const std::string& words, const std::string& source) {
   std::vector<std::string> given;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const auto equals = word.find('=');
     if (equals == std::string::npos) {
       throw std::invalid_argument(
-          formatted("{}: needs key=value words, received {}", place, printable(word)));
+          formatted("{}: needs key=value words, received {}", source, printable(word)));
     }
     const auto name = word.substr(0, equals);
     if (std::find(given.begin(), given.end(), name) != given.end())
-      throw std::invalid_argument(formatted("{}: {}: given twice", place, printable(name)));
+      throw std::invalid_argument(formatted("{}: {}: given twice", source, printable(name)));
     given.push_back(name);
-    apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .place = place});
+    apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .source = source});
   }
 }
 

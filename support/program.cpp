@@ -68,63 +68,88 @@ pid_t spawn(const std::vector<std::string>& words, int out, int errors) {
   return failed == 0 ? process : -failed;
 }
 
+/// A process that has begun: ended on the way out where nobody waited for it.
+class Process {
+ public:
+  explicit Process(pid_t id) : id_(id) {}
+  ~Process() {
+    if (id_ == 0) return;
+    end();
+    wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void end() const { kill(-id_, SIGKILL); }
+
+  /// Its exit code, or 128 + the signal that ended it.
+  int wait() {
+    const pid_t id = std::exchange(id_, 0);
+    int status = 0;
+    retrying([&] { return waitpid(id, &status, 0); });
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t id_;
+};
+
+using Sink = std::function<void(std::span<const std::byte>)>;
+
+/// Takes what has come; at the pipe's end nobody looks at it any more.
+void read_part(pollfd& pipe, std::vector<std::byte>& part, const Sink& sink) {
+  if (pipe.revents == 0) return;
+  const auto got = retrying([&] { return ::read(pipe.fd, part.data(), part.size()); });
+  if (got > 0) {
+    sink({part.data(), static_cast<std::size_t>(got)});
+  } else {
+    pipe.fd = -1;
+  }
+}
+
+void append_to_end(std::string& text, std::span<const std::byte> bytes) {
+  constexpr std::size_t most = 64 << 10;
+  text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.size() > most) text.erase(0, text.size() - most);
+}
+
 }  // namespace
 
-ProgramEnd run_program(const std::vector<std::string>& words,
-                       double timeout,
-                       const std::function<void(std::span<const std::byte>)>& sink,
-                       const std::atomic<bool>* stop) {
+ProgramResult run_program(const std::vector<std::string>& words,
+                          double timeout,
+                          const std::function<void(std::span<const std::byte>)>& sink,
+                          const std::atomic<bool>* stop) {
   using Clock = std::chrono::steady_clock;
   constexpr int slice = 200;  // ms
-  constexpr std::size_t most_errors = 64 << 10;
   Pipe out;
   Pipe errors;
-  const pid_t process = spawn(words, out.ends[1], errors.ends[1]);
-  if (process < 0) {
+  const pid_t id = spawn(words, out.ends[1], errors.ends[1]);
+  if (id < 0) {
     return {.started = false,
-            .errors = formatted("cannot run {}: {}", words.front(), std::strerror(-process))};
+            .errors = formatted("cannot run {}: {}", words.front(), std::strerror(-id))};
   }
+  Process process(id);
   for (auto* pipe : {&out, &errors}) close(std::exchange(pipe->ends[1], -1));
-  ProgramEnd end;
+  ProgramResult end;
   std::vector<std::byte> part(1 << 20);
-  try {
-    std::array<pollfd, 2> watched{pollfd{out.ends[0], POLLIN, 0},
-                                  pollfd{errors.ends[0], POLLIN, 0}};
-    auto heard = Clock::now();
-    while (watched[0].fd >= 0 || watched[1].fd >= 0) {
-      const int ready = poll(watched.data(), watched.size(), slice);
-      if (ready < 0 && errno == EINTR) continue;
-      end.stopped = stop != nullptr && stop->load();
-      end.silent = ready == 0 && timeout > 0 &&
-                   std::chrono::duration<double>(Clock::now() - heard).count() > timeout;
-      if (end.stopped || end.silent) {
-        kill(-process, SIGKILL);
-        break;
-      }
-      if (ready == 0) continue;
-      heard = Clock::now();
-      for (std::size_t i = 0; i < watched.size(); ++i) {
-        if (watched[i].fd < 0 || watched[i].revents == 0) continue;
-        const auto got = retrying([&] { return ::read(watched[i].fd, part.data(), part.size()); });
-        if (got <= 0) {
-          watched[i].fd = -1;
-        } else if (i == 0) {
-          sink({part.data(), static_cast<std::size_t>(got)});
-        } else {
-          end.errors.append(reinterpret_cast<const char*>(part.data()),
-                            static_cast<std::size_t>(got));
-          if (end.errors.size() > most_errors) end.errors.erase(0, end.errors.size() - most_errors);
-        }
-      }
+  std::array<pollfd, 2> watched{pollfd{out.ends[0], POLLIN, 0}, pollfd{errors.ends[0], POLLIN, 0}};
+  auto heard = Clock::now();
+  while (watched[0].fd >= 0 || watched[1].fd >= 0) {
+    const int ready = poll(watched.data(), watched.size(), slice);
+    if (ready < 0 && errno == EINTR) continue;
+    end.stopped = stop != nullptr && stop->load();
+    end.silent = ready == 0 && timeout > 0 &&
+                 std::chrono::duration<double>(Clock::now() - heard).count() > timeout;
+    if (end.stopped || end.silent) {
+      process.end();
+      break;
     }
-  } catch (...) {
-    kill(-process, SIGKILL);
-    retrying([&] { return waitpid(process, nullptr, 0); });
-    throw;
+    if (ready == 0) continue;
+    heard = Clock::now();
+    read_part(watched[0], part, sink);
+    read_part(watched[1], part, [&](auto bytes) { append_to_end(end.errors, bytes); });
   }
-  int status = 0;
-  retrying([&] { return waitpid(process, &status, 0); });
-  end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  end.code = process.wait();
   return end;
 }
 

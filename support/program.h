@@ -9,7 +9,7 @@
 
 namespace dimred {
 
-struct ProgramEnd {
+struct ProgramResult {
   bool started = true;   // else `errors` says why not
   int code = 0;          // 128 + signal when one ended it
   bool silent = false;   // ended by us: nothing came for too long
@@ -20,9 +20,9 @@ struct ProgramEnd {
 /// Runs a program found at this path or on PATH, with empty standard input; what it prints goes to
 /// `sink` as it comes. `timeout`: seconds without output after which it is ended; 0: none.
 /// Throws what the sink throws, after ending it.
-ProgramEnd run_program(const std::vector<std::string>& words,
-                       double timeout,
-                       const std::function<void(std::span<const std::byte>)>& sink,
-                       const std::atomic<bool>* stop = nullptr);
+ProgramResult run_program(const std::vector<std::string>& words,
+                          double timeout,
+                          const std::function<void(std::span<const std::byte>)>& sink,
+                          const std::atomic<bool>* stop = nullptr);
 
 }  // namespace dimred

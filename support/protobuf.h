@@ -21,11 +21,11 @@ struct Field {
 };
 
 /// The fields of one message, one after another. `origin` is the whole message's first byte, so
-/// that errors can say where they are: std::runtime_error("[place] rule, received ... at byte N").
+/// that errors can say where they are: std::runtime_error("[scope] rule, received ... at byte N").
 class Fields {
  public:
-  Fields(std::span<const std::uint8_t> message, const std::uint8_t* origin, std::string_view place)
-      : rest_(message), origin_(origin), place_(place) {}
+  Fields(std::span<const std::uint8_t> message, const std::uint8_t* origin, std::string_view scope)
+      : rest_(message), origin_(origin), scope_(scope) {}
 
   bool next(Field& field) {
     if (rest_.empty()) return false;
@@ -79,15 +79,15 @@ class Fields {
 
   // No text is made unless it is needed: a message has dozens of numbers.
   template <class... Values>
-  [[noreturn]] void fail(std::type_identity_t<Pattern<sizeof...(Values)>> rule,
+  [[noreturn]] void fail(std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                          const Values&... values) const {
     throw std::runtime_error(formatted(
-        "[{}] {} at byte {}", place_, formatted(rule, values...), rest_.data() - origin_));
+        "[{}] {} at byte {}", scope_, formatted(rule, values...), rest_.data() - origin_));
   }
 
   std::span<const std::uint8_t> rest_;
   const std::uint8_t* origin_;
-  std::string_view place_;
+  std::string_view scope_;
 };
 
 }  // namespace dimred::protobuf

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t low_word(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 constexpr std::uint32_t high_word(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
 
-// What a derived key is used for, so that a stream and a permutation never share counters.
+// The use of a derived key, so that a stream and a permutation never share counters.
 enum class KeyUse : std::uint32_t { stream = 0, permutation = 1 };
 
 std::array<std::uint32_t, 2> derived_key(std::uint64_t seed,

@@ -7,7 +7,7 @@
 // augmentation are the same for any number of threads, ranks or restarts.
 namespace dimred {
 
-/// What a stream is for; streams of different purposes are independent.
+/// The purpose of a stream; streams of different purposes are independent.
 enum class RandomPurpose : std::uint32_t {
   order = 1,
   augmentation = 2,

@@ -5,8 +5,8 @@
 
 namespace dimred {
 
-/// Calls `undo` at the end of the scope, also when an exception leaves it. What `undo` throws then
-/// is lost: the first error is what counts.
+/// Calls `undo` at the end of the scope, also when an exception leaves it. Then an exception of
+/// `undo` is lost: the first error is what counts.
 template <class Undo>
 class ScopeExit {
  public:

@@ -28,6 +28,6 @@ std::unique_ptr<Hook> make_run_summary();
 struct PeakMemory {
   std::int64_t process = 0, device = 0;
 };
-PeakMemory peak_memory(const Setup& setup);
+PeakMemory peak_memory(const Model& model);
 
 }  // namespace dimred::training

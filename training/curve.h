@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "training/event_log.h"
+#include "training/events/event_log.h"
 
 namespace dimred::training {
 
-/// What a run has cost so far; saved with the resume state.
+/// The cost of a run so far; saved with the resume state.
 struct Totals {
   std::int64_t images = 0;          // training samples passed through a gradient
   double seconds = 0;               // training: data waits, steps, trials and saves; not evaluation

@@ -10,31 +10,13 @@
 #include "checkpoints/state.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/batches.h"
-#include "training/data_report.h"
 #include "training/hooks.h"
+#include "training/input/batches.h"
+#include "training/input/data_report.h"
 #include "training/signals.h"
 
 namespace dimred::training {
 namespace {
-
-ProgressState progress_of(const Setup& setup,
-                          const Position& position,
-                          const std::string& label,
-                          double seconds,
-                          double waited,
-                          std::int64_t images) {
-  ProgressState state{.label = label,
-                      .done = static_cast<std::int64_t>(position.epoch_sums.sample_count),
-                      .total = setup.train->size()};
-  state.loss = position.epoch_sums.mean_loss();
-  state.accuracy = position.epoch_sums.accuracy();
-  const auto count = static_cast<double>(images);
-  state.images_per_second = count / seconds;
-  state.compute_per_second = count / (seconds - waited);
-  state.seconds_left = static_cast<double>(state.total - state.done) * seconds / count;
-  return state;
-}
 
 /// Whole epochs as they are; a budget's end lies between two.
 std::string epoch_text(double epoch) {
@@ -43,8 +25,8 @@ std::string epoch_text(double epoch) {
   return out.str();
 }
 
-/// What is not finite has no part in the means of the epoch.
-void add(BatchResult& sums, const BatchResult& result) {
+/// Adds a finite result; one that is not finite has no part in the epoch's means.
+void add_batch(BatchResult& sums, const BatchResult& result) {
   if (!std::isfinite(result.loss_sum)) return;
   sums.loss_sum += result.loss_sum;
   sums.correct_count += result.correct_count;
@@ -57,15 +39,15 @@ struct DoneStep {
   StepReport report;
 };
 
-/// Once, why passes are launched kernel by kernel though they should be recorded.
-void tell_of_graphs(Setup& setup, Console& console) {
-  if (!setup.graphs || setup.graphs->told || setup.graphs->failure.empty()) return;
-  setup.graphs->told = true;
+/// Reports once why passes are launched kernel by kernel though they should be recorded.
+void report_graphs(Model& model, Console& console) {
+  if (!model.graphs || model.graphs->reported || model.graphs->failure.empty()) return;
+  model.graphs->reported = true;
   console.warn("not recorded as a CUDA graph, and launched kernel by kernel: " +
-               setup.graphs->failure);
+               model.graphs->failure);
 }
 
-/// The next batch and its step, timed. Throws Stopped as next_of_all() does.
+/// The next batch and its step, timed. Throws Stopped as next_on_all_ranks() does.
 DoneStep one_step(const Setup& setup,
                   Position& position,
                   Batches& batches,
@@ -73,20 +55,65 @@ DoneStep one_step(const Setup& setup,
   RECORD_USER_SCOPE("step");
   const Stopwatch clock;
   const double waited_before = batches.seconds_waited();
-  auto batch = next_of_all(batches, *setup.communicator);
+  auto batch = next_on_all_ranks(batches, *setup.communicator);
   check(batch.has_value(), "an epoch has fewer batches than steps");
-  std::function<void()> look_ahead;
-  if (!setup.device.is_cpu()) look_ahead = [&batches] { batches.look_ahead(); };
+  std::function<void()> prefetch;
+  if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
   const Step now{.batch = batch->tensors,
                  .global_count = batch->global_count,
                  .key = {position.epoch, position.step_in_epoch},
-                 .meanwhile = look_ahead};
+                 .prefetch_next = prefetch};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
-  add(position.epoch_sums, report.result);
+  add_batch(position.epoch_sums, report.result);
   report.seconds = clock.seconds();
   report.data_wait_seconds = batches.seconds_waited() - waited_before;
   return {std::move(*batch), std::move(report)};
 }
+
+/// What an epoch under way costs, on top of what the run has cost before.
+class EpochCosts {
+ public:
+  EpochCosts(const Setup& setup, Totals& totals, const Batches& batches)
+      : setup_(setup),
+        totals_(totals),
+        batches_(batches),
+        before_(totals),
+        sent_before_(setup.communicator->bytes_sent()) {}
+
+  double seconds() const { return clock_.seconds(); }
+
+  void count_time() {
+    totals_.seconds = before_.seconds + clock_.seconds();
+    totals_.data_wait_seconds = before_.data_wait_seconds + batches_.seconds_waited();
+  }
+
+  void count_bytes() {
+    totals_.wire_bytes = before_.wire_bytes + setup_.communicator->bytes_sent() - sent_before_;
+  }
+
+  ProgressState progress(const std::string& label, const BatchResult& sums) const {
+    const double seconds = clock_.seconds();
+    const auto images = static_cast<double>(totals_.images - before_.images);
+    const auto done = static_cast<std::int64_t>(sums.sample_count);
+    const auto total = setup_.data.train->size();
+    return {.label = label,
+            .done = done,
+            .total = total,
+            .loss = sums.mean_loss(),
+            .accuracy = sums.accuracy(),
+            .images_per_second = images / seconds,
+            .compute_per_second = images / (seconds - batches_.seconds_waited()),
+            .seconds_left = static_cast<double>(total - done) * seconds / images};
+  }
+
+ private:
+  const Setup& setup_;
+  Totals& totals_;
+  const Batches& batches_;
+  Totals before_;
+  std::int64_t sent_before_;
+  Stopwatch clock_;
+};
 
 }  // namespace
 
@@ -159,26 +186,16 @@ EpochEnd run_epoch(const RunView& run,
                    const std::function<BatchResult(const Step&)>& step,
                    Hooks& hooks) {
   auto& setup = run.setup;
-  const auto order = training_order(setup);
   const auto batches = make_batches(setup,
-                                    *setup.train,
-                                    order,
-                                    setup.preprocessing,
+                                    *setup.data.train,
+                                    training_order(setup),
+                                    setup.data.preprocessing,
                                     loader_options(setup),
                                     position.epoch,
                                     position.step_in_epoch);
-  const Totals before = position.totals;
-  const auto sent_before = setup.communicator->bytes_sent();
-  const Stopwatch clock;
-  const auto count_time = [&] {
-    position.totals.seconds = before.seconds + clock.seconds();
-    position.totals.data_wait_seconds = before.data_wait_seconds + batches->seconds_waited();
-  };
-  const auto count_bytes = [&] {
-    position.totals.wire_bytes = before.wire_bytes + setup.communicator->bytes_sent() - sent_before;
-  };
-  const auto steps = setup.steps_per_epoch();
-  const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.want_end(run); };
+  EpochCosts costs(setup, position.totals, *batches);
+  const auto steps = setup.data.steps_per_epoch();
+  const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.should_stop(run); };
   const auto next_step = [&] {
     hooks.before_step(run);
     auto done = one_step(setup, position, *batches, step);
@@ -189,33 +206,32 @@ EpochEnd run_epoch(const RunView& run,
     hooks.after_step(run, done.report);
     batches->recycle(std::move(done.batch));
   };
-  bool stopping = false;
-  bool enough = position.row_due && is_enough();
+  auto end = EpochEnd::finished;
   try {
+    bool enough = position.row_due && is_enough();
     while (!enough && position.step_in_epoch < steps) {
       next_step();
       enough = is_enough();
-      count_time();
-      count_bytes();
-      run.console.progress(progress_of(setup,
-                                       position,
-                                       label,
-                                       clock.seconds(),
-                                       batches->seconds_waited(),
-                                       position.totals.images - before.images));
+      costs.count_time();
+      costs.count_bytes();
+      run.console.progress(costs.progress(label, position.epoch_sums));
     }
     // Not only after the evaluation that follows.
-    stopping = !enough && stop_agreed(*setup.communicator);
+    if (enough) {
+      end = EpochEnd::enough;
+    } else if (stop_agreed(*setup.communicator)) {
+      end = EpochEnd::stopped;
+    }
   } catch (const Stopped&) {
-    stopping = true;
+    end = EpochEnd::stopped;
   }
-  count_time();
-  if (!stopping) count_bytes();  // the run that goes on asks all ranks again whether to stop
+  costs.count_time();
+  // A run that goes on asks all ranks again whether to stop.
+  if (end != EpochEnd::stopped) costs.count_bytes();
   run.console.clear();
-  tell_of_graphs(setup, run.console);
-  tell(setup, batches->report(), clock.seconds(), run.console);
-  if (enough) return EpochEnd::enough;
-  return stopping ? EpochEnd::stopped : EpochEnd::finished;
+  report_graphs(setup.model, run.console);
+  report_data(setup, batches->report(), costs.seconds(), run.console);
+  return end;
 }
 
 }  // namespace dimred::training

@@ -5,7 +5,7 @@
 
 #include "support/console.h"
 #include "training/curve.h"
-#include "training/gradient.h"
+#include "training/passes/gradient.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -18,8 +18,8 @@ struct Position {
   std::int64_t epoch = 0;          // finished epochs
   std::int64_t step_in_epoch = 0;  // steps done of the epoch under way
   std::int64_t step = 0;           // steps done in all
-  BatchResult epoch_sums;          // of the epoch under way, the training mode's loss and hits
-  bool row_due = false;            // steps were made since the curve's last row
+  BatchResult epoch_sums;  // of the epoch under way, the training mode's loss and correct count
+  bool row_due = false;    // steps were made since the curve's last row
   Totals totals;
 };
 nlohmann::json to_json(const Position& position);
@@ -39,9 +39,9 @@ struct Step {
   models::Minibatch batch;
   std::int64_t global_count = 0;
   ForwardKey key;
-  /// To be called once the device is at work on the batch, before anything is waited for: it gets
-  /// the next one ready. May be empty.
-  std::function<void()> meanwhile = {};
+  /// To be called once the device is at work on the batch, before anything is waited for: it
+  /// prepares the next batch. May be empty.
+  std::function<void()> prefetch_next = {};
 };
 
 /// stopped: a signal, agreed over ranks when each has its batch or waits for it no longer, and

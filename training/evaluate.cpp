@@ -6,9 +6,9 @@
 
 #include "support/errors.h"
 #include "support/scope_exit.h"
-#include "training/batches.h"
-#include "training/gradient.h"
-#include "training/load_data.h"
+#include "training/data_sets.h"
+#include "training/input/batches.h"
+#include "training/passes/gradient.h"
 
 namespace dimred::training {
 namespace {
@@ -45,19 +45,19 @@ std::string bad_text(const Score& score, const char* set) {
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
-  const auto plain = data::without_augmentation(setup.preprocessing);
+  const auto plain = data::without_augmentation(setup.data.preprocessing);
   auto options = loader_options(setup);
-  options.batch_size = evaluation_batch(setup.image_shape) * setup.communicator->size();
+  options.batch_size = evaluation_batch(setup.data.image_shape) * setup.communicator->size();
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  while (auto batch = next_of_all(*batches, *setup.communicator)) {
+  while (auto batch = next_on_all_ranks(*batches, *setup.communicator)) {
     // The last batch may have fewer samples than ranks.
-    if (batch->count == 0 && !needs_all_ranks(setup)) continue;
-    const auto result = setup.objective->evaluate(batch->tensors, models::Mode::evaluate);
+    if (batch->count == 0 && !needs_all_ranks(setup.model)) continue;
+    const auto result = setup.model.objective->evaluate(batch->tensors, models::Mode::evaluate);
     const auto copied = read_back(sums_of(result));
-    if (!setup.device.is_cpu()) batches->look_ahead();
+    if (!setup.model.device.is_cpu()) batches->prefetch();
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();
     sums[0] += loss_and_hits[0];
     sums[1] += loss_and_hits[1];
@@ -83,43 +83,47 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 }
 
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
-  if (setup.batchnorm_layers == 0) return;
-  require_room_for_pass(setup);
+  if (setup.model.batchnorm_layers == 0) return;
+  require_cache_for_pass(setup.data);
   const torch::NoGradGuard no_grad;
-  setup.objective->reset_running_statistics();
-  setup.objective->set_cumulative_batchnorm(true);
-  const ScopeExit back([&setup] { setup.objective->set_cumulative_batchnorm(false); });
+  setup.model.objective->reset_running_statistics();
+  setup.model.objective->set_cumulative_batchnorm(true);
+  const ScopeExit back([&setup] { setup.model.objective->set_cumulative_batchnorm(false); });
   const auto order = training_order(setup);
-  const auto batches = make_batches(
-      setup, *setup.train, order, setup.preprocessing, loader_options(setup), /*epoch=*/0);
-  const bool synchronized = setup.batchnorm_statistics == BatchNormPolicy::synchronized;
+  const auto batches = make_batches(setup,
+                                    *setup.data.train,
+                                    order,
+                                    setup.data.preprocessing,
+                                    loader_options(setup),
+                                    /*epoch=*/0);
+  const bool synchronized = setup.model.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> done{};
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
-    auto batch = next_of_all(*batches, *setup.communicator);
+    auto batch = next_on_all_ranks(*batches, *setup.communicator);
     if (!batch) break;
     if (batch->count == 0 && !synchronized) continue;
     ++done[0];
     seed_pass(setup, {.epoch = 0, .step = i}, /*pass=*/0);
-    setup.objective->logits(batch->tensors.images, models::Mode::train);
+    setup.model.objective->logits(batch->tensors.images, models::Mode::train);
     batches->recycle(std::move(*batch));
   }
   if (setup.communicator->size() == 1) return;
-  setup.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
-  setup.communicator->all_reduce(setup.flat.buffers);
+  setup.model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
+  setup.communicator->all_reduce(setup.model.flat.buffers);
   setup.communicator->all_reduce(done);
-  setup.flat.buffers.div_(done[0]);
-  setup.objective->restore_constants();
+  setup.model.flat.buffers.div_(done[0]);
+  setup.model.objective->restore_constants();
 }
 
 void add_scores(Setup& setup, CurveRow& row, Console& console) {
-  auto& report = setup.data_report;
-  if (setup.validation) {
-    const auto score = evaluate(setup, *setup.validation);
+  auto& report = setup.data.report;
+  if (setup.data.validation) {
+    const auto score = evaluate(setup, *setup.data.validation);
     row.validation_loss = score.loss;
     row.validation_accuracy = score.accuracy;
     count_bad(score, "validation", report.bad_validation_samples, setup, console);
   }
-  const auto score = evaluate(setup, *setup.test);
+  const auto score = evaluate(setup, *setup.data.test);
   row.test_loss = score.loss;
   row.test_accuracy = score.accuracy;
   count_bad(score, "test", report.bad_test_samples, setup, console);

@@ -17,11 +17,12 @@ struct Score {
 };
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
-/// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_of_all() does.
+/// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_on_all_ranks()
+/// does.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
 
 /// Scores of the present weights on the validation set, where there is one, and the test set.
-/// Counts their bad samples in setup.data_report, and warns when there are others than at the last
+/// Counts their bad samples in setup.data.report, and warns when there are others than at the last
 /// time.
 void add_scores(Setup& setup, CurveRow& row, Console& console);
 
@@ -33,7 +34,7 @@ std::string bad_text(const Score& score, const char* set);
 /// `batches_wanted` > 0, over the first so many batches of that pass only. No effect without
 /// BatchNorm layers. Cost: one forward pass over the training set, or over those batches. Random
 /// draws (dropout) are those of the training steps of epoch 0, whatever came before. Throws as
-/// require_room_for_pass() and next_of_all() do.
+/// require_cache_for_pass() and next_on_all_ranks() do.
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted = 0);
 
 }  // namespace dimred::training

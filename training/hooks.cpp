@@ -81,8 +81,8 @@ void Hooks::evaluate(const RunView& run, std::vector<CurveRow>& rows) {
 void Hooks::after_epoch(const RunView& run, const CurveRow& row) {
   for (const auto& hook : hooks_) hook->after_epoch(run, row);
 }
-bool Hooks::want_end(const RunView& run) const {
-  return std::ranges::any_of(hooks_, [&](const auto& hook) { return hook->wants_end(run); });
+bool Hooks::should_stop(const RunView& run) const {
+  return std::ranges::any_of(hooks_, [&](const auto& hook) { return hook->should_stop(run); });
 }
 void Hooks::end(const RunView& run) {
   for (const auto& hook : hooks_) hook->end(run);

@@ -13,7 +13,7 @@ namespace dimred::checkpoints {
 struct State;
 }
 
-// What happens around the steps of a run, apart from the training itself.
+// Hooks around the steps of a run, apart from the training itself.
 namespace dimred::training {
 
 /// A run under way, as its hooks see it.
@@ -55,7 +55,7 @@ class Hook {
   virtual void after_epoch(const RunView& /*run*/, const CurveRow& /*row*/) {}
   /// True ends the run: at the end of an epoch, or in its middle with a row at the part. A function
   /// of what the run state holds, equal on all ranks.
-  virtual bool wants_end(const RunView& /*run*/) const { return false; }
+  virtual bool should_stop(const RunView& /*run*/) const { return false; }
   /// After the last step of this process, also of one that a signal stops.
   virtual void end(const RunView& /*run*/) {}
 
@@ -76,7 +76,7 @@ class Hooks {
   void after_step(const RunView& run, const StepReport& step);
   void evaluate(const RunView& run, std::vector<CurveRow>& rows);
   void after_epoch(const RunView& run, const CurveRow& row);
-  bool want_end(const RunView& run) const;
+  bool should_stop(const RunView& run) const;
   void end(const RunView& run);
   void save(const RunView& run, checkpoints::State& state);
   void restore(const Setup& setup, const checkpoints::State& state, bool own);

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "data/open.h"
+#include "data/options.h"
 #include "models/network.h"
 #include "models/script.h"
 #include "support/split_list.h"
@@ -29,10 +29,7 @@ void add_source_options(OptionTable& table, DataOptions& options) {
   table.add("data",
             &options.data,
             "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)");
-  table.add_choice("dataset",
-                   &options.dataset,
-                   "what data holds; auto looks; mock needs no files",
-                   data::dataset_kinds());
+  data::add_kind_option(table, options.dataset, "what data holds; auto looks; mock needs no files");
   table.add(
       "test_data", &options.test_data, "the test set (default: found beside the training set)");
   table.add("data_cache",
@@ -65,7 +62,7 @@ void add_source_options(OptionTable& table, DataOptions& options) {
             between(1, 1 << 15));
 }
 
-/// What is kept in memory and held out.
+/// Adds the options of caching in memory and of held-out samples.
 void add_split_options(OptionTable& table, DataOptions& options) {
   table.add("datasets_use_caching",
             &options.datasets_use_caching,
@@ -136,7 +133,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
       &options.model,
       "network by name: " + joined(models::network_names()) +
           "; or a TorchScript module's file, *.pt, which is trained from the weights in it (code "
-          "that runs with your rights: docs/threat_model.md)");
+          "that runs with your rights: docs/explanation/threat_model.md)");
   table.add(
       "model_digest",
       &options.model_digest,

@@ -5,24 +5,23 @@
 #include <optional>
 #include <string>
 
-#include "data/open.h"
 #include "data/presets.h"
 #include "launch/options.h"
 #include "layout/layout.h"
 #include "models/margin.h"
 #include "models/objective.h"
 #include "support/options.h"
-#include "training/loss_scale.h"
+#include "training/passes/loss_scale.h"
 
 namespace dimred::training {
 
-/// What ranks share. samples: each global batch, so that any number of ranks sees the same batches.
-/// files: each rank has files of its own, which gives that up.
+/// The division of data between ranks. samples: each global batch, so that any number of ranks sees
+/// the same batches. files: each rank has files of its own, which gives that up.
 enum class Sharding { samples, files };
 
 struct DataOptions {
   std::filesystem::path data;  // folder, list or pattern; empty: Debian's Fashion-MNIST
-  data::DatasetKind dataset = data::DatasetKind::automatic;
+  std::string dataset = "auto";
   std::filesystem::path test_data;   // empty: found at `data`
   std::filesystem::path data_cache;  // of indices and decompressed copies; empty: chosen
   double stream_cache = 0;           // GB; 0: a URL's data is downloaded before the run
@@ -63,7 +62,7 @@ struct ModelOptions {
   PrecisionChoice precision = PrecisionChoice::float32;
   std::string amp_allow, amp_deny;  // comma-separated operators (models::AmpLists)
   layout::MemoryFormat memory_format =
-      layout::MemoryFormat::channels_last;  // faster on CPU and GPU
+      layout::MemoryFormat::channels_last;  // ConvNet: 3,314, not 2,814 images/s on 2 cores
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
   std::string trainable_include_patterns;  // of parameters (models/name_patterns.h); empty: all
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
@@ -100,7 +99,7 @@ struct RunOptions {
   bool quiet = false;
 };
 
-/// What both stages and `evaluate` share, and the rows of their option table.
+/// The options that both stages and `evaluate` share, and the rows of their option table.
 struct CommonOptions {
   DataOptions data;
   ModelOptions model;
@@ -119,13 +118,13 @@ void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, CommonOptions& options);  // and of the head
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
-/// Of the stage that writes steps.csv.
+/// Adds the rows of the stage that writes steps.csv.
 void add_step_event_options(OptionTable& table, EventOptions& options);
 
-/// Settles what depends on the run's other options, on the machine or on the number of ranks, so
-/// that config.toml says it and a command that adopts the options means the same: split_seed,
-/// label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a TorchScript
-/// module's place and digest, an image_size that `table` was not given. Throws
+/// Determines values that depend on the run's other options, on the machine or on the number of
+/// ranks, so that config.toml says it and a command that adopts the options means the same:
+/// split_seed, label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a
+/// TorchScript module's place and digest, an image_size that `table` was not given. Throws
 /// std::invalid_argument for batch sizes that the ranks do not fit, for options that contradict
 /// each other, and for a module that is not there or has another digest than the one given.
 void resolve(CommonOptions& options, int ranks, const OptionTable& table);

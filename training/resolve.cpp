@@ -7,7 +7,7 @@
 #include "training/options.h"
 #include "training/setup.h"
 
-// What options leave open, settled by the machine, the ranks and each other.
+// Fills in values that options leave open, from the machine, the ranks and each other.
 namespace dimred::training {
 namespace {
 
@@ -61,7 +61,7 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
           options.gradient_accumulation);
 }
 
-/// Settles where a TorchScript module lies and which one it is.
+/// Determines where a TorchScript module lies and which one it is.
 void resolve_script(ModelOptions& options) {
   if (!models::is_script(options.model)) {
     require(options.model_digest.empty(),
@@ -88,25 +88,12 @@ void resolve_script(ModelOptions& options) {
 /// own size; so is one that stays.
 void resolve_image_size(DataOptions& data, const std::string& model) {
   const auto crop = data::recipe(data.preprocessing_name, 0).crop;
-  if (crop.cut == data::Cut::none || models::is_script(model)) return;
+  if (crop.cut == data::CropMode::none || models::is_script(model)) return;
   const auto made_for = models::network_info(model).image_size;
   if (made_for != crop.size) data.image_size = made_for;
 }
 
 }  // namespace
-
-models::Precision choose_precision(PrecisionChoice choice, torch::Device device) {
-  const bool native = models::has_native_bfloat16(device);
-  require(choice != PrecisionChoice::bfloat16 || native,
-          "[training::precision] bfloat16 is not native on this processor; use float32 or auto");
-  require(choice != PrecisionChoice::float16 || device.is_cuda(),
-          "[training::precision] float16 needs a CUDA device (on a processor LibTorch's backward "
-          "convolutions take hundreds of times as long in it); use bfloat16, float32 or auto");
-  if (choice == PrecisionChoice::float16) return models::Precision::float16;
-  const bool bfloat16 =
-      choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
-  return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
-}
 
 void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);

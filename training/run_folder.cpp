@@ -14,9 +14,9 @@
 #include "support/errors.h"
 #include "support/version.h"
 #include "training/curve.h"
-#include "training/data_report.h"
-#include "training/frozen.h"
-#include "training/transfer.h"
+#include "training/input/data_report.h"
+#include "training/weights/frozen.h"
+#include "training/weights/transfer.h"
 
 namespace dimred::training {
 namespace {
@@ -33,7 +33,7 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
-/// What a run writes before it has trained: of no use without what would have followed.
+/// Files that a run writes before it has trained: of no use without those that would have followed.
 constexpr std::array beginnings{"config.toml",
                                 "manifest.json",
                                 "curve.csv",
@@ -51,7 +51,7 @@ bool is_beginning(const fs::directory_entry& item) {
          std::ranges::find(beginnings, name) != beginnings.end();
 }
 
-/// What a run leaves, apart from its snapshots, which its states list.
+/// Files that a run leaves, apart from its snapshots, which its states list.
 constexpr std::array parts{"config.toml",
                            "curve.csv",
                            "steps.csv",
@@ -181,24 +181,24 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};
-  manifest["device"] = setup.device.str();
+  manifest["device"] = setup.model.device.str();
   manifest["processor"] = processor();
   manifest["threads"] = torch::get_num_threads();
-  manifest["precision"] = models::name_of(setup.precision);
-  if (setup.loss_scale.active()) manifest["loss_scale"] = setup.loss_scale.to_json();
+  manifest["precision"] = models::name_of(setup.model.precision);
+  if (setup.model.loss_scale.active()) manifest["loss_scale"] = setup.model.loss_scale.to_json();
   manifest["ranks"] = setup.communicator->size();
-  manifest["global_batch_size"] = setup.global_batch_size;
-  manifest["train_data"] = setup.train->description();
-  manifest["test_data"] = setup.test->description();
-  manifest["sample_order"] = setup.sample_order;
-  manifest["class_names"] = setup.train->class_names();
-  manifest["data_pipeline"] = to_json(setup.data_report, setup.validation != nullptr);
-  manifest["mean"] = setup.preprocessing.mean;
-  manifest["deviation"] = setup.preprocessing.deviation;
-  manifest["parameters"] = setup.flat.layout.whole_size;
-  if (const auto frozen = setup.flat.frozen_layout.file_size; frozen > 0)
+  manifest["global_batch_size"] = setup.data.global_batch_size;
+  manifest["train_data"] = setup.data.train->description();
+  manifest["test_data"] = setup.data.test->description();
+  manifest["sample_order"] = setup.data.sample_order;
+  manifest["class_names"] = setup.data.train->class_names();
+  manifest["data_pipeline"] = to_json(setup.data.report, setup.data.validation != nullptr);
+  manifest["mean"] = setup.data.preprocessing.mean;
+  manifest["deviation"] = setup.data.preprocessing.deviation;
+  manifest["parameters"] = setup.model.flat.layout.global_size;
+  if (const auto frozen = setup.model.flat.frozen_layout.file_size; frozen > 0)
     manifest["frozen_values"] = frozen;
-  manifest["layout_hash"] = setup.flat.layout.hash;
+  manifest["layout_hash"] = setup.model.flat.layout.hash;
   manifest["details"] = details;
   if (outcome == "finished" || outcome == "interrupted") manifest["files"] = sizes_of_parts(path_);
   write_file_atomically(

@@ -7,7 +7,7 @@
 
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/run_config.h"
-#include "training/event_log.h"
+#include "training/events/event_log.h"
 #include "training/setup.h"
 
 namespace dimred::training {

@@ -33,7 +33,7 @@ class RunSummary final : public Hook {
     if (totals.seconds <= 0) return;
     const auto images = static_cast<double>(totals.images);
     const double waited = totals.data_wait_seconds;
-    const auto memory = peak_memory(run.setup);
+    const auto memory = peak_memory(run.setup.model);
     const auto device =
         memory.device > 0 ? formatted(", {} on the device", bytes_text(memory.device)) : "";
     run.console.line(
@@ -53,8 +53,8 @@ class RunSummary final : public Hook {
 
 }  // namespace
 
-PeakMemory peak_memory(const Setup& setup) {
-  return {.process = peak_of_process(), .device = peak_of_device(setup.device)};
+PeakMemory peak_memory(const Model& model) {
+  return {.process = peak_of_process(), .device = peak_of_device(model.device)};
 }
 
 std::unique_ptr<Hook> make_run_summary() { return std::make_unique<RunSummary>(); }

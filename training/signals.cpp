@@ -40,7 +40,7 @@ extern "C" void remember(int signal) {
 
 void catch_stop_signals() {
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
-    // What nohup or a script's background job ignores stays ignored.
+    // A signal that nohup or a script's background job ignores stays ignored.
     if (std::signal(signal, remember) == SIG_IGN) std::signal(signal, SIG_IGN);
   }
 }

@@ -17,8 +17,8 @@ bool stop_received();
 /// True on every rank when any has received one: to be asked at the same step by all.
 bool stop_agreed(distributed::Communicator& communicator);
 
-/// What a pass without steps (an evaluation, a recalibration) throws on every rank when a signal to
-/// any of them stops it between two batches.
+/// The exception that a pass without steps (an evaluation, a recalibration) throws on every rank
+/// when a signal to any of them stops it between two batches.
 struct Stopped final : std::exception {
   const char* what() const noexcept override { return "stopped by a signal"; }
 };

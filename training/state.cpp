@@ -9,9 +9,9 @@
 #include "distributed/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "training/device_stream.h"
-#include "training/frozen.h"
-#include "training/whole.h"
+#include "training/device/device_stream.h"
+#include "training/weights/frozen.h"
+#include "training/weights/full_vector.h"
 
 namespace dimred::training {
 namespace {
@@ -27,8 +27,8 @@ void require_finite(bool finite, std::int64_t step) {
 /// On every rank, when one's are not.
 void require_finite(const Setup& setup, const Position& position) {
   require_finite(on_all_ranks(setup,
-                              torch::isfinite(setup.flat.weights).all().item<bool>() &&
-                                  torch::isfinite(setup.flat.buffers).all().item<bool>()),
+                              torch::isfinite(setup.model.flat.weights).all().item<bool>() &&
+                                  torch::isfinite(setup.model.flat.buffers).all().item<bool>()),
                  position.step);
 }
 
@@ -37,7 +37,7 @@ void require_finite(std::initializer_list<std::span<const float>> values, std::i
   for (const auto& part : values) require_finite(std::ranges::all_of(part, is_finite), step);
 }
 
-/// What the other ranks must know of a state before its vectors come.
+/// The header of a state, which the other ranks need before its vectors come.
 nlohmann::json header_of(const checkpoints::State& state) {
   nlohmann::json vectors = nlohmann::json::object(), counters = nlohmann::json::object();
   for (const auto& [name, values] : state.vectors) vectors[name] = values.size();
@@ -63,15 +63,15 @@ void share(distributed::Communicator& communicator, std::vector<T>& values, std:
 /// 64 MB of it.
 void share_parts(const Setup& setup, std::vector<float>& values) {
   constexpr std::int64_t most_at_a_time = std::int64_t{16} << 20;  // elements
-  const auto& layout = setup.flat.layout;
+  const auto& layout = setup.model.flat.layout;
   auto& communicator = *setup.communicator;
   const bool root = communicator.rank() == 0;
   const auto ranges = layout::own_ranges(layout);
   std::vector<float> own;
   own.reserve(static_cast<std::size_t>(layout.file_size));
   std::vector<float> received;
-  for (std::int64_t begin = 0; begin < layout.whole_size; begin += most_at_a_time) {
-    const auto size = std::min(most_at_a_time, layout.whole_size - begin);
+  for (std::int64_t begin = 0; begin < layout.global_size; begin += most_at_a_time) {
+    const auto size = std::min(most_at_a_time, layout.global_size - begin);
     if (!root) received.resize(static_cast<std::size_t>(size));
     const auto part = root ? std::span(values).subspan(static_cast<std::size_t>(begin),
                                                        static_cast<std::size_t>(size))
@@ -86,15 +86,15 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
   values = std::move(own);
 }
 
-/// What later use of the weights depends on beside the network; what is not known (in tests) is
-/// left out.
+/// The facts that later use of the weights depends on beside the network; those not known (in
+/// tests) are left out.
 nlohmann::json run_record(const Setup& setup) {
   auto record = nlohmann::json::object();
-  if (!setup.lasting_options.empty()) record["config"] = setup.lasting_options;
-  if (!setup.data_record.class_names.empty()) record["data"] = to_json(setup.data_record);
-  if (!setup.preprocessing.mean.empty()) {
-    record["mean"] = setup.preprocessing.mean;
-    record["deviation"] = setup.preprocessing.deviation;
+  if (!setup.persistent_options.empty()) record["config"] = setup.persistent_options;
+  if (!setup.data.record.class_names.empty()) record["data"] = to_json(setup.data.record);
+  if (!setup.data.preprocessing.mean.empty()) {
+    record["mean"] = setup.data.preprocessing.mean;
+    record["deviation"] = setup.data.preprocessing.deviation;
   }
   return record;
 }
@@ -109,20 +109,21 @@ checkpoints::State network_state(const Setup& setup,
   state.scalars = {{"stage", stage},
                    {"step", position.step},
                    {"position", to_json(position)},
-                   {"steps_per_epoch", setup.steps_per_epoch()},
-                   {"layout", nlohmann::json::parse(carried_layout(setup))}};
-  if (setup.loss_scale.active()) state.scalars["loss_scale"] = setup.loss_scale.to_json();
+                   {"steps_per_epoch", setup.data.steps_per_epoch()},
+                   {"layout", nlohmann::json::parse(carried_layout(setup.model))}};
+  if (setup.model.loss_scale.active())
+    state.scalars["loss_scale"] = setup.model.loss_scale.to_json();
   state.scalars.update(run_record(setup));
-  state.vectors["weights"] = whole_vector(setup, setup.flat.weights);
-  state.vectors["buffers"] = models::to_vector(setup.flat.buffers);
-  state.counters["counters"] = models::to_integers(setup.flat.counters);
+  state.vectors["weights"] = full_vector(setup, setup.model.flat.weights);
+  state.vectors["buffers"] = models::to_vector(setup.model.flat.buffers);
+  state.counters["counters"] = models::to_integers(setup.model.flat.counters);
   return state;
 }
 
 void require_equal_weights(const Setup& setup, const Position& position) {
   if (setup.communicator->size() == 1) return;
   const auto all = setup.communicator->gather(
-      formatted("{} {}", replicated_digest(setup), models::digest_of(setup.flat.buffers)));
+      formatted("{} {}", replicated_digest(setup), models::digest_of(setup.model.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
                         "[training] the weights of rank {} are no longer those of rank 0 after "
@@ -138,50 +139,52 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           "[training::state] needs a state of {}, received one of {}",
           stage,
           scalars.at("stage").get<std::string>());
-  const auto difference = layout::first_difference(setup.flat.layout, scalars.at("layout").dump());
+  const auto difference =
+      layout::first_difference(setup.model.flat.layout, scalars.at("layout").dump());
   require(
       difference.empty(), "[training::state] the state belongs to another model: {}", difference);
-  require_same_frozen(setup, scalars.at("layout").dump(), "the state");
+  require_same_frozen(setup.model, scalars.at("layout").dump(), "the state");
   // States of earlier versions have no record; they are taken as they are.
   const auto data = scalars.value("data", nlohmann::json());
-  require_same_classes(data, setup.data_record, "training::state");
-  const auto different = other_samples(data, setup.data_record);
+  require_same_classes(data, setup.data.record, "training::state");
+  const auto different = other_samples(data, setup.data.record);
   require(different.empty(),
           "[training::state] a run goes on with the data that it began with, but {}; choose "
           "another --output for other data",
           different);
-  require(scalars.at("steps_per_epoch") == setup.steps_per_epoch(),
+  require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
           "[training::state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
-          setup.steps_per_epoch());
-  models::from_file(setup.flat.layout, saved.vectors.at("weights"), setup.flat.weights);
-  models::assign(setup.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
-  models::assign(setup.flat.counters, std::span<const std::int64_t>(saved.counters.at("counters")));
-  if (scalars.contains("loss_scale")) setup.loss_scale.restore(scalars.at("loss_scale"));
+          setup.data.steps_per_epoch());
+  models::from_file(setup.model.flat.layout, saved.vectors.at("weights"), setup.model.flat.weights);
+  models::assign(setup.model.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
+  models::assign(setup.model.flat.counters,
+                 std::span<const std::int64_t>(saved.counters.at("counters")));
+  if (scalars.contains("loss_scale")) setup.model.loss_scale.restore(scalars.at("loss_scale"));
   const auto position = position_from_json(scalars.at("position"));
-  require_environment(position.step_in_epoch <= setup.steps_per_epoch(),
+  require_environment(position.step_in_epoch <= setup.data.steps_per_epoch(),
                       "[training::state] the state is damaged: it is at step {} of an epoch of {}",
                       position.step_in_epoch,
-                      setup.steps_per_epoch());
+                      setup.data.steps_per_epoch());
   return position;
 }
 
 PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
-  const auto& flat = setup.flat;
+  const auto& flat = setup.model.flat;
   checkpoints::Snapshot known{.epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
                               .step = position.step,
                               .train_loss = position.epoch_sums.mean_loss(),
-                              .layout_json = carried_layout(setup),
+                              .layout_json = carried_layout(setup.model),
                               .layout_hash = flat.layout.hash,
                               .run_json = run_record(setup).dump()};
   const bool sharded = flat.layout.sharded();
-  if (sharded) known.weights = whole_vector(setup, flat.weights);  // by all ranks together
+  if (sharded) known.weights = full_vector(setup, flat.weights);  // by all ranks together
   if (setup.communicator->rank() != 0) return {};
   return [known = std::move(known),
           layout = flat.layout,
-          weights = sharded ? HostCopy() : copy_aside(flat.weights),
-          buffers = copy_aside(flat.buffers),
-          counters = copy_aside(flat.counters)]() mutable {
+          weights = sharded ? HostCopy() : copy_on_side_stream(flat.weights),
+          buffers = copy_on_side_stream(flat.buffers),
+          counters = copy_on_side_stream(flat.counters)]() mutable {
     if (weights.exists()) known.weights = models::to_file(layout, weights.get());
     known.buffers = models::to_vector(buffers.get());
     known.counters = models::to_integers(counters.get());
@@ -200,7 +203,7 @@ void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup) {
 std::optional<checkpoints::State> shared_state(
     const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read) {
   auto& communicator = *setup.communicator;
-  const auto& layout = setup.flat.layout;
+  const auto& layout = setup.model.flat.layout;
   std::optional<checkpoints::State> state;
   const auto header = nlohmann::json::parse(distributed::on_rank_0(communicator, [&] {
     state = read();
@@ -211,7 +214,7 @@ std::optional<checkpoints::State> shared_state(
   for (const auto& [name, size] : header.at("vectors").items()) {
     // BatchNorm's buffers, the averages of them (ema_buffers) and frozen values have no columns.
     const bool by_column =
-        !name.ends_with("buffers") && name != "frozen" && size == layout.whole_size;
+        !name.ends_with("buffers") && name != "frozen" && size == layout.global_size;
     if (layout.sharded() && by_column) {
       share_parts(setup, state->vectors[name]);
     } else {

@@ -34,7 +34,7 @@ using PendingSnapshot = std::function<checkpoints::Snapshot()>;
 
 /// Its epoch is the one under way, or the last that was finished, counted from 1. All ranks call
 /// it; empty on others than rank 0. Cost: a copy of the weights on their device, and then one on
-/// the host; where weights are sharded, what whole_vector() costs, at once.
+/// the host; where weights are sharded, what full_vector() costs, at once.
 PendingSnapshot start_snapshot(const Setup& setup, const Position& position);
 
 /// Until rank 0's writer has done all that it was given; what failed there is every rank's failure.
@@ -52,7 +52,7 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
 checkpoints::State read_run_state(const std::filesystem::path& path,
                                   const checkpoints::VectorChoice& choose = nullptr);
 
-/// `read` on rank 0, its state on every rank; an error of it likewise. Of vectors of the layout's
+/// `read` on rank 0, its state on every rank; an error of it likewise. From vectors of the layout's
 /// whole size each rank keeps its own part. Cost: a broadcast of the state's vectors.
 std::optional<checkpoints::State> shared_state(
     const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read);

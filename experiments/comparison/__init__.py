@@ -1,1 +1,1 @@
-"""What compare.py is made of: options, plan, jobs, schedule, results, summary."""
+"""The parts of compare.py: options, plan, jobs, schedule, results, summary."""

@@ -32,7 +32,7 @@ class Job:
     needs: tuple[Path, ...] = ()
 
     def arguments(self, threads: int) -> list[str]:
-        """Of dimred."""
+        """The words of dimred's command line."""
         shown = [f"--{key}={as_text(value)}" for key, value in self.options]
         return [self.command, *shown, f"--threads={threads}", f"--output={self.target}", "--quiet=true"]
 
@@ -170,7 +170,7 @@ class Planner:
 
 
 def inherited(start: Options) -> Options:
-    """What stage 1 continued has of its start's options."""
+    """The options that a continued stage 1 has from its start."""
     return {k: v for k, v in start.items() if k != "seed"} | {"snapshots_per_epoch": 0}
 
 

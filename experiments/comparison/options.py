@@ -35,7 +35,7 @@ class Option:
         return self.kind.endswith("...")
 
     def rule(self, value: Any) -> str:
-        """What the value breaks; empty when it may pass (dimred itself checks ranges)."""
+        """The rule that the value breaks; empty when it may pass (dimred itself checks ranges)."""
         if self.is_list:
             numbers = isinstance(value, list) and all(Option("", "X").rule(item) == "" for item in value)
             return "" if numbers else "needs a list of numbers"

@@ -36,7 +36,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison's TOML says."""
+    """The contents of a comparison's TOML."""
 
     title: str
     selection_seeds: list[int]

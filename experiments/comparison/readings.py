@@ -1,4 +1,4 @@
-"""What finished runs came to, read once: a later comparison reads only the folders whose files have changed."""
+"""The results of finished runs, read once: a later comparison reads only the folders whose files have changed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
 
 
 def code_digest() -> str:
-    """Of all that makes a reading of a run: what other code has read is read anew."""
+    """The digest of all that makes a reading of a run: readings of other code are read anew."""
     sources = [*sorted(Path(dimred_runs.__file__).parent.glob("*.py")), Path(__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
@@ -61,7 +61,7 @@ class Readings:
     kept; one whose files keep size and time is not looked at again."""
 
     def __init__(self, file: Path) -> None:
-        """What is there already; a file that cannot be read counts for nothing, as all of it can be had anew."""
+        """The readings that are there already; a file that cannot be read counts for nothing, as all of it can be had anew."""
         self.file = file
         self.kept: dict[str, dict[str, Any]] = {}
         self.runs: dict[Path, Run | BadRun] = {}
@@ -83,7 +83,7 @@ class Readings:
         return self.runs[folder]
 
     def read(self, folder: Path, start: Path | None) -> Reading | BadRun:
-        """Of a run in `folder` that began from the run in `start`; without a good start its costs are not known."""
+        """The reading of a run in `folder` that began from the run in `start`; without a good start its costs are not known."""
         name = os.path.relpath(folder, self.file.parent)
         now = [signature(folder), signature(start) if start else None]
         kept = self.kept.get(name)

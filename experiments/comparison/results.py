@@ -23,7 +23,7 @@ MEASURES = ("validation_accuracy", "validation_loss", "test_accuracy", "test_los
 
 @dataclass
 class Outcome:
-    """What became of an entry: what its run came to when it finished, else a word and a reason."""
+    """The outcome of an entry: its run's result when it finished, else a word and a reason."""
 
     entry: Entry
     phase: str  # selection | confirmation
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def axes(self) -> dict[str, str | float]:
-        """Of the axes that it depends on."""
+        """The values of the axes that it depends on."""
         return dict(self.entry.axes)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Reader:
         self.readings, self.journal, self.failed = readings, journal, failed
 
     def outcome(self, entry: Entry, phase: str) -> Outcome:
-        """What became of it. A failure is a better reason than the folder that it left."""
+        """The outcome of the entry. A failure is a better reason than the folder that it left."""
         reading = self.readings.read(entry.job.target, entry.start.target if entry.start else None)
         if isinstance(reading, BadRun):  # its own folder, or its start's
             note = self.failed.get(entry.job.target, "")
@@ -66,7 +66,7 @@ class Reader:
         return Outcome(entry, phase, reading, "finished", "", self.journal.seconds(entry.matrix))
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
-        """Of all."""
+        """The outcomes of all entries."""
         found = [self.outcome(entry, phase) for entry in entries]
         self.readings.save()
         return found
@@ -74,7 +74,7 @@ class Reader:
 
 def foreign(run: Reading, entry: Entry) -> str:
     """How the run in an entry's folder is another than it should be; empty when it is not. Places may have moved,
-    and what is left to dimred (auto, preset) is in its config.toml as it was settled."""
+    and what is left to dimred (auto, preset) is in its config.toml as it was resolved."""
     if run.seed != entry.seed:
         return f"{entry.job.target} is a run of seed {run.seed}"
     moved = run.config.get("output", str(entry.job.target)) != str(entry.job.target)
@@ -101,7 +101,7 @@ def is_place(has: object, value: object, moved: bool) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Of TOML."""
+    """The value as TOML."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

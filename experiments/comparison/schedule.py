@@ -64,7 +64,7 @@ def die_with(parent: int) -> Callable[[], None]:
 
 
 def last_line(log: Path) -> str:
-    """What a process said last."""
+    """The last line of a process's output."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -96,7 +96,7 @@ class Journal:
         return os.path.relpath(target, self.path.parent) if os.path.isabs(target) else str(target)
 
     def seconds(self, job: Job | None) -> float:
-        """Of a job; 0 of none."""
+        """The threads of a job; 0 without one."""
         return self.by_target.get(self.relative(job.target), 0.0) if job else 0.0
 
     def add(self, job: Job, seconds: float) -> None:
@@ -174,17 +174,17 @@ class Scheduler:
         for job, (process, began) in list(self.running.items()):
             if process.poll() is not None:
                 del self.running[job]
-                again = self.settle(job, process.returncode, time.monotonic() - began, waiting)
+                again = self.finish_job(job, process.returncode, time.monotonic() - began, waiting)
                 waiting = [job, *waiting] if again else waiting
         if len(self.running) >= self.slots:  # nothing to start: hundreds of files need no look
             return waiting
         open_targets = {job.target for job in (*waiting, *self.running)}
         for job in list(waiting):
             if job.diverged.is_file():
-                self.fail(job, job.diverged.read_text().strip(), told=False)
+                self.fail(job, job.diverged.read_text().strip(), report=False)
                 waiting.remove(job)
             elif broken := [need for need in job.needs if need in self.failed]:
-                self.fail(job, f"not started: {names[broken[0]]} failed", told=False)
+                self.fail(job, f"not started: {names[broken[0]]} failed", report=False)
                 waiting.remove(job)
             elif len(self.running) < self.slots and not open_targets.intersection(job.needs):
                 waiting.remove(job)
@@ -208,7 +208,7 @@ class Scheduler:
         self.starts[job.target] = self.starts.get(job.target, 0) + 1
         self.running[job] = (process, time.monotonic())
 
-    def settle(self, job: Job, code: int, seconds: float, waiting: list[Job]) -> bool:
+    def finish_job(self, job: Job, code: int, seconds: float, waiting: list[Job]) -> bool:
         """Takes the end of a process into account; True: start it again, it was killed and resumes."""
         if code == 0 and job.done():
             self.journal.add(job, seconds)
@@ -230,11 +230,11 @@ class Scheduler:
         self.fail(job, why)
         return False
 
-    def fail(self, job: Job, why: str, told: bool = True) -> None:
+    def fail(self, job: Job, why: str, report: bool = True) -> None:
         """Named, and the others go on."""
         self.failed[job.target] = why
         self.finished += 1
-        if told:
+        if report:
             self.say(f"[{self.finished}/{self.total}] {job.name}: FAILED: {why} ({job.log})")
 
     def end_all(self) -> None:

@@ -67,7 +67,7 @@ def ranking(groups: Groups) -> list[Group]:
 
 
 def mean_cost(group: Sequence[Outcome], cost: str) -> float:
-    """Of the runs that finished, at their own ends."""
+    """Figures of the runs that finished, at their own ends."""
     return mean(outcome.result[cost] for outcome in finished(group).values())
 
 
@@ -154,7 +154,7 @@ def percent(value: float, sign: str = "") -> str:
 
 
 def p_value(value: float) -> str:
-    """Three digits, `< .001` below them."""
+    """Three digits, `< 0.001` below them."""
     return "–" if pd.isna(value) else "< .001" if value < 0.001 else f"{value:.3f}"
 
 

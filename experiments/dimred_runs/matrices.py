@@ -45,7 +45,7 @@ def read_sidecar(file: Path) -> dict[str, Any]:
 
 
 def block_digests(rows: np.ndarray, columns: int) -> list[str]:
-    """Of each block of columns: XXH3-128 of the hex digests of its rows."""
+    """The digest of each block of columns: XXH3-128 of the hex digests of its rows."""
     digest = xxhash.xxh3_128_hexdigest
     starts = range(0, rows.shape[1], columns)
     parts = (np.ascontiguousarray(rows[:, start : start + columns]) for start in starts)
@@ -128,9 +128,9 @@ def gram_beside(sidecar: Path, limit: float = 1e9) -> np.ndarray | None:
     for name in ("gram.npy", f"{sidecar.stem}_gram.npy"):
         if (sidecar.parent / name).is_file():
             return read_gram(sidecar.parent / name)
-    told = read_sidecar(sidecar)
-    files = [Path(file) for file in told.get("snapshot_files", [])]
-    small = 4.0 * told.get("parameters", 0) * len(files) <= limit
+    report = read_sidecar(sidecar)
+    files = [Path(file) for file in report.get("snapshot_files", [])]
+    small = 4.0 * report.get("parameters", 0) * len(files) <= limit
     usable = small and files and all(file.suffix == ".h5" and file.is_file() for file in files)
     return gram_matrix(files) if usable else None
 

@@ -63,7 +63,7 @@ class Run:
         return self.curve[self.curve["weights"] == weights]
 
     def result(self) -> pd.Series:
-        """What the run came to: of its last epoch the row of the average when it averages, else of the
+        """The result of the run: of its last epoch the row of the average when it averages, else of the
         recalibrated weights when there is one, else of the raw ones."""
         return self._result
 
@@ -102,7 +102,7 @@ class Run:
 
 
 def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any], config: dict[str, Any]) -> float:
-    """Of the whole training set: as the manifest says, or from the last row that has steps; nan when there is
+    """The steps of an epoch of the whole training set: as the manifest says, or from the last row that has steps; nan when there is
     none, or its epochs are of half the validation set."""
     if "steps_per_epoch" in manifest:
         return float(manifest["steps_per_epoch"])

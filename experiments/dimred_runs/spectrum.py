@@ -1,4 +1,4 @@
-"""What the n x n Gram matrix alone tells of a trajectory: spectrum, null, path, and prediction."""
+"""Facts about a trajectory from the n x n Gram matrix alone: spectrum, null, path, and prediction."""
 
 from __future__ import annotations
 

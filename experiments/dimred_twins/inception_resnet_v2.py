@@ -19,7 +19,7 @@ def valid(i: int, o: int, size: int, stride: int = 1) -> Layer:
 
 
 class ConvBlock(nn.Module):
-    """Convolution without bias, BatchNorm with epsilon .001, ReLU."""
+    """Convolution without bias, BatchNorm with epsilon 0.001, ReLU."""
 
     def __init__(self, i: int, o: int, kernel: tuple[int, int], stride: int, padding: tuple[int, int]) -> None:
         super().__init__()
@@ -71,25 +71,25 @@ class Residual(Parallel):
 
 
 def block35() -> Residual:
-    """Of the 35 x 35 maps."""
+    """The block of the 35 x 35 maps."""
     return Residual(128, 320, 0.17, [valid(320, 32, 1)], [valid(320, 32, 1), same(32, 32, 3)],
                     [valid(320, 32, 1), same(32, 48, 3), same(48, 64, 3)])  # fmt: skip
 
 
 def block17() -> Residual:
-    """Of the 17 x 17 maps."""
+    """The block of the 17 x 17 maps."""
     return Residual(384, 1088, 0.10, [valid(1088, 192, 1)],
                     [valid(1088, 128, 1), same(128, 160, 1, 7), same(160, 192, 7, 1)])  # fmt: skip
 
 
 def block8(scale: float = 0.20, relu: bool = True) -> Residual:
-    """Of the 8 x 8 maps."""
+    """The block of the 8 x 8 maps."""
     return Residual(448, 2080, scale, [valid(2080, 192, 1)],
                     [valid(2080, 192, 1), same(192, 224, 1, 3), same(224, 256, 3, 1)], relu=relu)  # fmt: skip
 
 
 class InceptionResNetV2(nn.Module):
-    """Stem, 10 + 20 + 10 residual blocks, and FastNN's dropout of .2 before the classifier."""
+    """Stem, 10 + 20 + 10 residual blocks, and FastNN's dropout of 0.2 before the classifier."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class LeNet(nn.Module):
-    """5x5 convolutions of 32 and 64 channels, max-pooled by 2; a hidden layer of 1024 with dropout .5."""
+    """5x5 convolutions of 32 and 64 channels, max-pooled by 2; a hidden layer of 1024 with dropout 0.5."""
 
     def __init__(self, channels: int, height: int, width: int, classes: int) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ def require_followable(options: Options) -> None:
 
 
 def learning_rate(options: Options, step: int, per_epoch: int) -> float:
-    """Of a step counted from 0; formulas as in schedules/schedule.h. Raises CannotFollow."""
+    """The learning rate of a step counted from 0; formulas as in schedules/schedule.h. Raises CannotFollow."""
     base, end = options["learning_rate"], options["end_learning_rate"]
     warmup = options.get("warmup_steps") or options["warmup_epochs"] * per_epoch
     total = options.get("total_steps") or (options["total_epochs"] or options["epochs"]) * per_epoch

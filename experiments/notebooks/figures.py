@@ -60,8 +60,8 @@ def matrix_of_each_start(runs: list[Run]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for run in runs:
         file = Path(run.config.get("pca_mat") or run.folder / "pca_mat.npy")
-        told = file.with_suffix(".json")
-        if run.stage == "stage2" and run.parent and file.is_file() and told.is_file() and is_plain(read_sidecar(told)):
+        reported = file.with_suffix(".json")
+        if run.stage == "stage2" and run.parent and file.is_file() and reported.is_file() and is_plain(read_sidecar(reported)):
             found.setdefault(run.parent.name, file)
     return found
 

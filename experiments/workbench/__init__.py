@@ -1,1 +1,1 @@
-"""What the experiment scripts share: reading run folders, running commands, drawing, tables."""
+"""Functions that the experiment scripts share: reading run folders, running commands, drawing, tables."""

@@ -142,7 +142,7 @@ def norms_chart(steps: pd.DataFrame) -> Chart:
 
 
 def event_columns(steps: pd.DataFrame) -> dict[str, pd.Series]:
-    """What may go wrong in a step, as one truth value per step, for the columns that are there."""
+    """The events that may go wrong in a step, as one truth value per step, for the columns that are there."""
     tests = {
         "failed searches": ("outcome", lambda c: c != "accepted"),
         "skipped updates of H": ("update", lambda c: c == "skipped"),

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from dimred_runs import Run
 
-# What differs between seeds, machines and folders without being another experiment.
+# Options that differ between seeds, machines and folders without being another experiment.
 PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_file", "data", "threads", "prefetch",
           "quiet", "seed", "split_seed", "label_noise_seed", "basis_seed", "gradient_accumulation", "batch_size", "bucket_mb",
           "first_bucket_mb", "rendezvous_timeout", "collective_timeout", "heartbeat_timeout", "tensorboard",
@@ -30,7 +30,7 @@ def settings(run: Run) -> dict[str, object]:
 
 
 def seed_of(run: Run) -> int:
-    """What pairs runs of different groups."""
+    """The key that pairs runs of different groups."""
     return int(run.manifest.get("seed", 0))
 
 

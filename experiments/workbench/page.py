@@ -54,7 +54,7 @@ PROVENANCE = (
 
 
 def provenance(run: Run) -> str:
-    """What a reader needs to repeat the run: data, device, versions, seed."""
+    """The facts that a reader needs to repeat the run: data, device, versions, seed."""
     manifest = run.manifest
     fields = [
         f"{key.replace('_', ' ')} {manifest[key]}"
@@ -121,7 +121,7 @@ def group_colours(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def costs_section(runs: Sequence[Run]) -> str:
-    """What the runs themselves cost."""
+    """The costs of the runs themselves."""
     keys, table = group_colours(runs), costs(runs)
     note = (
         "Each run's own, without what it inherited; means over seeds. `spent` is compute in epochs of plain SGD: "

@@ -1,4 +1,4 @@
-"""A recipe's step: the command, what it writes, and the note that tells what that was made with."""
+"""A recipe's step: the command, what it writes, and the note of the options that it was made with."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Step:
         return is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
 
     def note(self) -> Path:
-        """What it was made with."""
+        """The options that it was made with."""
         return self.output.with_name(f"{self.name}.options.json")
 
     def noted(self) -> dict[str, Any]:
-        """What the note says: `with` as made_with(), and when it was `begun`; empty without one."""
+        """The contents of the note: `with` as made_with(), and when it was `begun`; empty without one."""
         try:
             note = json.loads(self.note().read_text())
         except (FileNotFoundError, ValueError):

@@ -83,7 +83,7 @@ def next_chart(gram: np.ndarray, components: int) -> Chart | None:
 
 
 def sentence(pca: dict[str, Any]) -> str:
-    """What keeps the explained variance from being overrated."""
+    """A sentence that keeps the explained variance from being overrated."""
     kept, null = (100 * sum(pca[key]) for key in ("explained_variance_ratio", "random_walk_ratio"))
     components, snapshots = len(pca["explained_variance_ratio"]), pca["snapshots"]
     text = f"{components} components hold {kept:.1f} % of the variance of {snapshots} snapshots."

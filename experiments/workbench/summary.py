@@ -1,4 +1,4 @@
-"""What a set of runs comes to: one line each, and how stage 2 stands beside its baselines."""
+"""The results of a set of runs: one line each, and how stage 2 stands beside its baselines."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def saw_validation(run: Run) -> bool:
 
 
 def best_baseline(found: dict[str, list[Run]]) -> str | None:
-    """Of the baselines, the group that validation prefers, one that has seen the validation set only where there
+    """The group of the baselines that validation prefers, one that has seen the validation set only where there
     is no other; None without a validation set: the test set must not choose."""
     known = {name: members for name, members in found.items()
              if is_baseline(members[0]) and not math.isinf(preference(members)[1])}  # fmt: skip

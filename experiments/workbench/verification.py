@@ -24,14 +24,14 @@ def read(run: Run) -> tuple[dict[str, Any], pd.DataFrame] | None:
     if not (figures.is_file() and curve.is_file()):
         return None
     try:
-        told = json.loads(figures.read_text())
+        reported = json.loads(figures.read_text())
         roc = pd.read_csv(curve)[["threshold", "true_positive_rate", "false_positive_rate"]].astype(float)
-        missing = [key for key in FIELDS if key not in told]
+        missing = [key for key in FIELDS if key not in reported]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"[report] {run.folder}: verification.json or roc.csv is damaged: {error}") from error
     if missing:
         raise ValueError(f"[report] {figures} is damaged: it has no {missing[0]}")
-    return told, roc
+    return reported, roc
 
 
 def roc_chart(title: str, found: Sequence[tuple[Run, pd.DataFrame]], chosen: dict[str, str], upto: float) -> Chart:
@@ -45,12 +45,12 @@ def roc_chart(title: str, found: Sequence[tuple[Run, pd.DataFrame]], chosen: dic
     return Chart(title, "false positive rate", "true positive rate", series, x_limits=limits, y_limits=(low, 1.0))
 
 
-def rows(told: dict[str, Any], name: str) -> list[str]:
+def rows(reported: dict[str, Any], name: str) -> list[str]:
     """A run's figures, as the table shows them."""
     return [
-        name, Path(told["pairs_file"]).name, f"{told['pairs']:,}",
-        f"{100 * told['accuracy']:.2f} ± {100 * told['accuracy_deviation']:.2f}",
-        f"{100 * told['tar']:.2f} ± {100 * told['tar_deviation']:.2f}", f"{told['far']:.2g}", f"{told['xnorm']:.3g}",
+        name, Path(reported["pairs_file"]).name, f"{reported['pairs']:,}",
+        f"{100 * reported['accuracy']:.2f} ± {100 * reported['accuracy_deviation']:.2f}",
+        f"{100 * reported['tar']:.2f} ± {100 * reported['tar_deviation']:.2f}", f"{reported['far']:.2g}", f"{reported['xnorm']:.3g}",
     ]  # fmt: skip
 
 
@@ -61,9 +61,9 @@ def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]
         return ""
     chosen = colours(runs)
     header = ["run", "pairs", "number", "accuracy %", "TAR %", "at FAR", "XNorm"]
-    table = html_of((header, [rows(told, run.name) for run, told, _ in found]), [chosen[run.name] for run, *_ in found])
+    table = html_of((header, [rows(reported, run.name) for run, reported, _ in found]), [chosen[run.name] for run, *_ in found])
     curves = [(run, roc) for run, _, roc in found]
     drawn = [roc_chart("ROC", curves, chosen, 1.0), roc_chart("ROC, few false positives", curves, chosen, 0.1)]
     cells = "".join(f"<div>{render(chart)}{legend(chart.series)}</div>" for chart in drawn)
-    note = "Means over 10 folds ± their standard deviation; docs/classification.md has the procedure."
+    note = "Means over 10 folds ± their standard deviation; docs/reference/verification.md has the procedure."
     return f'<h2>Verification</h2>{table}<div class="grid2">{cells}</div><p class="quiet">{escape(note)}</p>'

@@ -16,7 +16,7 @@ IMAGES: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "lc": 4, "lp": 0, "pb"
 
 
 class TooLarge(RuntimeError):
-    """What the archive is to have at most, and has, in one line."""
+    """The archive's limit and its size, in one line."""
 
 
 class Streams:
@@ -37,12 +37,12 @@ class Streams:
         return self.written
 
     def begin(self, filters: list[dict[str, Any]]) -> None:
-        """What follows is a stream of its own."""
+        """Begins a stream of its own with the bytes that follow."""
         self.end()
         self.compressor = lzma.LZMACompressor(filters=filters)
 
     def end(self) -> None:
-        """Of this stream."""
+        """The bytes of this stream."""
         self.file.write(self.compressor.flush())
 
 

@@ -23,7 +23,7 @@ from torch_libraries import Unfit, library_folders, torch_folder, torch_version 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = ("dimred", "dimred-train", "device_algebra")
 REQUIRED = ("dimred", "dimred-train")
-# What runs there of our Python, below python/ as it lies here.
+# The part of our Python that runs there, below python/ as it lies here.
 PYTHON = ("benchmarks/device.py", "benchmarks/programs.py", "benchmarks/machine.py", "benchmarks/resnet50.py",
           "tests/device/*.py", "scripts/bundle/torch_libraries.py", "experiments/dimred_twins/*.py",
           "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
@@ -168,13 +168,13 @@ def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, s
     """bundle.json: what it needs, and what it holds."""
     programs = sorted((folder / "bin").iterdir())
     binaries = [*programs, *(path for path in (folder / "lib").iterdir() if path.is_file())]
-    told = {"torch": torch[0], "cuda": torch[1], "glibc": newest(binaries, "GLIBC"),
+    report = {"torch": torch[0], "cuda": torch[1], "glibc": newest(binaries, "GLIBC"),
             "glibcxx": newest(binaries, "GLIBCXX"), "glibc_of_its_libstdc++": newest(files_of(folder / "lib" / "libstdc++"), "GLIBC"),
             "dimred": output_of(build / "bin" / "dimred", "--version").strip(), "programs": [path.name for path in programs],
             "left_out": [*left_out, "no libdimred_arrow.so: s3:// and gs:// need pyarrow"],
             "bytes": {name: size_of(folder / name) for name in ("bin", "lib", "data", "python")}}  # fmt: skip
-    (folder / "bundle.json").write_text(json.dumps(told, indent=1) + "\n")
-    return told
+    (folder / "bundle.json").write_text(json.dumps(report, indent=1) + "\n")
+    return report
 
 
 def archive_of(folder: Path) -> Path:
@@ -198,12 +198,12 @@ def make(options: argparse.Namespace) -> None:
     add_programs(build, folder, library_folders(torch))
     left_out = add_data(build, folder, sources)
     add_texts(folder)
-    told = describe(build, folder, left_out, torch_version(torch))
-    sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in told["bytes"].items())
+    report = describe(build, folder, left_out, torch_version(torch))
+    sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in report["bytes"].items())
     print(f"{folder}: {size_of(folder) / 1e6:.1f} MB ({sizes})")
-    print(f"needs glibc {told['glibc']} or later, torch {told['torch']} for CUDA {told['cuda']}; a libstdc++ with GLIBCXX_"
-          f"{told['glibcxx']}, else its own is used, which needs glibc {told['glibc_of_its_libstdc++']}")  # fmt: skip
-    print("\n".join(told["left_out"]))
+    print(f"needs glibc {report['glibc']} or later, torch {report['torch']} for CUDA {report['cuda']}; a libstdc++ with GLIBCXX_"
+          f"{report['glibcxx']}, else its own is used, which needs glibc {report['glibc_of_its_libstdc++']}")  # fmt: skip
+    print("\n".join(report["left_out"]))
     if not options.no_archive:
         print(f"{folder}.tar.xz: {archive(folder) / 1e6:.1f} MB; unpack: python3 -m tarfile -e {folder.name}.tar.xz")
 

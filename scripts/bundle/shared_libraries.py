@@ -1,4 +1,4 @@
-"""What programs need of shared libraries, as ldd, readelf and objdump tell it."""
+"""The shared libraries that programs need, as ldd, readelf and objdump report them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-# Of the C library, which every system has in a version of its own, and of the driver.
+# Libraries of the C library, which every system has in a version of its own, and of the driver.
 OF_THE_SYSTEM = re.compile(
     r"(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|util|resolv|nsl|anl|BrokenLocale)|libnss_.*|libcuda|libnvidia-.*)\.so(\.\d+)*"
 )

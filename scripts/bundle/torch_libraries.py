@@ -20,11 +20,11 @@ from typing import Any
 
 
 class Unfit(RuntimeError):
-    """What the programs need and this machine has not, in one line."""
+    """The libraries that the programs need and this machine lacks, in one line."""
 
 
 def torch_folder() -> Path:
-    """Of the package. Raises Unfit."""
+    """The version of the package. Raises Unfit."""
     found = importlib.util.find_spec("torch")
     if not found or not found.origin:
         raise Unfit(f"needs a Python with torch, {sys.executable} has none; DIMRED_PYTHON names another")
@@ -33,8 +33,8 @@ def torch_folder() -> Path:
 
 def torch_version(folder: Path) -> tuple[str, str]:
     """Its version without what it was built for, and its CUDA version ("" of a processor's build)."""
-    told = runpy.run_path(str(folder / "version.py"))
-    return str(told["__version__"]).split("+")[0], str(told.get("cuda") or "")
+    report = runpy.run_path(str(folder / "version.py"))
+    return str(report["__version__"]).split("+")[0], str(report.get("cuda") or "")
 
 
 def library_folders(folder: Path) -> list[Path]:
@@ -89,7 +89,7 @@ def needs_of(bundle: Path) -> dict[str, Any]:
 
 
 def search_path(bundle: Path) -> list[Path]:
-    """What the bundle's programs need on LD_LIBRARY_PATH. Raises Unfit."""
+    """The folders that the bundle's programs need on LD_LIBRARY_PATH. Raises Unfit."""
     needs = needs_of(bundle)
     folder = torch_folder()
     require_fit(needs, folder)

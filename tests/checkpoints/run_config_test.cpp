@@ -16,15 +16,15 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr auto toml = "epochs = 2\nmodel = \"convnet\"\npad = 2\n";
-constexpr auto lasting = "model = \"convnet\"\npad = 2\n";
+constexpr auto persistent = "model = \"convnet\"\npad = 2\n";
 
 /// A run with a configuration, a state and a snapshot that agree.
 class Run : public ::testing::Test {
  protected:
   Run() {
     put_file(run / "config.toml", with_digest(toml));
-    save_state(1, lasting);
-    save_snapshot(run, lasting);
+    save_state(1, persistent);
+    save_snapshot(run, persistent);
   }
   void save_state(std::int64_t step, const std::string& config) {
     State state;
@@ -116,14 +116,14 @@ TEST_F(Run, OfAnEarlierVersionIsTakenWithAWarning) {
 
 TEST_F(Run, IsNotNeededByWhatSaysItItself) {
   const TemporaryFolder elsewhere;
-  const auto snapshot = save_snapshot(elsewhere.path(), lasting);
+  const auto snapshot = save_snapshot(elsewhere.path(), persistent);
   for (const auto& path : {snapshot, snapshot.parent_path()}) {
     const auto opened = open_run(path);
     EXPECT_EQ(opened.folder, "");
-    EXPECT_EQ(opened.config, lasting);
+    EXPECT_EQ(opened.config, persistent);
   }
   fs::copy(run / "checkpoints" / "state_00000001", elsewhere / "state");
-  EXPECT_EQ(open_run(elsewhere / "state").config, lasting);
+  EXPECT_EQ(open_run(elsewhere / "state").config, persistent);
   put_file(elsewhere / "net.pt", "somebody's");
   EXPECT_EQ(open_run(elsewhere / "net.pt").config, "");
   EXPECT_EQ(open_run("").config, "");
@@ -141,7 +141,7 @@ TEST(LastingOptions, AreThoseThatSayWhatTheWeightsAre) {
   table.add("datasets_use_caching", &caching, "");
   table.group("Model");
   table.add("model", &model, "");
-  EXPECT_EQ(lasting_options(table), "data = \"here\"\nmodel = \"convnet\"\n");
+  EXPECT_EQ(persistent_options(table), "data = \"here\"\nmodel = \"convnet\"\n");
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ void replace_weights(hid_t file, const std::string& kind, const std::string& whe
   H5Pclose(properties);
 }
 
-// What a pipe would hang on is read from nowhere else; the digests are right.
+// A pipe would hang; the digests are right.
 TEST(Snapshot, IsReadFromItsOwnFileAlone) {
   const TemporaryFolder folder;
   const auto pipe = folder / "pipe", path = folder / "s.h5";
@@ -256,10 +256,10 @@ TEST(Snapshot, RefusesToReadCountsOutOfRange) {
     constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
     text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
     put_file(path, text);
-    const auto told = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
-    EXPECT_NE(told.find("needs a step of [0, 2^53], received " + std::to_string(step)),
+    const auto message = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
+    EXPECT_NE(message.find("needs a step of [0, 2^53], received " + std::to_string(step)),
               std::string::npos)
-        << told;
+        << message;
   }
 }
 

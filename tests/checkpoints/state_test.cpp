@@ -31,9 +31,7 @@ State example_state() {
   return state;
 }
 
-std::string digest_of(const std::string& text) { return digest(std::as_bytes(std::span(text))); }
-
-void expect_equal(const State& received, const State& expected) {
+void expect_same_state(const State& received, const State& expected) {
   EXPECT_EQ(received.scalars, expected.scalars);
   EXPECT_EQ(received.counters, expected.counters);
   ASSERT_EQ(received.vectors.size(), expected.vectors.size());
@@ -48,7 +46,7 @@ TEST(State, ComesBackBitForBit) {
   const TemporaryFolder folder;
   write_state(folder / "state", example_state());
   const State received = read_state(folder / "state");
-  expect_equal(received, example_state());
+  expect_same_state(received, example_state());
   EXPECT_TRUE(std::signbit(received.scalars["minus_zero"].get<double>()));
   EXPECT_EQ(text_of_file(folder / "state" / "weights.f32").size(), 400U);
   EXPECT_TRUE(is_state(folder / "state"));
@@ -66,7 +64,7 @@ TEST(State, GivesTheColumnsAskedFor) {
   const auto whole = example_state().vectors.at("weights");
   State part = example_state();
   part.vectors["weights"] = {whole[2], whole[3], whole[4], whole[98], whole[99]};
-  expect_equal(read_state(folder / "state", choose), part);
+  expect_same_state(read_state(folder / "state", choose), part);
   put_file(folder / "state" / "weights.f32",
            text_of_file(folder / "state" / "weights.f32").replace(200, 1, "x"));
   EXPECT_THROW(read_state(folder / "state", choose), std::runtime_error);
@@ -78,7 +76,7 @@ TEST(State, ReplacesAnOlderStateOfThatName) {
   old.vectors["momentum"] = {1.0F};
   write_state(folder / "state", old);
   write_state(folder / "state", example_state());
-  expect_equal(read_state(folder / "state"), example_state());
+  expect_same_state(read_state(folder / "state"), example_state());
   EXPECT_FALSE(std::filesystem::exists(folder / "state" / "momentum.f32"));
   EXPECT_EQ(folder.count(), 1U);
 }
@@ -145,9 +143,10 @@ TEST(State, RefusesCountsOutOfRange) {
     auto state = example_state();
     state.scalars["step"] = step;
     write_state(folder / "state", state);
-    const auto told = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
-    EXPECT_NE(told.find("needs a whole number of [0, 2^53] as step, received"), std::string::npos)
-        << told;
+    const auto message = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
+    EXPECT_NE(message.find("needs a whole number of [0, 2^53] as step, received"),
+              std::string::npos)
+        << message;
   }
   EXPECT_EQ(count_of({{"step", std::int64_t{1} << 53}}, "step"), std::int64_t{1} << 53);
 }
@@ -207,7 +206,7 @@ TEST(State, DetectsEveryFlippedBit) {
       EXPECT_NE(text.find(name + "' is damaged"), std::string::npos) << bit << ": " << text;
     });
   }
-  expect_equal(read_state(folder / "state"), example_state());
+  expect_same_state(read_state(folder / "state"), example_state());
 }
 
 TEST(State, DetectsATruncatedHeader) {

@@ -11,7 +11,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Of ResNet-50 on 8 ranks, by hand: 1.75 vectors of 102 MB, 2.625, 15.75; P = 32 / 8 vectors.
+/// The figures of ResNet-50 on 8 ranks, by hand: 1.75 vectors of 102 MB, 2.625, 15.75; P = 32 / 8
+/// vectors.
 TEST(InspectScale, ShowsTheFigures) {
   const auto outcome =
       dimred_program("inspect --scale M=25557032 k=32 R=8 bandwidth=300e9 memory=80e9");

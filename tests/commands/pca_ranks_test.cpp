@@ -19,8 +19,10 @@ struct ByRanks {
   explicit ByRanks(const std::vector<std::string>& arguments) {
     testing::internal::CaptureStdout();
     errors = ThreadRanks(3).run([&](const pca::Ranks& ranks) {
-      const auto among = [&](const auto&, const auto&, const auto& work) { return work(ranks); };
-      EXPECT_EQ(pca_command(arguments, among), 0);
+      const auto run_on_ranks = [&](const auto&, const auto&, const auto& work) {
+        return work(ranks);
+      };
+      EXPECT_EQ(pca_command(arguments, run_on_ranks), 0);
     });
     output = testing::internal::GetCapturedStdout();
   }

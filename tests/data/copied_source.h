@@ -24,13 +24,13 @@ class CopiedSource : public ShardSource {
     std::filesystem::create_directories(here_);
     for (const auto& file : files_)
       shards_.push_back({.name = file.filename().string(),
-                         .place = "there://" + file.filename().string(),
+                         .url = "there://" + file.filename().string(),
                          .bytes = static_cast<std::int64_t>(std::filesystem::file_size(file)),
                          .version = std::to_string(std::hash<std::string>()(text_of_file(file)))});
   }
 
   const std::vector<RemoteShard>& shards() const override { return shards_; }
-  std::string place_of(const std::string& name) const override { return "there://" + name; }
+  std::string url_of(const std::string& name) const override { return "there://" + name; }
   std::filesystem::path folder() const override { return here_; }
   std::int64_t room() const override { return room_; }
   std::int64_t fetches() const override { return 2; }

@@ -64,7 +64,7 @@ TEST(Subset, DescriptionTellsSubsetsApart) {
 }
 
 TEST(SplitIndices, PartsAreAscendingDisjointAndComplete) {
-  // .29 * 100 is 28.999999999999996 in binary and means 29.
+  // 0.29 * 100 is 28.999999999999996 in binary and means 29.
   const std::vector<std::pair<double, std::size_t>> cases = {
       {0, 0}, {0.1, 10}, {0.29, 29}, {0.5, 50}, {0.995, 99}};
   for (const auto& [fraction, held_out] : cases) {

@@ -99,7 +99,7 @@ TEST(Idx, ReadsPlainAndGzAlike) {
 
 TEST(Idx, DescriptionSeesEveryPixelAndLabel) {
   const TemporaryFolder folder;
-  const auto description = [&](const Bytes& images, const Bytes& labels) {
+  const auto description = [&](const Content& images, const Content& labels) {
     write_file(images_of(folder), images);
     write_file(labels_of(folder), labels);
     return open_idx(folder.path(), true)->description();
@@ -158,7 +158,7 @@ class DamagedIdx : public ::testing::Test {
     write_file(labels_of(folder_), little_labels());
   }
   // The images as gz, passed through `spoil`; the plain file is removed.
-  void pack_images(const Bytes& content, const std::function<void(Bytes&)>& spoil) {
+  void pack_images(const Content& content, const std::function<void(Content&)>& spoil) {
     fs::remove(images_of(folder_));
     write_gz(gz(images_of(folder_)), content);
     auto packed = read_file(gz(images_of(folder_)));
@@ -171,7 +171,8 @@ class DamagedIdx : public ::testing::Test {
 TEST_F(DamagedIdx, TruncatedPlainFileIsRefusedAtEveryLength) {
   const auto whole = little_images();
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    write_file(images_of(folder_), Bytes(whole.begin(), whole.begin() + static_cast<long>(length)));
+    write_file(images_of(folder_),
+               Content(whole.begin(), whole.begin() + static_cast<long>(length)));
     const auto text = damage(folder_);
     expect_contains(text, "[idx] " + images_of(folder_).string() + ": needs ");
     expect_contains(
@@ -183,9 +184,9 @@ TEST_F(DamagedIdx, TruncatedPlainFileIsRefusedAtEveryLength) {
 TEST_F(DamagedIdx, TruncatedGzIsRefusedAtEveryLength) {
   // The last 8 bytes are checksum and length: without them all pixels are there, yet unverified.
   std::size_t size = 0;
-  pack_images(little_images(), [&](Bytes& packed) { size = packed.size(); });
+  pack_images(little_images(), [&](Content& packed) { size = packed.size(); });
   for (std::size_t length = 0; length < size; ++length) {
-    pack_images(little_images(), [&](Bytes& packed) { packed.resize(length); });
+    pack_images(little_images(), [&](Content& packed) { packed.resize(length); });
     const auto text = damage(folder_);
     expect_contains(text, "[idx] " + gz(images_of(folder_)).string());
     expect_contains(text, ": needs ");
@@ -194,7 +195,7 @@ TEST_F(DamagedIdx, TruncatedGzIsRefusedAtEveryLength) {
 
 TEST_F(DamagedIdx, FlippedBitInGzIsRefused) {
   for (const std::size_t from_end : {1U, 5U, 12U}) {  // length, checksum, compressed data
-    pack_images(little_images(), [&](Bytes& packed) { packed[packed.size() - from_end] ^= 4; });
+    pack_images(little_images(), [&](Content& packed) { packed[packed.size() - from_end] ^= 4; });
     expect_contains(damage(folder_), "undamaged file");
   }
 }
@@ -247,17 +248,17 @@ TEST_F(DamagedIdx, OverflowingDimensionsAreRefused) {
 
 TEST_F(DamagedIdx, GzThatAnnouncesMoreThanItHoldsIsRefused) {
   // Within deflate's largest ratio, so it is found by reading: 60 announced, 30 there.
-  pack_images(idx_bytes({10, 2, 3}, little_pixels()), [](Bytes&) {});
+  pack_images(idx_bytes({10, 2, 3}, little_pixels()), [](Content&) {});
   expect_contains(damage(folder_), "needs 60 bytes of data, received 30");
   // Beyond it: refused before 4 GB are allocated.
-  pack_images(idx_bytes({65536, 256, 256}, little_pixels()), [](Bytes&) {});
+  pack_images(idx_bytes({65536, 256, 256}, little_pixels()), [](Content&) {});
   expect_contains(damage(folder_), "compressed bytes, which cannot hold them");
 }
 
 TEST_F(DamagedIdx, GzThatAnnouncesFarMoreThanImagesCompressToIsRefused) {
   // 82 MB of 90 kB: within deflate's largest ratio, beyond 100 times + 64 MB. What is there does
   // not matter, as long as it does not shrink.
-  Bytes there(90'000);
+  Content there(90'000);
   std::uint32_t state = 1;
   for (auto& byte : there) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1) >> 24);
   write_gz(gz(images_of(folder_)), idx_bytes({20000, 64, 64}, there));
@@ -267,9 +268,9 @@ TEST_F(DamagedIdx, GzThatAnnouncesFarMoreThanImagesCompressToIsRefused) {
 
 TEST_F(DamagedIdx, GzThatHoldsMoreThanItAnnouncesIsRefused) {
   // 8 MB of zeros in 8 kB, announced as 30 bytes; the reader stops at the 31st.
-  Bytes bomb = little_pixels();
+  Content bomb = little_pixels();
   bomb.resize(8 << 20);
-  pack_images(idx_bytes({5, 2, 3}, bomb), [](Bytes&) {});
+  pack_images(idx_bytes({5, 2, 3}, bomb), [](Content&) {});
   expect_contains(damage(folder_), "needs 30 bytes of data, received more");
 }
 

@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "data/cifar.h"
-#include "data/mock.h"
+#include "data/open.h"
 #include "tests/data/shade_files.h"
 
 namespace dimred::data {
 namespace {
+
+std::unique_ptr<Dataset> open_cifar(const std::filesystem::path& folder, bool train) {
+  return open_dataset({.kind = "cifar", .path = folder}, train);
+}
 
 TEST(ImageFolder, ReadsClassesByNameAndFilesByPath) {
   const TemporaryFolder folder;
@@ -117,12 +120,12 @@ TEST(ImageFolder, NamesAFolderThatItCannotRead) {
     EXPECT_EQ(::chmod((folder / closed).c_str(), 0755), 0);
     return said;
   };
-  const auto told = [](const fs::path& path) {
+  const auto error_of = [](const fs::path& path) {
     return "[image_folder] cannot read " + path.string() + ": Permission denied";
   };
-  EXPECT_EQ(text("b/deep"), told(folder / "b/deep"));
-  EXPECT_EQ(text("b"), told(folder / "b"));
-  EXPECT_EQ(text(""), told(folder.path()));
+  EXPECT_EQ(text("b/deep"), error_of(folder / "b/deep"));
+  EXPECT_EQ(text("b"), error_of(folder / "b"));
+  EXPECT_EQ(text(""), error_of(folder.path()));
 }
 
 TEST(ImageFolder, FollowsLinksToFoldersUnlessTheyLeadBack) {
@@ -193,7 +196,7 @@ TEST(Cifar, ReadsRecordsNamesAndPlaces) {
   put(folder / "data_batch_2.bin", record(0, 7));
   put(folder / "data_batch_4.bin", record(0, 7));
   put(folder / "test_batch.bin", record(1, 1));
-  EXPECT_TRUE(is_cifar(folder.path()));
+  EXPECT_EQ(kind_of(folder.path()), "cifar");
   const auto missing = thrown<std::invalid_argument>([&] { open_cifar(folder.path(), true); });
   EXPECT_TRUE(missing.ends_with("received a folder without data_batch_3.bin, data_batch_5.bin"))
       << missing;
@@ -221,13 +224,15 @@ TEST(Cifar, ReadsRecordsNamesAndPlaces) {
 }
 
 TEST(Mock, HasAnyShapeAndClasses) {
-  const auto mock = open_mock(1'000'000, {3, 17, 9}, 1000);
+  DatasetOptions options{.kind = "mock", .num_classes = 1000, .mock_shape = {3, 17, 9}};
+  const auto mock = open_dataset(options, true);
   std::vector<std::uint8_t> scratch;
-  EXPECT_EQ(mock->read(999'999, scratch).bytes.size(), 459U);
-  EXPECT_EQ(mock->read(999'999, scratch).label, 999);
+  EXPECT_EQ(mock->read(49'999, scratch).bytes.size(), 459U);
+  EXPECT_EQ(mock->read(49'999, scratch).label, 999);
   EXPECT_EQ(mock->classes(), 1000);
-  EXPECT_THROW(open_mock(1, {0, 1, 1}, 1), std::invalid_argument);
-  EXPECT_THROW(mock->read(1'000'000, scratch), std::invalid_argument);
+  EXPECT_THROW(mock->read(50'000, scratch), std::invalid_argument);
+  options.mock_shape = {0, 1, 1};
+  EXPECT_THROW(open_dataset(options, true), std::invalid_argument);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(LabelNoise, ItsFractionIsExactlyTheShareOfWrongLabels) {
 }
 
 /// chi2 over the 7 x 6 pairs (true class, other class): 7 * 5 degrees of freedom with the rows'
-/// sums fixed by the construction at fraction 1. 66.6 is the quantile at .001; the seed is fixed.
+/// sums fixed by the construction at fraction 1. 66.6 is the quantile at 0.001; the seed is fixed.
 TEST(LabelNoise, EveryOtherClassIsEquallyLikely) {
   const auto drawn = labels(*noisy(1, 3));
   std::array<std::array<int, 7>, 7> counts{};
@@ -60,7 +60,7 @@ TEST(LabelNoise, EveryOtherClassIsEquallyLikely) {
 }
 
 /// Replaced samples over the classes: hypergeometric, deviation of each count
-/// sqrt(1000 * .3 * .7 * 6/7) = 13.4; 4.5 of them bound all 7 with probability .99995.
+/// sqrt(1000 * 0.3 * 0.7 * 6/7) = 13.4; 4.5 of them bound all 7 with probability 0.99995.
 TEST(LabelNoise, SamplesOfEveryClassAreReplacedAlike) {
   const auto drawn = labels(*noisy(0.3, 5));
   std::array<int, 7> counts{};

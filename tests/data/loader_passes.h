@@ -32,7 +32,7 @@ struct CountingDataset : ConstructedDataset {
   }
 };
 
-/// What is left of the epoch.
+/// The rest of the epoch.
 inline std::vector<Batch> drain(Loader& loader) {
   std::vector<Batch> batches;
   while (auto batch = loader.next()) batches.push_back(std::move(*batch));

@@ -48,7 +48,7 @@ Preprocessing cropped() {
           .deviation = {0.2, 0.3, 0.4},
           .flip = true,
           .seed = 21,
-          .crop = {.cut = Cut::random_area, .size = 8},
+          .crop = {.cut = CropMode::random_area, .size = 8},
           .jitter = {.brightness = 0.4, .saturation = 0.5}};
 }
 
@@ -121,7 +121,8 @@ TEST(LoaderPool, InterleavedBatchesHoldTheSameValues) {
 
 TEST(LoaderPool, PlanesMayBeInterleavedToo) {
   const ConstructedDataset dataset(20, {3, 5, 4});
-  const Preprocessing shifted{.mean = {.1, .2, .3}, .deviation = {1, 2, 3}, .pad = 2, .flip = true};
+  const Preprocessing shifted{
+      .mean = {0.1, 0.2, 0.3}, .deviation = {1, 2, 3}, .pad = 2, .flip = true};
   const auto planes = pool_pass(dataset, {.batch_size = 20}, shifted).at(0);
   const auto other =
       pool_pass(dataset, {.batch_size = 20, .order = PixelOrder::interleaved}, shifted).at(0);

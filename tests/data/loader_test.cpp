@@ -125,7 +125,7 @@ TEST(Loader, EndStaysTheEnd) {
 
 TEST(Loader, RefusesBadOptions) {
   const ConstructedDataset dataset(10, small_shape);
-  const auto refuses = [&](LoaderOptions options,
+  const auto refuses = [&](const LoaderOptions& options,
                            std::int64_t size = 10,
                            std::int64_t epoch = 0,
                            std::int64_t first_step = 0) {

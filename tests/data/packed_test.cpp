@@ -251,7 +251,7 @@ std::string error_with_little_memory() {
   const rlimit little{size * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + 40'000'000,
                       before.rlim_max};
   if (::setrlimit(RLIMIT_AS, &little) != 0) return "setrlimit failed";
-  auto text = thrown<std::bad_alloc>([] { const std::string more(50'000'000, 'x'); });
+  auto text = thrown<std::bad_alloc>([] { return std::string(50'000'000, 'x'); });
   if (text != std::bad_alloc().what()) return "the limit does not hold: " + text;
   text = error_of([&] {
     const auto left_out = write_records(*source, shuffle_split_plan(count, 1, 3), output, {});

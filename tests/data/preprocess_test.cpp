@@ -127,7 +127,7 @@ TEST(Preprocess, AugmentationDependsOnSeedEpochAndSample) {
     return count;
   };
   EXPECT_EQ(differing([&](auto i) { return run_preprocessing(sample, options, 3, i); }), 0);
-  // 162 crops and sides: 50 pairs agree by chance .3 times; more than 10 of them never.
+  // 162 crops and sides: 50 pairs agree by chance 0.3 times; more than 10 of them never.
   EXPECT_GT(differing([&](auto i) { return run_preprocessing(sample, options, 4, i); }), 40);
   EXPECT_GT(differing([&](auto i) { return run_preprocessing(sample, options, 3, i + 1000); }), 40);
   auto reseeded = options;

@@ -145,7 +145,7 @@ TEST_P(RecordFiles, NameAnEmptyFile) {
 
 TEST_P(RecordFiles, NameACutFile) {
   const auto whole = record(0) + record(1);
-  // Of Base64 not by a multiple of 4: what is left of it is then no Base64.
+  // Base64 is cut, but not by a multiple of 4: the rest of it is then no Base64.
   files = {folder.write("cut", whole.substr(0, whole.size() - 10))};
   EXPECT_THAT(failure(), HasSubstr("cut, offset "));
   EXPECT_EQ(open({.skip_bad = true})->size(), 1);

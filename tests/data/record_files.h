@@ -38,7 +38,7 @@ inline std::string base64_line(std::int64_t number, std::int64_t label, bool lab
   return (label_first ? text + '\t' + image : image + '\t' + text) + '\n';
 }
 
-/// Of a sample, which is a PNG.
+/// The shape of a sample, which is a PNG.
 inline std::string bytes_at(const Dataset& dataset, std::int64_t index) {
   std::vector<std::uint8_t> scratch;
   const auto sample = dataset.read(index, scratch);
@@ -51,7 +51,7 @@ inline std::int64_t label_at(const Dataset& dataset, std::int64_t index) {
   return dataset.read(index, scratch).label;
 }
 
-/// What the call throws, as text; empty: nothing.
+/// The exception of the call, as text; empty: none.
 template <class Call>
 std::string error_of(const Call& call) {
   try {

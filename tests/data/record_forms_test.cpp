@@ -7,10 +7,11 @@
 #include "data/inflated_file.h"
 #include "data/packed.h"
 #include "data/record_readers.h"
+#include "data/shard_names.h"
 #include "support/errors.h"
 #include "tests/data/record_files.h"
 
-// What only one form of record files has: checksums and compression of TFRecord, lists and lines of
+// Facts of only one form of record files: checksums and compression of TFRecord, lists and lines of
 // Base64, names of shards.
 namespace dimred::data {
 namespace {

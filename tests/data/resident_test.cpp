@@ -29,7 +29,7 @@ TEST(Resident, KeepsImagesOfOneSize) {
   EXPECT_NE(text.find("5.png: needs a JPEG or PNG file"), std::string::npos) << text;
 }
 
-/// As from files: whoever reads decides whether another takes its place.
+/// As from files: the reader decides whether another sample takes its place.
 TEST(Resident, LeavesBadSamplesToTheReader) {
   const TemporaryFolder folder;
   for (int i = 0; i < 9; ++i) put(folder / ("a/" + std::to_string(i) + ".png"), image(i));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/shard_names.h"
 #include "tests/data/copied_source.h"
 
 namespace dimred::data {

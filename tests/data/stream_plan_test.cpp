@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "data/arrangements.h"
+#include "data/samplers.h"
 
 namespace dimred::data {
 namespace {
@@ -35,7 +35,7 @@ TEST(StreamPlan, ListsFilesInTheOrderOfTheirFirstNeedAsFarAsTheyFit) {
 }
 
 TEST(StreamPlan, LeavesRoomForTheCompressedBytesOfFilesThatCome) {
-  const StreamRoom files{.bytes = {4, 4, 4, 4}, .room = 13, .packed = 2, .fetches = 2};
+  const StreamCapacity files{.bytes = {4, 4, 4, 4}, .room = 13, .packed = 2, .fetches = 2};
   EXPECT_EQ(files.total(), 16 + 2 * 2);
   StreamPlan plan(files);
   plan.advance(0, 4, needs({3, 2, 1, 0}), all);
@@ -47,7 +47,7 @@ TEST(StreamPlan, LeavesRoomForTheCompressedBytesOfFilesThatCome) {
   small.advance(0, 2, needs({0, 1}), all);
   EXPECT_THAT(small.shards(), ElementsAre(0));  // one at a time always goes
   EXPECT_EQ(bytes_at_a_time({5, 5, 5, 5}, files, 1), 8 + 4);
-  EXPECT_EQ(bytes_at_a_time({5, 5, 5, 5}, StreamRoom{.bytes = {4, 4, 4, 4}}, 1), 8);
+  EXPECT_EQ(bytes_at_a_time({5, 5, 5, 5}, StreamCapacity{.bytes = {4, 4, 4, 4}}, 1), 8);
 }
 
 TEST(StreamPlan, DropsWhatIsDoneAndGoesOn) {
@@ -73,11 +73,11 @@ TEST(StreamPlan, AFileLargerThanTheRoomIsAloneInIt) {
 }
 
 TEST(StreamPlan, IsTheSameInSmallSteps) {
-  const auto order = windowed(std::vector<std::int64_t>(20, 10), 25);
+  const auto order = windowed_shuffle(std::vector<std::int64_t>(20, 10), 25);
   const auto shard_at = [&](std::int64_t position) {
     return static_cast<std::size_t>(order->at(3, position / 200, position % 200) / 10);
   };
-  const StreamRoom files{.bytes = std::vector<std::int64_t>(20, 7), .room = 60};
+  const StreamCapacity files{.bytes = std::vector<std::int64_t>(20, 7), .room = 60};
   StreamPlan at_once(files), in_steps(files);
   for (std::int64_t begin = 0; begin < 400; begin += 5) {
     at_once.advance(begin, 400, shard_at, all);
@@ -114,7 +114,7 @@ TEST(BytesAtATime, AreRoomEnoughForEveryWindow) {
     const auto size = std::ssize(file_of);
     const auto window = 1 + static_cast<std::int64_t>(random() % 40);
     const auto ahead = 1 + static_cast<std::int64_t>(random() % 30);
-    const auto order = windowed(samples, window);
+    const auto order = windowed_shuffle(samples, window);
     const auto shard_at = [&](std::int64_t position) {
       return file_of[static_cast<std::size_t>(order->at(7, 0, position))];
     };

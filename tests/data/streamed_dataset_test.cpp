@@ -4,10 +4,10 @@
 
 #include <set>
 
-#include "data/arrangements.h"
 #include "data/label_noise.h"
 #include "data/loader.h"
 #include "data/presets.h"
+#include "data/samplers.h"
 #include "tests/data/copied_source.h"
 #include "tests/data/loader_passes.h"
 
@@ -27,7 +27,8 @@ struct Streamed : testing::Test {
   std::shared_ptr<const Dataset> streamed = records.open_streamed(source);
 
   Order order(std::int64_t window = 6) const {
-    return {.seed = 4, .size = here->size(), .arrangement = windowed(here->shard_sizes(), window)};
+    return {
+        .seed = 4, .size = here->size(), .sampler = windowed_shuffle(here->shard_sizes(), window)};
   }
   Loader loader(const Dataset& dataset, const LoaderOptions& options, std::int64_t first = 0) {
     return {dataset, order(), recipe(Recipe::imagenet, 8), options, /*epoch=*/1, first};
@@ -52,8 +53,8 @@ TEST_F(Streamed, IsTheDataSetOfFilesThatAreHere) {
     EXPECT_EQ(label_at(*streamed, index), index % 3);
   }
   EXPECT_LE(source->most, records.bytes() / 2);
-  EXPECT_EQ(here->stream_room(), std::nullopt);
-  EXPECT_EQ(streamed->stream_room()->total(), records.bytes());
+  EXPECT_EQ(here->stream_capacity(), std::nullopt);
+  EXPECT_EQ(streamed->stream_capacity()->total(), records.bytes());
 }
 
 TEST_F(Streamed, GivesTheSameBatchesFromAnyStepForAnyThreadsAndRanks) {
@@ -88,12 +89,12 @@ TEST_F(Streamed, GzFilesAreDecompressedAsTheyCome) {
   std::uintmax_t largest = 0;
   for (const auto& file : packed) largest = std::max(largest, std::filesystem::file_size(file));
   const auto beside = 2 * static_cast<std::int64_t>(largest);  // as two come at a time
-  EXPECT_EQ(dataset->stream_room()->total(), plain + beside);
+  EXPECT_EQ(dataset->stream_capacity()->total(), plain + beside);
   for (std::int64_t index = 0; index < here->size(); ++index)
     EXPECT_EQ(bytes_at(*dataset, index), image_file(index));
 }
 
-/// Of an epoch from a position on: the files in the order of first need.
+/// The needs of an epoch from a position on: the files in the order of first need.
 std::vector<std::size_t> needed(const Order& order, const Dataset& dataset, std::int64_t from) {
   std::vector<std::size_t> file_of;
   const auto counts = dataset.shard_sizes();
@@ -116,7 +117,7 @@ TEST_F(Streamed, SaysWhichFilesTheEpochNeedsNext) {
   EXPECT_EQ(first, std::vector(all.begin(), all.begin() + std::ssize(first)));
   while (pass.next()) {
   }
-  // What the last steps need, for ranks that may be two steps behind.
+  // The files that the last steps need, for ranks that may be two steps behind.
   all = needed(order(), *here, 27 - 4 * 3);
   const auto last = source->wanted();
   ASSERT_FALSE(last.empty());
@@ -144,14 +145,14 @@ TEST_F(Streamed, SaysWhatTheNextEpochNeedsWhereThereIsRoom) {
 
 TEST_F(Streamed, ASubsetNeedsTheFilesOfItsSamplesOnly) {
   source = records.source(records.bytes());
-  const auto noisy = with_label_noise(records.open_streamed(source), .5, 1);
+  const auto noisy = with_label_noise(records.open_streamed(source), 0.5, 1);
   const auto part = subset(noisy, {0, 1, 13, 14});  // of files 0, 2 and 3
   part->expect(
       {.begin = 0, .end = 4, .period = 4, .sequence = 1, .index_at = [](std::int64_t position) {
          return 3 - position;
        }});
   EXPECT_THAT(source->wanted(), ElementsAre(3, 2, 0));
-  EXPECT_EQ(part->stream_room()->room, records.bytes());
+  EXPECT_EQ(part->stream_capacity()->room, records.bytes());
 }
 
 TEST_F(Streamed, WithoutAnOrderFilesAreTakenToBeReadFromFirstToLast) {
@@ -176,13 +177,13 @@ TEST_F(Streamed, AFileThatCannotBeHadEndsThePassAndIsNoBadSample) {
   EXPECT_THROW(drain(pass), FetchFailed);
 }
 
-/// What becomes of a file's copy on this machine.
+/// Changes of a file's copy on this machine.
 struct Damage {
   const char* name;
   void (*make)(std::string& content);
 };
 struct DamagedCopy : Streamed, testing::WithParamInterface<Damage> {
-  /// Of file 3, which holds samples 14 to 17, as an earlier start has left it.
+  /// The copy of file 3, which holds samples 14 to 17, as an earlier start has left it.
   void damage() const {
     const auto file = records.folder / "here/train-3";
     auto content = text_of_file(file);
@@ -282,7 +283,7 @@ TEST_F(Streamed, TheWaitForFilesIsReportedApartFromReading) {
   source->blocked = false;
   drain(pass);
   const auto report = pass.report();
-  EXPECT_GE(report.fetch_seconds, .04);
+  EXPECT_GE(report.fetch_seconds, 0.04);
   EXPECT_GE(report.read_seconds, 0);
 }
 

@@ -20,7 +20,7 @@ layout::Layout layout_of(int rank, int ranks) {
                               {.name = "head",
                                .shape = {count, 3},
                                .placement = layout::Placement::sharded,
-                               .whole_rows = rows,
+                               .global_rows = rows,
                                .first_row = first}});
 }
 

@@ -15,7 +15,7 @@ class Connect : public testing::Test {
   // As in tests/tools/gloo_ranks.h: c10d's flight recorder wants one rank a process.
   static void SetUpTestSuite() { ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0); }
 
-  launch::Place place(int rank, int size = 2) const {
+  launch::RankInfo rank_info(int rank, int size = 2) const {
     return {.rank = rank,
             .size = size,
             .local_rank = rank,
@@ -28,16 +28,16 @@ class Connect : public testing::Test {
   }
 
   /// The sum of (rank + 1) over all ranks, or what connect threw.
-  static std::string start(const launch::Place& place, double timeout) {
+  static std::string start(const launch::RankInfo& rank_info, double timeout) {
     launch::ConnectOptions options;
     options.rendezvous_timeout = timeout;
     try {
-      auto ranks = connect(place, options, /*on_gpu=*/false, [](const Failure&) {});
-      std::vector<double> values{place.rank + 1.0};
+      auto ranks = connect(rank_info, options, /*on_gpu=*/false, [](const Failure&) {});
+      std::vector<double> values{rank_info.rank + 1.0};
       ranks.communicator->all_reduce(values);
       ranks.leave();
       return std::to_string(static_cast<int>(values[0]));
-    } catch (const SaidByRank0& error) {
+    } catch (const ReportedByRank0& error) {
       return std::string("said: ") + error.what();
     } catch (const std::exception& error) {
       return error.what();
@@ -45,7 +45,7 @@ class Connect : public testing::Test {
   }
 
   std::future<std::string> start_later(int rank, double timeout = 20) const {
-    return std::async(std::launch::async, start, place(rank), timeout);
+    return std::async(std::launch::async, start, rank_info(rank), timeout);
   }
 
  private:
@@ -63,17 +63,17 @@ class Connect : public testing::Test {
 TEST_F(Connect, RanksMeetAgainInTheStoreOfEarlierStarts) {
   for (int round = 0; round < 2; ++round) {
     auto other = start_later(1);
-    EXPECT_EQ(start(place(0), 20), "3");
+    EXPECT_EQ(start(rank_info(0), 20), "3");
     EXPECT_EQ(other.get(), "3");
-    // Of the next start one rank comes alone and dies: what it left must not stand for it later.
-    EXPECT_NE(start(place(0), 0.2).find("these have not come"), std::string::npos);
+    // In the next start one rank comes alone and dies: its keys must not stand for it later.
+    EXPECT_NE(start(rank_info(0), 0.2).find("these have not come"), std::string::npos);
   }
 }
 
 TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
   for (const int unable : {0, 1}) {
     auto other = start_later(1 - unable);
-    refuse(place(unable), "no such checkpoint");
+    decline(rank_info(unable), "no such checkpoint");
     const auto text = other.get();
     EXPECT_NE(text.find("rank " + std::to_string(unable) + ": no such checkpoint"),
               std::string::npos)
@@ -81,19 +81,19 @@ TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
     EXPECT_EQ(text.starts_with("said: "), unable == 0);  // else rank 0 itself has to say it
   }
   auto other = start_later(1);
-  EXPECT_EQ(start(place(0), 20), "3");  // the refusals were of another start
+  EXPECT_EQ(start(rank_info(0), 20), "3");  // the refusals were of another start
   EXPECT_EQ(other.get(), "3");
 }
 
 TEST_F(Connect, AMarkOutlivesTheRanksInTheAgentsStore) {
-  EXPECT_FALSE(was_stopped(place(0)));
-  mark_stopped(place(0));
-  EXPECT_TRUE(was_stopped(place(0)));
-  EXPECT_TRUE(was_stopped(place(0, 1)));  // also one rank alone
-  auto other_job = place(0);
+  EXPECT_FALSE(was_stopped(rank_info(0)));
+  mark_stopped(rank_info(0));
+  EXPECT_TRUE(was_stopped(rank_info(0)));
+  EXPECT_TRUE(was_stopped(rank_info(0, 1)));  // also one rank alone
+  auto other_job = rank_info(0);
   other_job.run_id = "another";
   EXPECT_FALSE(was_stopped(other_job));
-  auto by_hand = place(0);
+  auto by_hand = rank_info(0);
   by_hand.agent_store = false;
   EXPECT_FALSE(was_stopped(by_hand));
 }

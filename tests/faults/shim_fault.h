@@ -12,7 +12,7 @@ namespace dimred::faults {
 enum class Kind : unsigned { open, stream, write, sync, size, rename, mkdir, remove };
 enum class Action { count, exit_before, exit_after, tear, fail, shorten, delay };
 
-/// What happens to one call.
+/// The fault of one call.
 struct Verdict {
   Action action = Action::count;
   int number = 0;  // errno of Action::fail, milliseconds of Action::delay

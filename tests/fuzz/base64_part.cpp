@@ -14,7 +14,7 @@ int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   const auto scan = data::base64_format.scan({data, size});
   std::vector<std::uint8_t> bytes;
   for (const auto& entry : scan.entries) {
-    // What the scan found can be decoded.
+    // The records that the scan found can be decoded.
     const std::string_view text(reinterpret_cast<const char*>(data) + entry.offset, entry.size);
     if (data::from_base64(text, bytes)) __builtin_trap();
     if (data::to_base64(bytes) != text) __builtin_trap();

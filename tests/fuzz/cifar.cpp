@@ -1,5 +1,4 @@
-#include "data/cifar.h"
-
+#include "data/open.h"
 #include "tests/fuzz/fuzz.h"
 
 // The test batch of CIFAR-10, or the names beside it, by the first byte.
@@ -18,7 +17,8 @@ int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   folder.write("test_batch.bin", names ? record : text);
   folder.write("batches.meta.txt", names ? text : "");
   fuzz::bear_errors([&] {
-    const auto dataset = data::open_cifar(folder.path, /*train=*/false);
+    const auto dataset =
+        data::open_dataset({.kind = "cifar", .path = folder.path}, /*train=*/false);
     std::vector<std::uint8_t> scratch;
     for (std::int64_t i = 0; i < dataset->size(); ++i)
       if (dataset->read(i, scratch).label >= dataset->classes()) __builtin_trap();

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-// What the fuzz targets share. A target may end by an exception of ours; anything else it throws,
-// crashes with, or holds in memory beyond the limit is a fault.
+// Functions that the fuzz targets share. A target may end by an exception of ours; anything else it
+// throws, crashes with, or holds in memory beyond the limit is a fault.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace dimred::fuzz {
@@ -23,7 +23,7 @@ constexpr std::int64_t memory_surplus = 64'000'000;
 /// Another limit, in bytes, for the rest of this input.
 void allow_memory(std::int64_t bytes);
 
-/// What LLVMFuzzerTestOneInput does.
+/// The body of LLVMFuzzerTestOneInput.
 int parse_within_limit(const std::uint8_t* data, std::size_t size);
 
 /// Small sound inputs of the target's format, which mutations begin with.

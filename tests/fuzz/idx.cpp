@@ -1,4 +1,5 @@
-#include "data/idx_array.h"
+#include "data/idx.h"
+
 #include "tests/fuzz/fuzz.h"
 
 // Images (three dimensions) or labels (one), by the first byte.

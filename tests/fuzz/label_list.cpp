@@ -1,6 +1,7 @@
 #include "data/class_names.h"
 #include "data/image_files.h"
 #include "data/record_readers.h"
+#include "data/shard_names.h"
 #include "tests/fuzz/fuzz.h"
 
 // label.txt ("path label"), labels.txt (names) and file_list.txt.

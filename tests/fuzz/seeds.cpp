@@ -13,7 +13,7 @@
 #include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
-// Of sanitizer/allocator_interface.h, which GCC does not bring; the names are the sanitizer's.
+// From sanitizer/allocator_interface.h, which GCC does not bring; the names are the sanitizer's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
                                                                            std::size_t),

@@ -38,7 +38,7 @@ TEST_F(Imports, WhatIsRefusedIsSettledByAFlag) {
   const auto import = fastnn(example);
   EXPECT_NE(refusal(import).find("hyper.txt:5:1: dataset_dir=oss://"), std::string::npos);
   EXPECT_NE(refusal(import).find("instead: --data"), std::string::npos);
-  EXPECT_NO_THROW(require_settled(import, [](std::string_view name) { return name == "data"; }));
+  EXPECT_NO_THROW(require_overridden(import, [](std::string_view name) { return name == "data"; }));
 }
 
 TEST_F(Imports, KeysLeftOutHaveFastnnsDefaultsNotOurs) {
@@ -196,8 +196,8 @@ TEST_F(Imports, UnknownKeysAndValuesOfAnotherTypeNameTheirLine) {
       {"batch_size", "needs key=value"},
       {"batch_size=1\nbatch_size=2", "given twice"}};
   for (const auto& [text, said] : cases) {
-    const auto told = message([&] { fastnn(text); });
-    EXPECT_NE(told.find(said), std::string::npos) << told;
+    const auto received = message([&] { fastnn(text); });
+    EXPECT_NE(received.find(said), std::string::npos) << received;
   }
 }
 

@@ -36,7 +36,7 @@ class Imports : public testing::Test {
   }
   static std::string refusal(const Import& import) {
     try {
-      require_settled(import, [](std::string_view) { return false; });
+      require_overridden(import, [](std::string_view) { return false; });
     } catch (const std::invalid_argument& error) {
       return error.what();
     }

@@ -49,8 +49,8 @@ TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
       {R"([1])", "needs a JSON object"},
       {R"({"rho": )", "not JSON"}};
   for (const auto& [text, said] : cases) {
-    const auto told = message([&] { read_boost(file("boost.json", text)); });
-    EXPECT_NE(told.find(said), std::string::npos) << told;
+    const auto received = message([&] { read_boost(file("boost.json", text)); });
+    EXPECT_NE(received.find(said), std::string::npos) << received;
   }
   EXPECT_NE(refusal(read_boost(file("b.json", R"({"boost": {"dim_reduce": false}})")))
                 .find("dimred stage1"),

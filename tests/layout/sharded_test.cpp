@@ -15,7 +15,7 @@ std::vector<Parameter> parameters(std::int64_t first, std::int64_t count) {
           {.name = "head.weight",
            .shape = {count, 7},
            .placement = Placement::sharded,
-           .whole_rows = 11,
+           .global_rows = 11,
            .first_row = first}};
 }
 
@@ -28,13 +28,13 @@ TEST(ShardedLayout, SaysToFilesWhatTheWholeSays) {
     EXPECT_EQ(layout.hash, kWhole.hash);
     EXPECT_EQ(to_json(layout), to_json(kWhole));
     EXPECT_EQ(first_difference(layout, to_json(kWhole)), "");
-    EXPECT_EQ(layout.whole_size, kWhole.file_size);
+    EXPECT_EQ(layout.global_size, kWhole.file_size);
     EXPECT_EQ(layout.file_size, 90 + 170 + count * 7);
     EXPECT_EQ(layout.replicated_size, 96 + 176);
     EXPECT_TRUE(layout.sharded());
   }
   EXPECT_FALSE(kWhole.sharded());
-  EXPECT_EQ(kWhole.whole_size, kWhole.file_size);
+  EXPECT_EQ(kWhole.global_size, kWhole.file_size);
   EXPECT_EQ(kWhole.replicated_size, kWhole.memory_size);
 }
 

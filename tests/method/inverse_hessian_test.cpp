@@ -84,7 +84,7 @@ TEST(Bfgs, SkipsNegativeTinyAndNonFiniteCurvature) {
     EXPECT_EQ(values(h), before);
   }
   VectorXd oblique(2);
-  oblique << 0.05, 1;  // cosine .05
+  oblique << 0.05, 1;  // cosine 0.05
   EXPECT_EQ(h.update(s, oblique, bfgs, {.relative = 0.1}), UpdateOutcome::skipped);
   EXPECT_EQ(h.update(s, oblique, bfgs, {.relative = 0.01}), UpdateOutcome::updated);
 }
@@ -145,7 +145,7 @@ TEST(InverseHessian, KeepsItsNumbers) {
   InverseHessian h(blocks), other(blocks);
   h.update(VectorXd::Ones(5), VectorXd::LinSpaced(5, 1, 2), bfgs, {});
   EXPECT_NE(h, other);
-  other.restore(h.numbers());
+  other.restore(h.values());
   EXPECT_EQ(h, other);
   EXPECT_THROW(other.restore(std::vector<double>(12)), std::invalid_argument);
 }

@@ -19,7 +19,7 @@ TEST(Armijo, AcceptsTheFullNewtonStepOfAQuadratic) {
 }
 
 TEST(Armijo, BacktracksByRhoToTheFirstSufficientDecrease) {
-  // (1 - 8 t)^2 / 2 falls by enough only for t <= (1 - sigma) / 4 = 0.15: 1, .5, .25, .125.
+  // (1 - 8 t)^2 / 2 falls by enough only for t <= (1 - sigma) / 4 = 0.15: 1, 0.5, 0.25, 0.125.
   const auto loss = [](double t) { return 0.5 * (1 - 8 * t) * (1 - 8 * t); };
   const auto result = armijo(loss, 0.5, -8, {.rho = 0.5, .sigma = 0.4, .trials = 10});
   EXPECT_EQ(result.outcome, SearchOutcome::accepted);

@@ -47,7 +47,7 @@ TEST(QuasiNewton, ResidualMomentumMovesWhatLiesOutside) {
 TEST(QuasiNewton, ReportsTheLossAndSlopeOfTheSearchedDirection) {
   Descent descent(robust(0.02), first_axes(2));
   const auto report = descent.step();
-  // g = -(4, 1, 2, 3, .5, 5), d = (4, 1), m = (0, 0, -2, -3, -.5, -5): m'g = 38.25.
+  // g = -(4, 1, 2, 3, 0.5, 5), d = (4, 1), m = (0, 0, -2, -3, -.5, -5): m'g = 38.25.
   EXPECT_NEAR(report.slope, -17 - 0.02 * 38.25, 1e-12);
   EXPECT_NEAR(report.loss, 7.75, 1e-12);
   EXPECT_NEAR(report.residual_norm, std::sqrt(38.25), 1e-12);
@@ -58,13 +58,13 @@ TEST(QuasiNewton, FailedSearchLeavesWeightsAndInverseHessianAlone) {
   Descent descent(robust(0.005), first_axes(2));
   descent.step();
   const VectorXd w = descent.space.w;
-  const auto numbers = descent.method->numbers();
+  const auto numbers = descent.method->state_dict();
   descent.space.disturb_loss = [](double loss) { return loss + 100; };
   const auto report = descent.step();
   EXPECT_EQ(report.search.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(report.step_size, 0);
   EXPECT_EQ(descent.space.w, w);
-  EXPECT_EQ(descent.method->numbers().at("inverse_hessian"), numbers.at("inverse_hessian"));
+  EXPECT_EQ(descent.method->state_dict().at("inverse_hessian"), numbers.at("inverse_hessian"));
   descent.space.disturb_loss = {};
   EXPECT_EQ(descent.step().update, UpdateOutcome::none);
 }
@@ -86,11 +86,11 @@ TEST(QuasiNewton, EndsAFailedSearchAsItsSourceDoes) {
     options.failed_search = ending;
     Descent descent(options, first_axes(2));
     descent.step();
-    const auto before = descent.method->numbers();
+    const auto before = descent.method->state_dict();
     const VectorXd w = descent.space.w;
     descent.space.disturb_loss = [](double loss) { return loss + 100; };
     const auto report = descent.step();
-    const auto after = descent.method->numbers();
+    const auto after = descent.method->state_dict();
     EXPECT_EQ(report.step_size, t);
     EXPECT_EQ(descent.space.w == w, t == 0);
     EXPECT_EQ(after.at("s") == before.at("s"), old_s);
@@ -103,26 +103,26 @@ TEST(QuasiNewton, NonFiniteGradientChangesNothing) {
   Descent descent(robust(0.005), first_axes(2));
   descent.step();
   const VectorXd w = descent.space.w, m = descent.space.m;
-  const auto numbers = descent.method->numbers();
+  const auto numbers = descent.method->state_dict();
   descent.space.disturb_gradient = [](VectorXd& g) {
     g[3] = std::numeric_limits<double>::quiet_NaN();
   };
   EXPECT_TRUE(descent.step().not_finite);
   EXPECT_EQ(descent.space.w, w);
   EXPECT_EQ(descent.space.m, m);
-  EXPECT_EQ(descent.method->numbers(), numbers);
+  EXPECT_EQ(descent.method->state_dict(), numbers);
 }
 
 TEST(QuasiNewton, RestoresWeightsMomentumAndStateWhenATrialThrows) {
   Descent descent(robust(0.005), first_axes(2));
   descent.step();
   const VectorXd w = descent.space.w, m = descent.space.m;
-  const auto numbers = descent.method->numbers();
+  const auto numbers = descent.method->state_dict();
   descent.space.disturb_loss = [](double) -> double { throw std::runtime_error("stopped"); };
   EXPECT_THROW(descent.step(), std::runtime_error);
   EXPECT_EQ(descent.space.w, w);
   EXPECT_EQ(descent.space.m, m);
-  EXPECT_EQ(descent.method->numbers(), numbers);
+  EXPECT_EQ(descent.method->state_dict(), numbers);
 }
 
 /// Two blocks of one row each in a separable problem: each learns its own curvature in one step, so
@@ -152,8 +152,8 @@ TEST(QuasiNewton, OfTheSameBatchKnowsTheCurvatureOfTheStepItTook) {
   const auto report = descent.step();
   EXPECT_EQ(report.update, UpdateOutcome::updated);
   EXPECT_EQ(report.gradients, 1);
-  EXPECT_NEAR(descent.method->numbers().at("inverse_hessian")[0], 0.25, 1e-12);
-  EXPECT_EQ(descent.method->numbers().at("has_last")[0], 0);  // nothing for another batch
+  EXPECT_NEAR(descent.method->state_dict().at("inverse_hessian")[0], 0.25, 1e-12);
+  EXPECT_EQ(descent.method->state_dict().at("has_last")[0], 0);  // nothing for another batch
 }
 
 TEST(Method, GoesOnFromWhatItSaved) {
@@ -167,7 +167,7 @@ TEST(Method, GoesOnFromWhatItSaved) {
       broken.step();
     }
     auto resumed = make_method(options, broken.space.block_sizes());
-    resumed->restore(broken.method->numbers());
+    resumed->restore(broken.method->state_dict());
     for (int i = 0; i < 3; ++i) {
       straight.step();
       resumed->step(broken.space, 0);
@@ -178,7 +178,7 @@ TEST(Method, GoesOnFromWhatItSaved) {
 
 TEST(Method, RefusesTheNumbersOfAnotherMethodOrSize) {
   Descent two(robust(0), first_axes(2)), three(robust(0), first_axes(3));
-  EXPECT_THROW(two.method->restore(three.method->numbers()), std::invalid_argument);
+  EXPECT_THROW(two.method->restore(three.method->state_dict()), std::invalid_argument);
   EXPECT_THROW(two.method->restore({{"velocity", {1, 2}}}), std::invalid_argument);
 }
 

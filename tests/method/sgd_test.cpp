@@ -26,7 +26,7 @@ MethodOptions options_of(MethodKind kind, double rate, double alpha, Decay decay
           .alpha_schedule = decay};
 }
 
-/// PyTorch's rule v <- .9 v + g, w <- w - rate v; its velocity does not hold the rate.
+/// PyTorch's rule v <- 0.9 v + g, w <- w - rate v; its velocity does not hold the rate.
 TEST(Sgd, WithoutASubspaceIsMomentumSgdWithTheRateThatFalls) {
   QuadraticSpace space(six_curvatures(), first_axes(0));
   const auto method = make_method(options_of(MethodKind::sgd, 0.05, 0, Decay::linear), {});

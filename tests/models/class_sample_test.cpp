@@ -22,9 +22,9 @@ TEST(ClassSample, IsExactAndTheSameForAnyBlocks) {
   EXPECT_TRUE(torch::equal(torch::cat(parts), whole));
   const auto next = sampled_classes({.ratio = 0.1, .seed = 5, .step = 8}, 97, 0, 97, labels);
   EXPECT_FALSE(torch::equal(next, whole));
-  EXPECT_TRUE(torch::equal(places_in(whole, whole), torch::arange(whole.numel())));
+  EXPECT_TRUE(torch::equal(positions_in(whole, whole), torch::arange(whole.numel())));
   const auto absent = torch::tensor({std::int64_t{-4}, std::int64_t{97}, std::int64_t{200}});
-  EXPECT_TRUE(torch::equal(places_in(whole, absent), torch::full({3}, -1, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(positions_in(whole, absent), torch::full({3}, -1, torch::kInt64)));
 }
 
 TEST(ClassSample, DrawsNoClassMoreForARatioThatBinaryRoundsUp) {

@@ -38,7 +38,7 @@ TEST_P(Formats, FlatParametersAreViews) {
     flat.weights.mul_(1.1);  // a step changes the module
   }
   EXPECT_NE(objective->evaluate(some_batch(), Mode::evaluate).loss_sum.item<double>(), before);
-  for (const auto& [name, parameter, whole_rows, first_row] : objective->parameters()) {
+  for (const auto& [name, parameter, global_rows, first_row] : objective->parameters()) {
     EXPECT_EQ(parameter.storage().data(), flat.weights.storage().data()) << name;
   }
 }
@@ -48,7 +48,7 @@ TEST_P(Formats, BackwardAccumulatesIntoTheGradientVector) {
   objective->evaluate(some_batch(), Mode::train).loss_sum.backward();
   const auto parameters = objective->parameters();
   double expected = 0;
-  for (const auto& [name, parameter, whole_rows, first_row] : parameters) {
+  for (const auto& [name, parameter, global_rows, first_row] : parameters) {
     EXPECT_EQ(parameter.grad().storage().data(), flat.gradient.storage().data()) << name;
     expected += parameter.grad().square().sum().item<double>();
   }
@@ -61,7 +61,7 @@ TEST_P(Formats, FileOrderIsTheConcatenationOfContiguousParameters) {
   torch::manual_seed(5);
   auto plain = classifier(make_network("convnet", {1, 28, 28}, 10), {});
   std::vector<torch::Tensor> parts;
-  for (const auto& [name, parameter, whole_rows, first_row] : plain->parameters())
+  for (const auto& [name, parameter, global_rows, first_row] : plain->parameters())
     parts.push_back(parameter.detach().flatten());
   const auto expected = torch::cat(parts);
 

@@ -25,7 +25,7 @@ TEST(CrossEntropy, EqualsTorchWithAndWithoutSmoothing) {
 }
 
 TEST(CrossEntropy, MindSporeFormHasItsOwnTargets) {
-  // Probabilities 1/2, 1/4, 1/4, label 0, s = .2: target .8, others .1 each.
+  // Probabilities 1/2, 1/4, 1/4, label 0, s = 0.2: target 0.8, others 0.1 each.
   const auto logits = torch::log(torch::tensor({{0.5F, 0.25F, 0.25F}}));
   const auto loss =
       cross_entropy(logits,

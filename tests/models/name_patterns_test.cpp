@@ -53,16 +53,16 @@ TEST(NamePatterns, LogitsFitTheNetworks) {
 
 TEST(NamePatterns, RefuseWhatIsBrokenOrMatchesNothing) {
   const std::vector<std::string> names{"conv1.weight", "layer1.0.bn1.bias", "fc.weight"};
-  const auto told = [&](const std::string& list) {
+  const auto error_of = [&](const std::string& list) {
     return thrown<std::invalid_argument>([&] { patterns(list).require_matches(names); });
   };
-  EXPECT_EQ(told("conv1,logits,global_step"), "no exception");
-  EXPECT_NE(told("cnv1.weight").find("[some_patterns]"), std::string::npos);
-  EXPECT_NE(told("cnv1.weight").find("did you mean conv1.weight?"), std::string::npos);
-  EXPECT_NE(told("layr1.0").find("did you mean layer1.0?"), std::string::npos);
-  EXPECT_NE(told("logts").find("did you mean logits?"), std::string::npos);
-  EXPECT_NE(told("fc,,conv1").find("between commas"), std::string::npos);
-  EXPECT_NE(told("fc[").find("regular expressions, received fc["), std::string::npos);
+  EXPECT_EQ(error_of("conv1,logits,global_step"), "no exception");
+  EXPECT_NE(error_of("cnv1.weight").find("[some_patterns]"), std::string::npos);
+  EXPECT_NE(error_of("cnv1.weight").find("did you mean conv1.weight?"), std::string::npos);
+  EXPECT_NE(error_of("layr1.0").find("did you mean layer1.0?"), std::string::npos);
+  EXPECT_NE(error_of("logts").find("did you mean logits?"), std::string::npos);
+  EXPECT_NE(error_of("fc,,conv1").find("between commas"), std::string::npos);
+  EXPECT_NE(error_of("fc[").find("regular expressions, received fc["), std::string::npos);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace jit = torch::jit;
 constexpr InputShape input{1, 8, 8};
 constexpr std::int64_t classes = 5;
 
-/// What the scripts below say, in C++: its numbers are eager PyTorch's.
+/// The scripts below in C++: its numbers are eager PyTorch's.
 struct EagerNet final : Network {
   EagerNet() {
     conv = register_module("conv", torch::nn::Conv2d(1, 4, 3));

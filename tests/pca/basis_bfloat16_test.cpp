@@ -89,7 +89,7 @@ TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
 TEST(LoadBfloat16, ChecksTheRowsAsRounded) {
   const TemporaryFolder folder;
   const layout::Layout layout = model();
-  // Two entries are a row, and both are rounded up: its square grows by .0053.
+  // Two entries are a row, and both are rounded up: its square grows by 0.0053.
   Matrix rows = Matrix::Zero(1, layout.file_size);
   rows(0, 3) = 0x1.6902p-1;
   rows(0, 4) = std::sqrt(1 - rows(0, 3) * rows(0, 3));

@@ -51,7 +51,7 @@ TEST(Layers, HaveEachThePcaOfTheirOwnColumns) {
     const Matrix used = block.topRows(rows[b]);
     const testing::Svd svd = testing::reference_svd(columns_of(layers.snapshots, range));
     EXPECT_LT(subspace_error(used, svd.rows.topRows(rows[b])), 2e-7);
-    // Row by row, up to sign: gaps between singular values are .3 of them.
+    // Row by row, up to sign: gaps between singular values are 0.3 of them.
     const Matrix products = (used * svd.rows.topRows(rows[b]).transpose()).cwiseAbs();
     EXPECT_LT((products - Matrix::Identity(rows[b], rows[b])).cwiseAbs().maxCoeff(), 1e-6);
     EXPECT_LT(orthonormality_error(used), 2e-7);

@@ -51,7 +51,7 @@ TEST(Fit, RecoversABasisByConstruction) {
   ASSERT_EQ(basis.rows(), 5);
   ASSERT_EQ(basis.cols(), 9001);
   // Rounding W to float32 moves it by about 3e-8 s_1 / sqrt(n) in norm (entries of s_1 / sqrt(nM),
-  // 3e-8 off at random); the gap to the next singular value is at least .48 s_j.
+  // 3e-8 off at random); the gap to the next singular value is at least 0.48 s_j.
   for (int j = 0; j < 5; ++j) {
     const double noise = 3e-8 / std::sqrt(24.0) / (0.48 * made.values(j));
     Eigen::Index largest = 0;
@@ -163,7 +163,7 @@ TEST(Fit, GivesTheSameBasisByEverySetOfKernels) {
       EXPECT_NE(set, KernelSet::baseline);
       continue;
     }
-    // Entries are about 1 / sqrt(9000) = .01; two roundings to float32 differ by 1e-9 at most.
+    // Entries are about 1 / sqrt(9000) = 0.01; two roundings to float32 differ by 1e-9 at most.
     EXPECT_LT((read_matrix(folder / "q.npy") - expected).cwiseAbs().maxCoeff(), 4e-9);
   }
 }

@@ -70,7 +70,7 @@ TEST_P(KindsByRanks, GiveTheMatrixOfOneRank) {
     if (kind == Kind::random) {
       EXPECT_TRUE(basis == expected);
     }
-    // Rows of a block are known to some 1e-14 (d of pca/fit.h with 12 partial Grams, gaps of .5):
+    // Rows of a block are known to some 1e-14 (d of pca/fit.h with 12 partial Grams, gaps of 0.5):
     // what differs is a rounding to float32, of 1 at most where a block has a few columns.
     EXPECT_LT((basis - expected).cwiseAbs().maxCoeff(), 1.2e-7);
     const auto moved = (basis - expected).cwiseAbs().array();

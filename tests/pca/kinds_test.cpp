@@ -114,8 +114,8 @@ TEST(Random, IsOrthonormalAndKnowsNothingOfTheSnapshots) {
   FitOptions other = kind_options(Kind::random, 6);
   other.seed = 8;
   fit(one, other, folder / "other.npy");
-  // Products of independent unit rows are normal of deviation 1 / sqrt(M) = .0047; of 36, 5 of them
-  // are passed once in 50,000 times.
+  // Products of independent unit rows are normal of deviation 1 / sqrt(M) = 0.0047; of 36, 5 of
+  // them are passed once in 50,000 times.
   const Matrix products = basis * read_matrix(folder / "other.npy").transpose();
   EXPECT_LT(products.cwiseAbs().maxCoeff(), 5 / std::sqrt(45010.0));
   EXPECT_GT(products.cwiseAbs().maxCoeff(), 0);
@@ -151,7 +151,7 @@ TEST(Random, KeepsItsRowsWhenThereAreMore) {
   fit(*source, kind_options(Kind::random, 9), folder / "nine.npy");
   const Matrix moved =
       read_matrix(folder / "nine.npy").topRows(3) - read_matrix(folder / "three.npy");
-  EXPECT_LT(moved.cwiseAbs().maxCoeff(), 1e-8);  // entries of .05 at most: a rounding to float32
+  EXPECT_LT(moved.cwiseAbs().maxCoeff(), 1e-8);  // entries of 0.05 at most: a rounding to float32
 }
 
 TEST(Random, NeedsAsManyColumnsAsRows) {

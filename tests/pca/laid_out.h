@@ -10,7 +10,7 @@
 #include "layout/shard.h"
 #include "tests/pca/matrices.h"
 
-// What the tests of kinds and blocks share: snapshots that know their layers and epochs.
+// Tools that the tests of kinds and blocks share: snapshots that know their layers and epochs.
 namespace dimred::pca::testing {
 
 layout::Layout layout_of(const std::vector<std::pair<std::string, std::int64_t>>& layers);

@@ -10,8 +10,8 @@
 #include "pca/fit.h"
 #include "tests/tools/temporary_folder.h"
 
-// What the PCA tests share: matrices by construction and a float64 reference. The decompositions
-// are compiled once, in matrices.cpp.
+// Tools that the PCA tests share: matrices by construction and a float64 reference. The
+// decompositions are compiled once, in matrices.cpp.
 namespace dimred::pca::testing {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -50,7 +50,7 @@ Svd reference_svd(const Matrix& matrix);
 /// Sine of the largest principal angle between two row spaces of equal dimension.
 double subspace_error(const Matrix& rows, const Matrix& reference);
 
-/// Of a symmetric matrix, ascending.
+/// The eigenvalues of a symmetric matrix, ascending.
 Eigen::VectorXd eigenvalues_of(const Matrix& symmetric);
 
 double orthonormality_error(const Matrix& rows);

@@ -21,7 +21,7 @@ using testing::snapshots;
 using testing::source_of;
 using testing::WatchedSource;
 
-/// What three ranks throw where rank r fits source(r), and that nothing stays behind but p.npy.
+/// The errors of three ranks where rank r fits source(r), and that nothing stays behind but p.npy.
 template <class SourceOf>
 std::string ranks_refusal(const TemporaryFolder& folder, SourceOf source) {
   const auto before = testing::names_in(folder);

@@ -13,7 +13,7 @@
 #include "tests/pca/matrices.h"
 #include "tests/tools/thread_ranks.h"
 
-// What the tests of several ranks share: one problem, and sources that watch what is read.
+// Tools that the tests of several ranks share: one problem, and sources that watch what is read.
 namespace dimred::pca::testing {
 
 // 6 digest blocks of 16384 columns and a rest: 7 blocks, so that 7 ranks have one each and of 12

@@ -52,7 +52,7 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
   EXPECT_EQ(outcomes, std::vector<std::string>(3));
 }
 
-/// What all of three ranks throw.
+/// The error that all of three ranks throw.
 std::string common_refusal(const std::filesystem::path& path) {
   const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) { open_source(path, ranks); });
   EXPECT_EQ(outcomes, std::vector<std::string>(3, outcomes.front()));

@@ -109,7 +109,7 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
 
 TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   const TemporaryFolder folder;
-  // 1, -2.5 and 0.0999755859375 (the half next to .1), in F32, F64, F16 and BF16; a counter and a
+  // 1, -2.5 and 0.0999755859375 (the half next to 0.1), in F32, F64, F16 and BF16; a counter and a
   // running mean, which are no weights.
   const std::string data = bytes_of_values<float>({1, -2.5}) + bytes_of_values<double>({-2.5}) +
                            bytes_of_values<std::uint16_t>({0x3C00, 0xC100, 0x2E66, 0x0001}) +

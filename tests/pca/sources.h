@@ -11,7 +11,7 @@
 #include "pca/source.h"
 #include "tests/pca/matrices.h"
 
-// What the tests of open_source share.
+// Tools that the tests of open_source share.
 namespace dimred::pca::testing {
 
 /// All of W through read_tile, checked against read() of every part of every row.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,21 @@ sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
 
 # Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait seconds for what they import.
 pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")
+
+
+def marked_blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of the blocks of a page of the docs behind `<!-- test -->`: the tests run them as they stand there."""
+    return re.findall(r"^<!-- test -->\n```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="session")
+def desk(tmp_path_factory, binaries: Path) -> Path:
+    """A folder that looks like the repository's root, with runs of its own."""
+    folder = tmp_path_factory.mktemp("desk")
+    for name in ("scripts", "experiments", ".venv"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    (folder / "build").symlink_to(binaries.parent)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -100,8 +116,8 @@ def small_comparison(tmp_path_factory, binaries) -> Path:
 
 def add_landscape(folder: Path, dimred: Path) -> None:
     """landscape.csv for the notebook that draws it, where the build has the command."""
-    told = subprocess.run([dimred, "inspect", "--help"], capture_output=True, text=True, check=True).stdout
-    if "--landscape" in told:
+    report = subprocess.run([dimred, "inspect", "--help"], capture_output=True, text=True, check=True).stdout
+    if "--landscape" in report:
         stage1, matrix = next(folder.glob("seed_1/stage1-*/")), next(folder.glob("seed_1/*/pca_mat.npy"))
         words = ["--landscape", stage1, "--pca_mat", matrix, "--grid=5,5", "--samples=200", "--batchnorm=keep"]
         subprocess.run([dimred, "inspect", *words, "--output", folder / "landscape.csv", "--quiet"], check=True)

@@ -28,6 +28,6 @@ def write_run(folder: Path, rows: list[dict[str, object]], config: str = "epochs
     pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "curve.csv", index=False)
     digest = xxhash.xxh3_128_hexdigest(config.encode())
     (folder / "config.toml").write_text(f"# Written by dimred; XXH3-128 of what follows: {digest}\n{config}")
-    told = {"outcome": "finished", "seed": 1, "versions": {"dimred": "0.1.0"}} | manifest
-    (folder / "manifest.json").write_text(json.dumps(told))
+    report = {"outcome": "finished", "seed": 1, "versions": {"dimred": "0.1.0"}} | manifest
+    (folder / "manifest.json").write_text(json.dumps(report))
     return folder

@@ -1,38 +1,20 @@
-"""The blocks of docs/bring_your_own.md that are marked `test`, as they stand there."""
+"""The marked blocks of the tutorial with a network and data of one's own, and of the how-to page of a network in C++."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, marked_blocks
 
-PAGE = REPOSITORY / "docs" / "bring_your_own.md"
-BLOCK = re.compile(r"^```(\w+) test\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(*languages: str) -> list[tuple[str, str]]:
-    """(language, text) in the page's order."""
-    return [block for block in BLOCK.findall(PAGE.read_text()) if block[0] in languages]
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory, binaries: Path) -> Path:
-    """A folder that looks like the repository's root, with runs of its own."""
-    folder = tmp_path_factory.mktemp("desk")
-    for name in ("scripts", "experiments", ".venv"):
-        (folder / name).symlink_to(REPOSITORY / name)
-    (folder / "build").symlink_to(binaries.parent)
-    return folder
+DOCS = REPOSITORY / "docs"
 
 
 def test_commands_and_programs_run(desk: Path) -> None:
-    found = blocks("bash", "python")
+    found = marked_blocks(DOCS / "tutorials" / "own_data_and_network.md")
     assert len(found) == 7
     for language, text in found:
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
@@ -45,7 +27,7 @@ def test_commands_and_programs_run(desk: Path) -> None:
 
 def test_the_network_in_cpp_compiles(binaries: Path, tmp_path: Path) -> None:
     """With the command of a network that there is; the declaration is the page's line in models/network.h."""
-    [(_, text)] = blocks("cpp")
+    [(_, text)] = marked_blocks(DOCS / "how-to" / "add_a_network.md")
     entries = json.loads((binaries.parent / "compile_commands.json").read_text())
     entry = next(entry for entry in entries if "/dimred_models.dir/" in entry["command"])
     declaration = ("namespace dimred::models { std::shared_ptr<Network> make_perceptron(const InputShape&, std::int64_t); }\n")

@@ -70,12 +70,12 @@ def test_libraries_come_from_the_bundle_from_torch_and_from_the_c_library(bundle
 
 
 def test_what_it_needs_is_written_down_and_refused_elsewhere(bundle: Path, tmp_path: Path) -> None:
-    told = json.loads((bundle / "bundle.json").read_text())
-    assert told["torch"].startswith("2.") and float(told["glibc"]) >= 2.17
-    assert {"dimred", "dimred-train", "stage2_test"} <= set(told["programs"])
+    report = json.loads((bundle / "bundle.json").read_text())
+    assert report["torch"].startswith("2.") and float(report["glibc"]) >= 2.17
+    assert {"dimred", "dimred-train", "stage2_test"} <= set(report["programs"])
     other = tmp_path / "other"
     shutil.copytree(bundle, other)
-    (other / "bundle.json").write_text(json.dumps(told | {"torch": "1.0"}))
+    (other / "bundle.json").write_text(json.dumps(report | {"torch": "1.0"}))
     done = run(other, "dimred", "--version")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "needs torch 1.0" in done.stderr
 

@@ -159,8 +159,8 @@ def test_a_file_may_ask_for_memory_by_its_size(ask: Ask, tmp_path: Path) -> None
     assert not answer(blank(3990, 4000, form="png")).startswith("error")
     large = blank(5000, 5000, form="png")
     assert large.stat().st_size < 50_000
-    told = f"needs more than {large.stat().st_size} bytes for the 5000 x 5000 pixels that its header says"
-    assert told in answer(large)
+    report = f"needs more than {large.stat().st_size} bytes for the 5000 x 5000 pixels that its header says"
+    assert report in answer(large)
     with large.open("ab") as file:
         file.write(bytes(80_000))
     assert not answer(large).startswith("error")
@@ -208,7 +208,7 @@ def test_a_gamma_within_a_png_changes_nothing(ask: Ask, tmp_path: Path) -> None:
 
 def test_damage_is_an_error_or_named_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
-    told = 0
+    report = 0
     for name, options in (("a.jpg", {}), ("b.jpg", {"progressive": True}), ("c.png", {})):
         sound = save(photograph(60, 80), tmp_path / name, **options).read_bytes()
         for _ in range(150):
@@ -226,8 +226,8 @@ def test_damage_is_an_error_or_named_and_never_a_crash(ask: Ask, tmp_path: Path)
             else:
                 assert (tmp_path / "out").stat().st_size == int(answer[3]) * int(answer[4]) * 3
                 named = bool(answer[8])
-                told += named
+                report += named
                 if changes == 0:  # with them the header may say another size
                     assert named or length > len(sound) - 40, f"{name} of {length} bytes of {len(sound)}: {answer}"
-    assert told > 20  # used as far as they go
+    assert report > 20  # used as far as they go
     assert ask("decode", save(photograph(9, 9), tmp_path / "d.png"), 0, 0, 0, 0, 1, 1, 3, tmp_path / "out")[0] == "3"

@@ -98,7 +98,7 @@ def test_a_grey_folder_is_whole_upright_or_not_there(tmp_path: Path, capsys) -> 
     assert "2 images" in capsys.readouterr().out
     with Image.open(target / "a/1.jpg") as first, Image.open(target / "a/2.jpg") as second:
         assert (first.mode, first.size, second.size) == ("L", (8, 16), (16, 8))
-        assert abs(second.getpixel((3, 3)) - 76) <= 2  # .299 of 255
+        assert abs(second.getpixel((3, 3)) - 76) <= 2  # 0.299 of 255
     image.save(source / "a/1.png")
     assert grey_folder.main([str(source), str(tmp_path / "other")]) == 1
     assert "would both become a/1.jpg" in capsys.readouterr().err

@@ -130,8 +130,8 @@ def test_all_forms_give_the_same_logits(exported: Path) -> None:
 
 
 def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(exported: Path, pictures: Path, tmp_path: Path, execute) -> None:
-    told = execute("dimred", "predict", exported, pictures, "--top", 10, "--csv", tmp_path / "a.csv")
-    assert len(told.splitlines()) == IMAGES
+    report = execute("dimred", "predict", exported, pictures, "--top", 10, "--csv", tmp_path / "a.csv")
+    assert len(report.splitlines()) == IMAGES
     with torch.no_grad():
         expected = torch.softmax(twin(exported)(prepared(exported)).double(), 1).numpy()
     ours = guesses(tmp_path / "a.csv")
@@ -158,9 +158,9 @@ def test_evaluate_reads_the_exported_weights(exported: Path, execute) -> None:
     options = ["--model", exported / "module.pt" if (exported / "module.pt").exists() else
                json.loads((exported / "signature.json").read_text())["network"]]  # fmt: skip
     options += SMALL[:3]  # its data: the file says nothing of it
-    told = execute("dimred", "evaluate", exported / "weights.safetensors", "--threads=1", *options)
+    report = execute("dimred", "evaluate", exported / "weights.safetensors", "--threads=1", *options)
     expected = execute("dimred", "evaluate", exported.parents[1], "--threads=1")
-    assert told.splitlines()[-1] == expected.splitlines()[-1]
+    assert report.splitlines()[-1] == expected.splitlines()[-1]
 
 
 @once

@@ -32,11 +32,11 @@ def run(command: list[str], binaries: Path, *words: str, **more: str) -> subproc
 def test_all_parts_have_figures_on_a_processor_and_nothing_is_judged_there(tmp_path: Path, binaries: Path) -> None:
     done = run(SCRIPT, binaries, "--device=cpu", f"--output={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads((tmp_path / "device.json").read_text())
-    assert {figure["part"] for figure in told["figures"]} == {part.__name__ for part in device.PARTS}
-    assert all(math.isfinite(value) for figure in told["figures"] for value in figure["values"])
-    assert not told["judged"] and {figure["reached"] for figure in told["figures"]} == {None} and not told["missing"]
-    for figure in told["figures"]:
+    report = json.loads((tmp_path / "device.json").read_text())
+    assert {figure["part"] for figure in report["figures"]} == {part.__name__ for part in device.PARTS}
+    assert all(math.isfinite(value) for figure in report["figures"] for value in figure["values"])
+    assert not report["judged"] and {figure["reached"] for figure in report["figures"]} == {None} and not report["missing"]
+    for figure in report["figures"]:
         assert any(line.startswith(figure["part"]) and figure["name"] in line for line in done.stdout.splitlines())
     assert [path.name for path in tmp_path.iterdir()] == ["device.json"]
 

@@ -229,16 +229,16 @@ def test_a_bomb_is_named_with_its_file_or_offset(tmp_path: Path, photos: Path, f
     shutil.copytree(photos, data)
     image = data / "train/cat/03.jpg"
     image.write_bytes(bomb())
-    told = "[png] needs at most 64 megapixels, received 10000 x 10000"
-    assert f"{image}: {told}" in fails(1, "stage1", *RECIPE, "--data", data, "--output", tmp_path / "run")
-    assert f"problem: {image}: {told}" in outcome(dimred, "data", "inspect", data, "--quiet").stdout
+    reported = "[png] needs at most 64 megapixels, received 10000 x 10000"
+    assert f"{image}: {reported}" in fails(1, "stage1", *RECIPE, "--data", data, "--output", tmp_path / "run")
+    assert f"problem: {image}: {reported}" in outcome(dimred, "data", "inspect", data, "--quiet").stdout
     shards = tmp_path / "shards"  # the tool keeps the bytes as they are
     execute("dimred", "data", "convert", data, "--to=tfrecord", "--quiet", "--output", shards)
     shard = shards / "train-00000-of-00001"
     record = shard.read_bytes()[: shard.read_bytes().index(bomb())].rindex(b"image/class/label")
     for text in (fails(1, "stage1", *RECIPE, "--data", shards, "--output", tmp_path / "two"),
                  outcome(dimred, "data", "inspect", shards, "--quiet").stdout):  # fmt: skip
-        found = re.search(rf"{shard}, offset (\d+): {re.escape(told)}", text)
+        found = re.search(rf"{shard}, offset (\d+): {re.escape(reported)}", text)
         assert found, text
         assert 0 < record - int(found[1]) < 40  # behind the record's and the example's first bytes
 

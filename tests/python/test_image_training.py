@@ -67,8 +67,8 @@ def test_a_run_of_the_recipes_own_size_goes_on_with_it(tmp_path: Path, photos: P
     before = len(losses(tmp_path / "run"))
     execute("dimred", "stage1", *recipe, "--epochs=2")
     assert len(losses(tmp_path / "run")) > before
-    told = [execute("dimred", "evaluate", tmp_path / "run", "--threads=1", *size) for size in ([], ["--image_size=224"])]
-    assert told[0].splitlines()[-1] == told[1].splitlines()[-1]
+    reported = [execute("dimred", "evaluate", tmp_path / "run", "--threads=1", *size) for size in ([], ["--image_size=224"])]
+    assert reported[0].splitlines()[-1] == reported[1].splitlines()[-1]
 
 
 def test_images_of_one_size_are_kept_and_normalised_by_their_own_statistics(tmp_path: Path, execute: Callable) -> None:

@@ -96,17 +96,17 @@ def test_another_normalisation_is_said_and_not_exported(run: Path, tmp_path: Pat
 def test_snapshots_that_are_gone_are_named(run: Path, tmp_path: Path, binaries, execute, fails) -> None:
     lost = run / "snapshots" / "snapshot_00000003.h5"
     lost.unlink()
-    told = "5 of 6 snapshots of"
+    report = "5 of 6 snapshots of"
     words = ["--components=3", "--output", tmp_path / "p.npy"]
-    assert told in fails(1, "pca", run / "snapshots", *words)
-    assert told in fails(1, "evaluate", run / "snapshots")
-    assert told in fails(1, "stage2", "--checkpoint", run, "--n_component=3", "--output", tmp_path / "two")
+    assert report in fails(1, "pca", run / "snapshots", *words)
+    assert report in fails(1, "evaluate", run / "snapshots")
+    assert report in fails(1, "stage2", "--checkpoint", run, "--n_component=3", "--output", tmp_path / "two")
     looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
     assert looked.returncode == 1
-    assert told in looked.stdout and lost.name in looked.stdout
+    assert report in looked.stdout and lost.name in looked.stdout
     resumed = subprocess.run([binaries / "dimred", "stage1", *SMALL, "--epochs=3", "--output", run],
                              capture_output=True, text=True, check=False)  # fmt: skip
-    assert resumed.returncode == 0 and told in resumed.stderr
+    assert resumed.returncode == 0 and report in resumed.stderr
     # Those that are left count where a list says so.
     left = sorted((run / "snapshots").iterdir())[:5]
     (tmp_path / "list.txt").write_text("".join(f"{file}\n" for file in left))

@@ -88,10 +88,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("options", REFUSED)
 def test_what_cannot_be_is_refused(options: str, tmp_path: Path, fails) -> None:
-    told = fails(2, "stage1", *STAGE1, *options.split(), "--output", tmp_path / "run")
-    if "bfloat16 is not native" in told:
+    report = fails(2, "stage1", *STAGE1, *options.split(), "--output", tmp_path / "run")
+    if "bfloat16 is not native" in report:
         pytest.skip("no native bfloat16 on this processor")
-    assert REFUSED[options] in told
+    assert REFUSED[options] in report
     assert not (tmp_path / "run").exists()
 
 
@@ -102,8 +102,8 @@ def test_the_benchmark_runs(tmp_path: Path, binaries: Path, monkeypatch) -> None
 
     monkeypatch.setattr(precision_step, "PRECISIONS", ("float32", "float32"))
     monkeypatch.setitem(precision_step.CASES, "resnet20", precision_step.Case("resnet20", 8, 4, 2))
-    told = tmp_path / "told.json"
+    report = tmp_path / "told.json"
     assert precision_step.main(["--cases", "resnet20", "--rounds=1", "--warm_up=1", "--threads=1",
-                                "--dimred", str(binaries / "dimred"), "--json", str(told)]) == 0  # fmt: skip
-    seconds = json.loads(told.read_text())["cases"]["resnet20"]["seconds_a_step"]["float32"]
+                                "--dimred", str(binaries / "dimred"), "--json", str(report)]) == 0  # fmt: skip
+    seconds = json.loads(report.read_text())["cases"]["resnet20"]["seconds_a_step"]["float32"]
     assert len(seconds) == 2 and np.min(seconds) > 0

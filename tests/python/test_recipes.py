@@ -119,8 +119,8 @@ def test_faces_run_through_both_stages(binaries: Path, tmp_path: Path, capsys) -
     assert recipe.main(words) == 0, capsys.readouterr().err
     *_, trained, first, second, _ = capsys.readouterr().out.splitlines()
     assert "stage2" in trained and "verify1" in first and "verify2      60 pairs, accuracy" in second
-    told = [json.loads((tmp_path / "runs" / name / "verification.json").read_text()) for name in ("verify1", "verify2")]
-    assert [Path(verified["weights"]).name for verified in told] == ["stage1", "stage2"]
+    report = [json.loads((tmp_path / "runs" / name / "verification.json").read_text()) for name in ("verify1", "verify2")]
+    assert [Path(verified["weights"]).name for verified in report] == ["stage1", "stage2"]
     assert recipe.main(words) == 0
     assert capsys.readouterr().out.count("# done: ") == 5
     assert read_options(tmp_path / "runs/stage2/config.toml")["margin_loss"] == "arcface"

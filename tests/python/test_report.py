@@ -169,8 +169,8 @@ def test_what_has_seen_the_validation_set_is_no_best_baseline(tmp_path: Path) ->
     for name, validation, config in (("sgd", 0.90, ""), ("better", 0.91, "alpha = 2\n"),
                                      ("soup", 0.95, 'start = "soup"\n'),
                                      ("held_out", 0.96, 'train_on = "validation"\n')):  # fmt: skip
-        told = {"stage": "stage2", "method": "sgd", "validation_accuracy": validation}
-        runs.append(write_run(tmp_path / name, [row(1, 0.6, **told)], 'method = "sgd"\n' + config))
+        reported = {"stage": "stage2", "method": "sgd", "validation_accuracy": validation}
+        runs.append(write_run(tmp_path / name, [row(1, 0.6, **reported)], 'method = "sgd"\n' + config))
     found = groups_of(read_runs(runs))
     assert best_baseline(found) == "better"
     assert best_baseline({name: found[name] for name in ("soup", "held_out")}) == "held_out"

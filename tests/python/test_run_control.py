@@ -139,7 +139,7 @@ def every_step(tmp_path_factory, execute) -> list[dict[str, np.ndarray]]:
 @pytest.mark.parametrize(("decay", "warmup"), [(0.25, True), (0.9, False)])
 def test_the_mean_follows_its_formula(decay: float, warmup: bool, every_step, tmp_path: Path, execute) -> None:
     """Against float64; five float32 updates round by 5 x 2^-24 of the largest value. With the warm-up the limit of
-    .25 is reached at update 2."""
+    0.25 is reached at update 2."""
     run = tmp_path / "run"
     execute("dimred", "stage1", *FIVE, f"--ema_decay={decay}", f"--ema_warmup={str(warmup).lower()}", "--output", run)
     found = values(run / "ema.h5")
@@ -266,7 +266,7 @@ def test_model_statistics_add_up(tmp_path: Path, execute) -> None:
 
 def test_the_documents_hook_is_the_one_that_runs(tmp_path: Path, execute, fails) -> None:
     root = Path(__file__).resolve().parents[2]
-    (shown,) = re.findall(r"```cpp\n(.*?)```", (root / "docs/hooks.md").read_text(), re.S)
+    (shown,) = re.findall(r"```cpp\n(.*?)```", (root / "docs/how-to/write_a_hook.md").read_text(), re.S)
     assert shown == (root / "training/hooks/weight_norm.cpp").read_text()
     run = tmp_path / "run"
     said = execute("dimred", "stage1", *BASE, "--epochs=2", "--hooks=weight_norm", "--snapshots_per_epoch=1", "--output", run)

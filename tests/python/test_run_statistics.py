@@ -97,7 +97,7 @@ def test_what_has_no_spread_has_no_test() -> None:
 
 
 def test_holm_by_hand() -> None:
-    """.01 x 4, .02 x 3, .03 x 2 (not below the one before), .04; 1 at most; nan is no test."""
+    """0.01 x 4, 0.02 x 3, 0.03 x 2 (not below the one before), 0.04; 1 at most; nan is no test."""
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.9, 0.8]) == pytest.approx([1, 1])
     assert holm([0.01, math.nan, 0.02]) == pytest.approx([0.02, math.nan, 0.02], nan_ok=True)

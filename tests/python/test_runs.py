@@ -50,7 +50,7 @@ def stage2(stage1: Path, execute) -> Path:
 def test_two_stages_leave_their_files_and_learn(stage1: Path, stage2: Path) -> None:
     curve = rows(stage1)
     assert [row["epoch"] for row in curve] == ["1", "2", "3", "4"]
-    assert float(curve[-1]["test_accuracy"]) > 0.6  # ten classes: chance is .1
+    assert float(curve[-1]["test_accuracy"]) > 0.6  # ten classes: chance is 0.1
     assert len(snapshots(stage1)) == 12
     basis = np.load(stage2 / "pca_mat.npy")
     assert basis.shape == (6, 93322)

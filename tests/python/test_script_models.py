@@ -248,50 +248,50 @@ def test_evaluate_takes_the_runs_own_copy_and_recalibrates_means(runs: Path, exe
 
 def test_another_module_is_refused(runs: Path, tmp_path: Path, fails) -> None:
     torch.jit.script(network(0.4)).save(tmp_path / "other.pt")
-    told = fails(2, "evaluate", runs / "stage1", "--model", tmp_path / "other.pt")
-    assert "needs the module with the digest" in told
-    told = fails(2, "stage1", *DROPPED, "--epochs=4", "--model", tmp_path / "other.pt", "--output", runs / "stage1")
-    assert "belongs to another configuration" in told
+    report = fails(2, "evaluate", runs / "stage1", "--model", tmp_path / "other.pt")
+    assert "needs the module with the digest" in report
+    report = fails(2, "stage1", *DROPPED, "--epochs=4", "--model", tmp_path / "other.pt", "--output", runs / "stage1")
+    assert "belongs to another configuration" in report
 
 
 def test_inspect_shows_its_layers(runs: Path, execute, fails) -> None:
-    told = execute("dimred", "inspect", "--model", runs / "moved.pt", "--image_size=28", "--channels=1")
-    assert "features.0  Conv2d       6 x 1 x 3 x 3" in told
-    assert f"{sum(p.numel() for p in network().parameters()):,}" in told
+    report = execute("dimred", "inspect", "--model", runs / "moved.pt", "--image_size=28", "--channels=1")
+    assert "features.0  Conv2d       6 x 1 x 3 x 3" in report
+    assert f"{sum(p.numel() for p in network().parameters()):,}" in report
     assert "needs --image_size" in fails(2, "inspect", "--model", runs / "moved.pt")
 
 
 def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails) -> None:
     net, file = network(), tmp_path / "net.pt"
 
-    def told(*options: object) -> str:
+    def report(*options: object) -> str:
         return fails(2, "stage1", *DROPPED, "--epochs=1", "--model", file, "--output", tmp_path / "run", *options)
 
     torch.save(net.state_dict(), file)
-    assert "torch.jit.script(model).save" in told()
+    assert "torch.jit.script(model).save" in report()
     torch.jit.freeze(torch.jit.script(net.eval())).save(file)
-    assert "without torch.jit.freeze" in told()
+    assert "without torch.jit.freeze" in report()
     torch.jit.trace(network(0.5).train(), torch.zeros(2, 1, 28, 28), check_trace=False).save(file)
-    assert "traced in training mode?" in told()
+    assert "traced in training mode?" in report()
     torch.jit.script(Viewing()).save(file)
-    assert "channels_last; use contiguous" in told("--memory_format=channels_last")
+    assert "channels_last; use contiguous" in report("--memory_format=channels_last")
     torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 7))).save(file)
-    assert "[batch, 10], received Float [2, 7]" in told()
+    assert "[batch, 10], received Float [2, 7]" in report()
     torch.jit.script(Moving("attribute")).save(file)
-    assert "received the attribute count, which training moves" in told()
+    assert "received the attribute count, which training moves" in report()
     torch.jit.script(Moving("list")).save(file)
-    assert "received the attribute scales, which training moves" in told()
+    assert "received the attribute scales, which training moves" in report()
     torch.jit.script(Moving("replaced")).save(file)
-    assert "received mean, which training replaces; write self.mean.copy_" in told()
+    assert "received mean, which training replaces; write self.mean.copy_" in report()
     torch.jit.script(nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))).save(file)
-    assert "other logits in another batch in evaluation" in told()
+    assert "other logits in another batch in evaluation" in report()
     torch.jit.script(network()).save(file)
     whole = file.read_bytes()
     at = whole.index(network().fc.weight.detach().numpy().tobytes()) + 5
     file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    assert "CRC" in told() and "torch.jit.script(model).save" in told()
+    assert "CRC" in report() and "torch.jit.script(model).save" in report()
     file.unlink()
-    assert "no such file" in told()
+    assert "no such file" in report()
     assert not (tmp_path / "run").exists()
 
 
@@ -396,8 +396,8 @@ class Endless(nn.Module):
 def test_a_module_that_does_not_come_back_is_named(tmp_path: Path, fails) -> None:
     file = tmp_path / "net.pt"
     torch.jit.script(Endless()).save(file)
-    told = fails(2, "inspect", "--model", file, "--image_size=28", "--channels=1", "--module_timeout=0.5")
-    assert f"the module {file} has not come back from its first passes within 0.5 s" in told
+    report = fails(2, "inspect", "--model", file, "--image_size=28", "--channels=1", "--module_timeout=0.5")
+    assert f"the module {file} has not come back from its first passes within 0.5 s" in report
 
 
 class Printing(nn.Module):

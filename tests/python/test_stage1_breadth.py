@@ -16,7 +16,7 @@ BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threa
 OPTIMIZERS = {
     "sgd": ["--learning_rate=0.05"],
     "nesterov": ["--learning_rate=0.02"],
-    "adam": ["--learning_rate=0.002", "--opt_epsilon=1e-8"],
+    "adam": ["--learning_rate=0.002"],
     "adamweightdecay": ["--learning_rate=0.002", "--opt_epsilon=1e-6", "--weight_decay=0.01"],
     "adagrad": ["--learning_rate=0.02"],
     "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4"],

@@ -130,10 +130,10 @@ def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) ->
             time.sleep(0.01)
         proxy.target = 9
         assert run.wait(60) == 1
-        told = run.stderr.read().splitlines()
-    assert len(told) == 2, told  # once in the background, once at the end
-    assert "the run goes on and it is tried again" in told[0]
-    local = Path(told[1].split("the local copy is ")[1])
+        report = run.stderr.read().splitlines()
+    assert len(report) == 2, report  # once in the background, once at the end
+    assert "the run goes on and it is tried again" in report[0]
+    local = Path(report[1].split("the local copy is ")[1])
     manifest = json.loads((local / "manifest.json").read_text())
     assert manifest["outcome"] == "finished"
     sent = manifest["details"]["checkpoint_uploads"]

@@ -138,8 +138,8 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     shutil.rmtree(cached)
     assert convert(f"{web.url}/tf", room) == SAMPLES
     assert len(fetches()) == 16  # no pass before it
-    told = execute("dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}")
-    assert "8 files, 64 records" in told
+    report = execute("dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}")
+    assert "8 files, 64 records" in report
     shutil.copy(tmp_path / "shards.index", shards)
     put()
     shutil.rmtree(tmp_path / "cache")
@@ -174,7 +174,7 @@ def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: Ht
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable, dimred: Path, tmp_path: Path, packed: bool) -> None:
-    """The order that docs/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
+    """The order that docs/reference/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
     shards = put_shards(tmp_path / "shards", packed)
     execute("dimred", "data", "index", shards, "--output", shards / "shards.index")
     assert (shards / ".dimred").is_dir()
@@ -186,9 +186,9 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable,
         if file.is_file():
             shutil.copy(file, tmp_path / "other")
     for place in (url, f"file://{tmp_path}/other"):
-        told = execute("dimred", "data", "convert", place, "--to=base64", "--split=train", "--output", tmp_path / place[-5:],
+        report = execute("dimred", "data", "convert", place, "--to=base64", "--split=train", "--output", tmp_path / place[-5:],
                        "--stream_cache=1", f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
-        assert f"downloaded {place}: 2 files, " in told
+        assert f"downloaded {place}: 2 files, " in report
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
 
 

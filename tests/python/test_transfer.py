@@ -93,10 +93,10 @@ def test_only_what_trains_is_in_snapshots_and_the_rest_never_moves(frozen: Path,
         assert len(file["weights"]) == 64 * 10 + 10 and len(file["buffers"]) == 0
     manifest = json.loads((frozen / "manifest.json").read_text())
     assert manifest["parameters"] == 650 and manifest["frozen_values"] == sum(v.numel() for v in kept.values())
-    told = json.loads((frozen / "initialization.json").read_text())
-    assert told["excluded"] == ["fc.weight", "fc.bias"] and told["format"] == "PyTorch"
-    assert told["unused"] == [key for key in theirs if key.endswith("num_batches_tracked")]  # counts of frozen layers
-    assert set(told["loaded"]) == kept.keys()
+    report = json.loads((frozen / "initialization.json").read_text())
+    assert report["excluded"] == ["fc.weight", "fc.bias"] and report["format"] == "PyTorch"
+    assert report["unused"] == [key for key in theirs if key.endswith("num_batches_tracked")]  # counts of frozen layers
+    assert set(report["loaded"]) == kept.keys()
 
 
 def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) -> None:
@@ -180,9 +180,9 @@ def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp
             "--trainable_exclude_patterns=^layer,^conv1,bn1", "--stop_at_step=1", "--output", second)  # fmt: skip
     kept = load_file(second / "frozen.safetensors")
     assert same(kept, expected) and "layer3.2.bn2.running_var" in kept and "conv1.weight" in kept
-    told = json.loads((second / "initialization.json").read_text())
-    assert set(told["loaded"]) >= expected.keys() - {k for k in expected if k.endswith("num_batches_tracked")}
-    assert told["excluded"] == [] and told["format"] == "dimred"
+    report = json.loads((second / "initialization.json").read_text())
+    assert set(report["loaded"]) >= expected.keys() - {k for k in expected if k.endswith("num_batches_tracked")}
+    assert report["excluded"] == [] and report["format"] == "dimred"
 
 
 def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path, dimred: Path) -> None:
@@ -197,21 +197,21 @@ def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path
 
 
 def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fails) -> None:
-    def told(*words: str, model: str = "resnet20") -> str:
+    def report(*words: str, model: str = "resnet20") -> str:
         line = fails(2, "stage1", *SMALL, "--epochs=1", f"--model={model}", *words, f"--output={tmp_path / 'run'}")
         assert not (tmp_path / "run").exists()
         return line
 
-    line = told(f"--initialize_from={other}")
+    line = report(f"--initialize_from={other}")
     assert "fc.weight: expected [10,64], received [5,64]" in line and "fc.bias: expected [10], received [5]" in line
     assert "2 tensors differ" in line and "--checkpoint_exclude_patterns" in line
-    assert "received none" in told(f"--initialize_from={other}", model="convnet")
-    assert "did you mean layer1.0.conv1.weight?" in told(f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght")
-    assert "did you mean logits?" in told("--trainable_include_patterns=logts")
-    assert "no parameter to train" in told("--trainable_exclude_patterns=.")
-    assert "need initialize_from" in told("--checkpoint_exclude_patterns=logits")
-    assert "received both" in told(f"--initialize_from={other}", f"--resume_from={frozen}")
-    assert "/nowhere" in told("--initialize_from=/nowhere")
+    assert "received none" in report(f"--initialize_from={other}", model="convnet")
+    assert "did you mean layer1.0.conv1.weight?" in report(f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght")
+    assert "did you mean logits?" in report("--trainable_include_patterns=logts")
+    assert "no parameter to train" in report("--trainable_exclude_patterns=.")
+    assert "need initialize_from" in report("--checkpoint_exclude_patterns=logits")
+    assert "received both" in report(f"--initialize_from={other}", f"--resume_from={frozen}")
+    assert "/nowhere" in report("--initialize_from=/nowhere")
     line = fails(2, "stage1", *SMALL, "--epochs=3", "--model=resnet20", f"--initialize_from={other}.other", *HEAD, f"--output={frozen}")
     assert "another configuration" in line and "initialize_from" in line
 

@@ -83,8 +83,8 @@ def pair(request, tmp_path_factory, execute) -> Pair:
 
 
 def test_every_network_has_a_twin_that_is_compared_here(execute) -> None:
-    told = re.search(r"network by name: ([^;]*);", execute("dimred", "stage1", "--help"))[1]
-    assert {*DEEP, *(name for name, _, _ in SIZES)} == set(NAMES) == set(re.split(r",\s+", told))
+    report = re.search(r"network by name: ([^;]*);", execute("dimred", "stage1", "--help"))[1]
+    assert {*DEEP, *(name for name, _, _ in SIZES)} == set(NAMES) == set(re.split(r",\s+", report))
 
 
 NAMED = [*SIZES, *((name, 3, 32) for name in DEEP)]

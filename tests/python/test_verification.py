@@ -13,7 +13,7 @@ from dimred_twins import build
 from fashion import few
 from reference.verification import verify
 from torch import nn
-from verified_pairs import IMAGES, listed, pictures, python_2, run, told  # noqa: F401  fixtures
+from verified_pairs import IMAGES, listed, pictures, python_2, run, report  # noqa: F401  fixtures
 
 
 @pytest.mark.parametrize(("pairs", "noise", "flip"), [(600, 0.9, True), (403, 1.5, False), (100, 0.3, True)])
@@ -77,7 +77,7 @@ def close(ours: dict, theirs: dict) -> None:
 
 def test_a_runs_embeddings_are_what_its_last_layer_takes_in(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
     said = execute("dimred", "verify", run, "--pairs", listed, "--threads=1")
-    ours = told(run)
+    ours = report(run)
     assert "80 pairs (40 the same), embeddings of 64 with the flipped image's" in said
     assert f"accuracy  {ours['accuracy']:.5f} +- {ours['accuracy_deviation']:.5f} over 10 folds" in said
     theirs = expected(run, pictures)
@@ -87,7 +87,7 @@ def test_a_runs_embeddings_are_what_its_last_layer_takes_in(execute, run: Path, 
     assert roc.shape == (400, 3)
     assert np.abs(roc[:, 1] - theirs["tpr"]).mean() < 1e-3 and np.abs(roc[:, 2] - theirs["fpr"]).mean() < 1e-3
     execute("dimred", "verify", run, "--pairs", listed, "--with_flipped=false", "--threads=1", "--output", tmp_path)
-    assert told(tmp_path)["xnorm"] != ours["xnorm"] and told(tmp_path)["with_flipped"] is False
+    assert report(tmp_path)["xnorm"] != ours["xnorm"] and report(tmp_path)["with_flipped"] is False
 
 
 def test_a_pickles_images_give_what_the_lists_give(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_pickles_images_give_what_the_lists_give(execute, run: Path, pictures,
     path.write_bytes(python_2([files[i].read_bytes() for i in pairs.flatten()], [bool(kind) for kind in same]))
     for name, form in (("bin", path), ("list", listed)):
         execute("dimred", "verify", run / "export" / "1", "--pairs", form, "--threads=1", "--output", tmp_path / name)
-    a, b = told(tmp_path / "bin"), told(tmp_path / "list")
+    a, b = report(tmp_path / "bin"), report(tmp_path / "list")
     assert {k: v for k, v in a.items() if k != "pairs_file"} == {k: v for k, v in b.items() if k != "pairs_file"}
     close(a, expected(run, pictures))
 
@@ -111,7 +111,7 @@ def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, l
             "--learning_rate=1e-30", "--weight_decay=0", "--model", tmp_path / "net.pt", "--threads=1", "--output", tmp_path / "run")  # fmt: skip
     said = execute("dimred", "verify", tmp_path / "run", "--pairs", listed, "--threads=1")
     assert "embeddings of 10 with" in said
-    close(told(tmp_path / "run"), expected(run, pictures, whole=True))
+    close(report(tmp_path / "run"), expected(run, pictures, whole=True))
 
 
 def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, 
     said = execute("dimred", "verify", tmp_path / "state.pt", "--model", tmp_path / "net.pt", "--pairs", listed, "--data", few(),
                    "--train_samples=600", f"--test_samples={IMAGES}", "--threads=1", "--output", tmp_path / "out")  # fmt: skip
     assert "embeddings of 64 with" in said
-    close(told(tmp_path / "out"), expected(run, pictures))
+    close(report(tmp_path / "out"), expected(run, pictures))
 
 
 def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Path, tmp_path: Path) -> None:
@@ -144,4 +144,4 @@ def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Pat
 def told_of(execute, folder: Path, listed: Path, *words: object) -> dict:
     """verification.json of folder/run."""
     execute("dimred", "verify", folder / "run", "--pairs", listed, "--threads=1", *words)
-    return told(folder / "run")
+    return report(folder / "run")

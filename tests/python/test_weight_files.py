@@ -217,8 +217,8 @@ def test_every_element_type_and_view_arrives_bit_for_bit(protocol: int, tmp_path
 
 def test_integers_of_any_size_are_taken(tmp_path: Path, execute, binaries: Path) -> None:
     torch.save({str(dtype): torch.ones(3).to(dtype) for dtype in ELEMENTS}, tmp_path / "all.pt")
-    told = execute("dimred", "inspect", tmp_path / "all.pt")
-    assert told.count("float  ") == 4 and told.count("integer  ") == 6 and "PyTorch" in told
+    report = execute("dimred", "inspect", tmp_path / "all.pt")
+    assert report.count("float  ") == 4 and report.count("integer  ") == 6 and "PyTorch" in report
 
 
 def test_memory_is_bounded_by_the_files_size(tmp_path: Path) -> None:
@@ -249,17 +249,17 @@ def test_changed_pickles_are_read_or_refused(tmp_path: Path) -> None:
 def test_faults_around_python_are_one_line(tmp_path: Path, twin, dimred: Path) -> None:
     torch.save({"a": torch.ones(1_000_000)}, tmp_path / "twin.pt")
 
-    def told(code: int, before: Callable[[], None] | None = None, **environment: str) -> str:
+    def report(code: int, before: Callable[[], None] | None = None, **environment: str) -> str:
         done = subprocess.run([dimred, "inspect", tmp_path / "twin.pt"], capture_output=True, text=True, check=False,
                               env=os.environ | environment, preexec_fn=before, restore_signals=before is None)  # fmt: skip
         assert done.returncode == code and len(done.stderr.splitlines()) == 1, done
         return done.stderr
 
-    line = told(1, DIMRED_PYTHON="/nowhere/python")
+    line = report(1, DIMRED_PYTHON="/nowhere/python")
     assert "twin.pt" in line and "DIMRED_PYTHON" in line and "cannot run /nowhere/python: No such file" in line
-    line = told(1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), TMPDIR=str(tmp_path))
+    line = report(1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), TMPDIR=str(tmp_path))
     assert f"cannot write a temporary file in {tmp_path}" in line and "TMPDIR" in line and "File too large" in line
-    assert "/nowhere" in told(1, TMPDIR="/nowhere")
+    assert "/nowhere" in report(1, TMPDIR="/nowhere")
     assert sorted(os.listdir(tmp_path)) == ["twin.pt"]
 
 

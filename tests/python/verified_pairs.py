@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IMAGES = 60
 
 
-def told(folder: Path) -> dict:
+def report(folder: Path) -> dict:
     """verification.json."""
     return json.loads((folder / "verification.json").read_text())
 

@@ -6,7 +6,7 @@ repeat one another, so that each can be read beside its source.
     dldr              nblt/DLDR train_pbfgs.py (TPAMI 2022)
     mindspore-first   MindSpore boost/dim_reduce.py, commit 38b2d942, one rank
     mindspore-latest  the same file, commit 92e3ba5f, one rank
-    robust            dimred's own (docs/methods.md)
+    robust            dimred's own (docs/reference/presets.md)
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ TEST(Verify, AFalseAcceptRateOutOfReachAcceptsNobody) {
   EXPECT_EQ(result.accuracy, 1);
 }
 
-/// One fold of ten is wrong: .9 of the folds' means, .3 their deviation.
+/// One fold of ten is wrong: 0.9 of the folds' means, 0.3 their deviation.
 TEST(Verify, FoldsAreTenthsInOrder) {
   auto problem = alternating(20, 0.1, 3);
   std::swap(problem.distances[4], problem.distances[5]);
@@ -73,8 +73,8 @@ TEST(Verify, FoldsAreTenthsInOrder) {
   EXPECT_NEAR(result.accuracy_deviation, 0.3, 1e-15);
 }
 
-/// (3, 4) and (0, 2): unit (.6, .8) and (0, 1); with the flipped (1, 0) and (0, 0): (4, 4) and (0,
-/// 2).
+/// (3, 4) and (0, 2): unit (0.6, 0.8) and (0, 1); with the flipped (1, 0) and (0, 0): (4, 4) and
+/// (0, 2).
 TEST(PairDistances, AreOfUnitSums) {
   const std::vector<double> plain{3, 4, 0, 2}, flipped{1, 0, 0, 0};
   const std::vector<Pair> pairs{{0, 1}};

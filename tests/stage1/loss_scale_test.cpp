@@ -23,11 +23,11 @@ Ended run_scaled(const std::filesystem::path& folder, std::int64_t stop_at_step)
   Ended ended{.setup = training::toy_setup(models::Precision::float32,
                                            training::steep_network(std::ldexp(1, 90)))};
   auto& setup = ended.setup;
-  setup.loss_scale = training::LossScale({.dynamic = true,
-                                          .init_loss_scaling = std::ldexp(1, 60),
-                                          .incr_every_n_steps = 2,
-                                          .decr_every_n_nan_or_inf = 1,
-                                          .decr_ratio = 1.0 / 256});
+  setup.model.loss_scale = training::LossScale({.dynamic = true,
+                                                .init_loss_scaling = std::ldexp(1, 60),
+                                                .incr_every_n_steps = 2,
+                                                .decr_every_n_nan_or_inf = 1,
+                                                .decr_ratio = 1.0 / 256});
   Options options{.epochs = 3};
   options.schedule.kind = schedules::ScheduleKind::constant;
   options.schedule.total_epochs = 3;
@@ -45,7 +45,7 @@ TEST(TrainWithLossScale, LeavesOverflowingStepsOutAndCountsThem) {
   const TemporaryFolder folder;
   const auto fresh = training::toy_setup(models::Precision::float32, training::steep_network(1));
   const auto ended = run_scaled(folder / "run", 3);
-  EXPECT_TRUE(torch::equal(ended.setup.flat.weights, fresh.flat.weights));
+  EXPECT_TRUE(torch::equal(ended.setup.model.flat.weights, fresh.model.flat.weights));
   for (const float value : ended.state.vectors.at("momentum")) EXPECT_EQ(value, 0);
   const auto& scalars = ended.state.scalars;
   EXPECT_EQ(scalars.at("step"), 3);  // the schedule goes on

@@ -19,7 +19,7 @@ optimizers::OptimizerOptions options_of(optimizers::OptimizerKind kind) {
 /// The weights after 8 steps, of which the first and the sixth have rate 0.
 torch::Tensor descended(training::Setup& setup, Descent& descent) {
   auto batch = training::first_batch(setup);
-  const auto tensors = to_minibatch(setup, batch);
+  const auto tensors = to_minibatch(setup.model, batch);
   for (std::int64_t step = 0; step < 8; ++step) {
     const double rate = step % 5 == 0 ? 0 : 0.01 * static_cast<double>(step);
     descend(descent,
@@ -27,7 +27,7 @@ torch::Tensor descended(training::Setup& setup, Descent& descent) {
             rate,
             step + 1);
   }
-  return setup.flat.weights;
+  return setup.model.flat.weights;
 }
 
 TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
@@ -35,23 +35,23 @@ TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
     auto plain = training::toy_setup(models::Precision::float32);
     auto setup = training::toy_setup(models::Precision::float32);
     int replays = 0;
-    setup.graphs = training::host_graphs(replays);
+    setup.model.graphs = training::host_graphs(replays);
     const auto options = options_of(kind);
     Descent recorded(setup, options, {}), other(plain, options, {});
     EXPECT_TRUE(torch::equal(descended(setup, recorded), descended(plain, other))) << name;
-    EXPECT_TRUE(setup.graphs->gradient.is_recorded() && recorded.update->is_recorded());
+    EXPECT_TRUE(setup.model.graphs->gradient.is_recorded() && recorded.update->is_recorded());
     EXPECT_FALSE(other.update);
     const bool rests = kind == optimizers::OptimizerKind::ftrl;  // at rate 0
     EXPECT_EQ(replays, 5 + (rests ? 3 : 5)) << name;             // gradients and updates
   }
 }
 
-/// What is recorded belongs to the descent, not to the network.
+/// The recorded graph belongs to the descent, not to the network.
 TEST(RecordedStep, IsOfItsOwnDescent) {
   auto plain = training::toy_setup(models::Precision::float32);
   auto setup = training::toy_setup(models::Precision::float32);
   int replays = 0;
-  setup.graphs = training::host_graphs(replays);
+  setup.model.graphs = training::host_graphs(replays);
   const auto options = options_of(optimizers::OptimizerKind::momentum);
   for (int i = 0; i < 2; ++i) {
     Descent recorded(setup, options, {}), other(plain, options, {});
@@ -63,19 +63,21 @@ TEST(RecordedStep, AnOverflowLeavesItOut) {
   auto setup =
       training::toy_setup(models::Precision::float32, training::steep_network(std::ldexp(1, 100)));
   int replays = 0;
-  setup.graphs = training::host_graphs(replays);
-  setup.loss_scale = training::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
+  setup.model.graphs = training::host_graphs(replays);
+  setup.model.loss_scale =
+      training::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
   Descent descent(setup, options_of(optimizers::OptimizerKind::momentum), {});
   auto batch = training::first_batch(setup);
-  const auto before = setup.flat.weights.clone();
+  const auto before = setup.model.flat.weights.clone();
   for (std::int64_t step = 0; step < 5; ++step)
-    descend(
-        descent,
-        {.batch = to_minibatch(setup, batch), .global_count = batch.count(), .key = {.step = step}},
-        0.1,
-        step + 1);
-  EXPECT_EQ(setup.loss_scale.overflows(), 5);
-  EXPECT_TRUE(torch::equal(setup.flat.weights, before));
+    descend(descent,
+            {.batch = to_minibatch(setup.model, batch),
+             .global_count = batch.count(),
+             .key = {.step = step}},
+            0.1,
+            step + 1);
+  EXPECT_EQ(setup.model.loss_scale.overflows(), 5);
+  EXPECT_TRUE(torch::equal(setup.model.flat.weights, before));
   EXPECT_FALSE(descent.update->is_recorded());
 }
 

@@ -21,16 +21,17 @@ struct Toy {
   explicit Toy(training::Setup made, const PenaltyOptions& penalty = {})
       : setup(std::move(made)),
         batch(training::first_batch(setup)),
-        now{.batch = training::to_minibatch(setup, batch),
+        now{.batch = training::to_minibatch(setup.model, batch),
             .global_count = batch.global_count,
             .key = {.epoch = 1, .step = 2}},
         space(setup, no_subspace(setup), penalty, false) {
-    space.use(now);
+    space.set_step(now);
   }
 
   static Subspace no_subspace(const training::Setup& setup) {
     Subspace none;
-    none.own_columns = distributed::own_columns(setup.flat.gradient, setup.columns).numel();
+    none.own_columns =
+        distributed::own_columns(setup.model.flat.gradient, setup.model.columns).numel();
     return none;
   }
 
@@ -57,19 +58,20 @@ TEST(NetworkSpace, TrialsSeeTheSamePenaltiesAsTheGradient) {
   for (const bool sharp : {false, true}) {
     Toy toy(training::toy_setup(models::Precision::float32),
             {.weight_decay = 1e-2, .sam_radius = sharp ? 0.05 : 0});
-    const auto before = toy.setup.flat.buffers.clone();
+    const auto before = toy.setup.model.flat.buffers.clone();
     const auto first = toy.gradient();
     const auto passes = toy.space.take_passes();
     EXPECT_EQ(passes.forward, sharp ? 2 : 1);
     EXPECT_EQ(passes.backward, sharp ? 2 : 1);
     EXPECT_EQ(toy.space.loss(), first.loss);
     EXPECT_GT(first.loss, toy.space.result().mean_loss());
-    EXPECT_FALSE(torch::equal(toy.setup.flat.buffers, before));  // the gradient moved them, once
-    const auto moved = toy.setup.flat.buffers.clone();
+    EXPECT_FALSE(
+        torch::equal(toy.setup.model.flat.buffers, before));  // the gradient moved them, once
+    const auto moved = toy.setup.model.flat.buffers.clone();
     const auto again = toy.gradient(Buffers::restore);
     EXPECT_EQ(again.gradient_square, first.gradient_square);
     EXPECT_EQ(again.loss, first.loss);
-    EXPECT_TRUE(torch::equal(toy.setup.flat.buffers, moved));
+    EXPECT_TRUE(torch::equal(toy.setup.model.flat.buffers, moved));
 
     // Along the gradient: central differences in float32 losses.
     const double norm = std::sqrt(first.gradient_square);
@@ -88,12 +90,12 @@ TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
     const auto network = std::make_shared<training::DisturbedNet>();
     network->throws = {pass};
     Toy toy(training::toy_setup(models::Precision::float32, network), {.sam_radius = 0.05});
-    const auto weights = toy.setup.flat.weights.detach().clone();
-    const auto buffers = toy.setup.flat.buffers.clone();
+    const auto weights = toy.setup.model.flat.weights.detach().clone();
+    const auto buffers = toy.setup.model.flat.buffers.clone();
     const auto method = method::make_method({.residual = {.alpha = 0.1}}, {});
     EXPECT_THROW(method->step(toy.space, 0), std::runtime_error);
-    EXPECT_TRUE(torch::equal(toy.setup.flat.weights, weights)) << pass;
-    EXPECT_TRUE(torch::equal(toy.setup.flat.buffers, buffers)) << pass;
+    EXPECT_TRUE(torch::equal(toy.setup.model.flat.weights, weights)) << pass;
+    EXPECT_TRUE(torch::equal(toy.setup.model.flat.buffers, buffers)) << pass;
   }
 }
 
@@ -102,7 +104,7 @@ TEST(NetworkSpaceWithLossScale, APowerOfTwoChangesNoBit) {
   for (const auto precision : {models::Precision::float32, models::Precision::bfloat16}) {
     Toy toy(training::toy_setup(precision), {.weight_decay = 1e-2, .sam_radius = 0.05});
     const auto plain = toy.gradient();
-    toy.setup.loss_scale = training::LossScale({.loss_scale = 1024});
+    toy.setup.model.loss_scale = training::LossScale({.loss_scale = 1024});
     const auto scaled = toy.gradient();
     EXPECT_EQ(scaled.loss, plain.loss);
     EXPECT_EQ(scaled.gradient_square, plain.gradient_square);
@@ -118,13 +120,13 @@ TEST(NetworkSpaceWithLossScale, AnOverflowInTheAscentLeavesTheStepOut) {
                                training::steep_network(std::ldexp(1, 100)));
   };
   Toy plain(setup()), steep(setup(), {.sam_radius = 0.05});
-  steep.setup.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
-  const auto before = steep.setup.flat.weights.detach().clone();
+  steep.setup.model.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+  const auto before = steep.setup.model.flat.weights.detach().clone();
   const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});
   const auto report = method->step(steep.space, 0);
   EXPECT_EQ(report.loss, plain.gradient().loss);
   EXPECT_TRUE(report.not_finite);
-  EXPECT_TRUE(torch::equal(steep.setup.flat.weights, before));
+  EXPECT_TRUE(torch::equal(steep.setup.model.flat.weights, before));
 }
 
 /// Rank 1's part of the batch alone overflows: both ranks leave the step out.
@@ -135,15 +137,15 @@ TEST(NetworkSpaceWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
     auto setup = training::toy_setup(models::Precision::float32,
                                      training::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
     setup.communicator = {&communicator, [](auto*) {}};
-    setup.columns = distributed::columns_of(setup.flat.layout, communicator);
-    setup.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+    setup.model.columns = distributed::columns_of(setup.model.flat.layout, communicator);
+    setup.model.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
     Toy steep(std::move(setup));
-    const auto before = steep.setup.flat.weights.clone();
+    const auto before = steep.setup.model.flat.weights.clone();
     const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});
     const auto report = method->step(steep.space, 0);
     EXPECT_TRUE(std::isfinite(report.loss));
     left_out[rank] = report.not_finite ? 1 : 0;
-    EXPECT_TRUE(torch::equal(steep.setup.flat.weights, before));
+    EXPECT_TRUE(torch::equal(steep.setup.model.flat.weights, before));
     EXPECT_EQ(steep.space.momentum().abs().max().item<float>(), 0);
   });
   EXPECT_EQ(left_out, (std::vector<int>{1, 1}));

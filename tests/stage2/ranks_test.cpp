@@ -62,7 +62,7 @@ Result descend(const Problem& problem,
     return a.mv(result.weights.narrow(0, 0, problem.layout.file_size)) - b;
   };
   const auto loss = [&] {
-    // As the trainer: loss, hits and samples in one sum.
+    // As the trainer: loss, correct count and samples in one sum.
     std::array<double, 3> sum{residual().to(torch::kFloat64).square().sum().item<double>() / 48};
     communicator.all_reduce(sum);
     return sum[0];

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "stage2/average.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -25,22 +24,6 @@ TEST(Subspace, OfBlocksIsTheBlockDiagonalMatrix) {
   const auto [first, second] = back_project(Subspace(dense), a, b, g);
   EXPECT_TRUE(torch::allclose(one, first));
   EXPECT_TRUE(torch::allclose(two, second));
-}
-
-TEST(Average, IsTheMeanOfTheIteratesThatCount) {
-  using method::AverageKind;
-  const auto of = [](AverageKind kind, double from) {
-    const method::AverageOptions options{.kind = kind, .from = from, .decay = 0.75};
-    auto average = make_average(options, torch::zeros({2}));
-    for (int i = 1; i <= 4; ++i)
-      add(average, options, torch::full({2}, static_cast<float>(i)), i / 4.0);
-    return std::pair{average.count, average.values[0].item<float>()};
-  };
-  EXPECT_EQ(of(AverageKind::uniform, 0), std::pair(std::int64_t{4}, 2.5F));
-  EXPECT_EQ(of(AverageKind::uniform, 0.6), std::pair(std::int64_t{2}, 3.5F));
-  // 1, then 1.25, 1.6875, 2.265625 by a <- 0.75 a + 0.25 w
-  EXPECT_EQ(of(AverageKind::ema, 0), std::pair(std::int64_t{4}, 2.265625F));
-  EXPECT_EQ(make_average({}, torch::zeros({2})).count, 0);
 }
 
 }  // namespace

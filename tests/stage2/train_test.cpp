@@ -37,17 +37,17 @@ EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
   const auto network = std::make_shared<DisturbedNet>();
   network->not_finite = wanted.not_finite;
   auto setup = training::toy_setup(models::Precision::float32, network);
-  setup.train = std::make_shared<SignallingData>(samples, wanted.signal.train);
-  setup.test = std::make_shared<SignallingData>(samples, wanted.signal.test);
+  setup.data.train = std::make_shared<SignallingData>(samples, wanted.signal.train);
+  setup.data.test = std::make_shared<SignallingData>(samples, wanted.signal.test);
   const StartWeights start{
-      .weights = {.values = models::to_file(setup.flat.layout, setup.flat.weights),
-                  .buffers = models::to_vector(setup.flat.buffers),
-                  .counters = models::to_integers(setup.flat.counters)},
+      .weights = {.values = models::to_file(setup.model.flat.layout, setup.model.flat.weights),
+                  .buffers = models::to_vector(setup.model.flat.buffers),
+                  .counters = models::to_integers(setup.model.flat.counters)},
       .cost = {}};
   TrainOptions options{.label = "sgd",
                        .epochs = wanted.epochs,
                        .budget = wanted.budget,
-                       .budget_steps = setup.steps_per_epoch()};
+                       .budget_steps = setup.data.steps_per_epoch()};
   options.method.kind = method::MethodKind::sgd;
   options.method.rates.learning_rate = 1e-3;
   options.recalibrate_batchnorm = wanted.recalibrate;
@@ -105,10 +105,15 @@ TEST(Train, EndsAfterTenBatchesInARowWhoseLossIsNotFinite) {
 }
 
 class StoppedOutsideOfSteps : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(All,
-                         StoppedOutsideOfSteps,
-                         testing::Values(Case{.signal = {.test = 1}},  // the start's row
-                                         Case{.signal = {.test = samples + 1}}));  // after an epoch
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    StoppedOutsideOfSteps,
+    testing::Values(Case{.signal = {.test = 1}},            // the start's row
+                    Case{.signal = {.test = samples + 1}},  // after an epoch
+                    Case{.budget = 0.5, .signal = {.test = samples + 1}},
+                    // the recalibration behind the last step, and its row
+                    Case{.recalibrate = true, .signal = {.train = 2 * samples + 1}},
+                    Case{.recalibrate = true, .signal = {.test = 3 * samples + 1}}));
 
 TEST_P(StoppedOutsideOfSteps, GoesOnToTheSameEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a signal stops all of a process

@@ -9,8 +9,9 @@
 #include <csignal>
 
 #include "stores/journal.h"
-#include "stores/listing.h"
+#include "stores/local_files.h"
 #include "stores/upload.h"
+#include "support/digest.h"
 #include "tests/stores/memory_store.h"
 
 namespace dimred::stores {
@@ -26,11 +27,11 @@ TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
   MemoryStore store;
   store.objects = {{"/data/a", "a"}, {"/data/b", "b"}, {"/data/c", "c"}};
   const auto bring_once = [&] {
-    const auto wanted = as_local(folder_url, find(store, folder_url, quick()), folder / "got");
+    const auto wanted = placed_at(folder_url, find(store, folder_url), folder / "got");
     std::filesystem::create_directories(folder / "got");
     Journal journal(folder / "journal", folder / "got");
     journal.make_room(wanted);
-    const auto done = bring_files(store, wanted, quick(), &journal);
+    const auto done = bring_files(store, wanted, &journal);
     journal.settle(wanted);
     return done;
   };
@@ -49,7 +50,7 @@ TEST(Journal, KnowsWhatWasBroughtAndClearsAwayWhatIsGone) {
 TEST(Journal, WhatOnlyADigestTellsIsReadOnce) {
   const TemporaryFolder folder;
   const auto text = folder.write("a", "text");
-  const auto all = std::vector<Wanted>{{{{"a", 4, "digest"}, file, digest_of_file(text)}, text}};
+  const auto all = std::vector<Wanted>{{{{"a", 4, "digest"}, file, file_digest(text)}, text}};
   EXPECT_TRUE(Journal(folder / "journal", folder.path()).knows_just(all));
   // Only who reads the file would see that it is another.
   const auto time = std::filesystem::last_write_time(text);
@@ -75,7 +76,7 @@ TEST(Journal, ALineThatWasCutIsNone) {
   EXPECT_TRUE(journal.knows(other));
 }
 
-/// What another process gets, which then goes on.
+/// The copy that another process gets, which then goes on.
 struct Reader {
   pid_t process;
   std::string path;
@@ -84,7 +85,7 @@ struct Reader {
     EXPECT_EQ(pipe(ends), 0);
     process = fork();
     if (process == 0) {
-      const auto got = bring(url, options).string();
+      const auto got = bring(url, options).path.string();
       [[maybe_unused]] const auto written = write(ends[1], got.data(), got.size());
       close(ends[1]);
       pause();
@@ -110,14 +111,14 @@ TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
   const Reader other(url, options);
   EXPECT_EQ(files_of(other.path), (Files{{"x", "x"}}));
   // As if another process had answered while this one waited for it.
-  const auto answer = place_of(url, "inputs", options).entry / "answer.json";
+  const auto answer = cache_paths_of(url, "inputs", options).entry / "answer.json";
   std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] said before"})";
   EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
   std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] bad", "fault": "input"})";
   EXPECT_THROW(bring(url, options), std::invalid_argument);
   std::filesystem::remove_all(folder / "none");  // is not asked again
   std::ofstream(answer) << R"({"time": 1e12, "copy": 1})";
-  EXPECT_EQ(bring(url, options), other.path);
+  EXPECT_EQ(bring(url, options).path, other.path);
 }
 
 TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
@@ -145,7 +146,7 @@ TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
   EXPECT_EQ(std::filesystem::path(last.path).parent_path().filename(), "content");
 }
 
-/// What a process gets that ends then.
+/// The copy of a process that ends then.
 Files brought(const Url& url, const StoreOptions& options) {
   const Reader reader(url, options);
   EXPECT_EQ(std::filesystem::path(reader.path).parent_path().filename(), "content");
@@ -198,7 +199,7 @@ TEST(Cache, WhatAKilledDownloadBeganGoesWhenNobodyWantsItAnyMore) {
   const auto url = parse_url("file://" + (folder / "data").string());
   make_files(folder / "data", {{"stays", "s"}, {"a.part", "theirs"}});
   brought(url, options);
-  const auto content = place_of(url, "inputs", options).content;
+  const auto content = cache_paths_of(url, "inputs", options).content;
   for (const auto* name : {"stays.part", "stays.part.of", "gone.part", "gone.part.of", "z.part.of"})
     std::ofstream(content / name) << "half";
   std::ofstream(folder / "data/new") << "n";
@@ -211,9 +212,9 @@ TEST(Cache, AProcessIsGivenTheSameCopyAgain) {
   options.cache = folder / "cache";
   const auto url = parse_url("file://" + (folder / "data").string());
   make_files(folder / "data", {{"x", "old"}});
-  const auto got = bring(url, options);
+  const auto got = bring(url, options).path;
   make_files(folder / "data", {{"x", "newer"}});
-  EXPECT_EQ(bring(url, options), got);
+  EXPECT_EQ(bring(url, options).path, got);
   EXPECT_EQ(files_of(got), (Files{{"x", "old"}}));
 }
 
@@ -235,7 +236,7 @@ TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {
   auto options = quick(1);
   options.cache = folder / "cache";
   make_files(folder / "m", {{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}, {"other", ""}});
-  const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options);
+  const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options).path;
   EXPECT_EQ(files_of(got.parent_path()),
             (Files{{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}}));
 }

@@ -18,10 +18,10 @@ const Url download_url = parse_url("s3://bucket/data");
 
 TEST(Download, ContinuesWhereItWasCut) {
   const TemporaryFolder folder;
-  MemoryStore store;
+  MemoryStore store(2);
   store.objects[remote_file.path] = std::string(1000, 'x') + "end";
   store.cut_after = 100;  // more pieces than attempts: progress counts
-  EXPECT_EQ(download(store, remote_file, folder / "a", quick(2)).bytes, 1003);
+  EXPECT_EQ(download(store, remote_file, folder / "a").bytes, 1003);
   EXPECT_EQ(store.read_bytes, 1003);
   EXPECT_EQ(text_of_file(folder / "a"), store.objects[remote_file.path]);
   EXPECT_EQ(folder.count(), 1U);
@@ -40,9 +40,9 @@ TEST(Download, WritesThroughNoLinkThatTheFolderHolds) {
     fs::remove_all(folder / "got");
     fs::create_directories((folder / link).parent_path());
     fs::create_symlink(target, folder / link);
-    MemoryStore store;
+    MemoryStore store(1);
     store.objects["/data/sub/a.bin"] = "new";
-    EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick(1)); }),
+    EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }),
                 HasSubstr(link + "' is a link"));
     EXPECT_EQ(files_of(folder / "outside"), (Files{{"a.bin", "precious"}})) << link;
   }
@@ -50,28 +50,28 @@ TEST(Download, WritesThroughNoLinkThatTheFolderHolds) {
 
 TEST(Download, ALaterCallContinuesTheSameFile) {
   const TemporaryFolder folder;
-  MemoryStore store;
+  MemoryStore store(1);
   store.objects[remote_file.path] = std::string(1000, 'x');
   store.cut_after = 600;
-  EXPECT_THROW(download(store, remote_file, folder / "a", quick(1)), StoreError);
+  EXPECT_THROW(download(store, remote_file, folder / "a"), StoreError);
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
   store.cut_after = -1;
   store.read_bytes = 0;
-  download(store, remote_file, folder / "a", quick(1));
+  download(store, remote_file, folder / "a");
   EXPECT_EQ(store.read_bytes, 400);
   EXPECT_EQ(text_of_file(folder / "a"), store.objects[remote_file.path]);
 }
 
 TEST(Download, APartOfAnotherFileIsNotContinued) {
   const TemporaryFolder folder;
-  MemoryStore store;
+  MemoryStore store(1);
   store.objects[remote_file.path] = std::string(1000, 'x');
   store.cut_after = 600;
-  EXPECT_THROW(download(store, remote_file, folder / "a", quick(1)), StoreError);
+  EXPECT_THROW(download(store, remote_file, folder / "a"), StoreError);
   store.cut_after = -1;
   store.read_bytes = 0;
   store.objects[remote_file.path] = std::string(1000, 'y');  // of the same length
-  download(store, remote_file, folder / "a", quick(1));
+  download(store, remote_file, folder / "a");
   EXPECT_EQ(store.read_bytes, 1000);
   EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
 }
@@ -80,17 +80,17 @@ TEST(Download, DamageIsFoundByTheListingsDigest) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a.bin", "good bytes"}, {"b", "b"}});
-  upload(store, folder / "run", download_url, quick(), Sending::run);
+  upload(store, folder / "run", download_url, Sending::run);
   store.objects[remote_file.path] = "evil bytes";
-  const auto error = error_of([&] { download(store, download_url, folder / "got", quick()); });
+  const auto error = error_of([&] { download(store, download_url, folder / "got"); });
   EXPECT_THAT(error,
               HasSubstr("s3://bucket/data/a.bin differs from its digest (after 3 attempts)"));
   EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
   store.objects[remote_file.path] = "short";
-  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick()); }),
+  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }),
               HasSubstr("is damaged: a.bin has 5 bytes of 10"));
   store.objects.erase(remote_file.path);
-  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got", quick()); }),
+  EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }),
               HasSubstr("is damaged: a.bin is missing"));
 }
 
@@ -98,7 +98,7 @@ TEST(Download, DamageIsFoundInTheEndAlthoughEachReadIsCut) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a.bin", std::string(1000, 'x')}});
-  upload(store, folder / "run", download_url, quick(), Sending::run);
+  upload(store, folder / "run", download_url, Sending::run);
   store.objects[remote_file.path] = std::string(1000, 'y');
   const auto listing_size = std::ssize(store.objects.at("/data/_COMPLETE"));
   store.cut_after = std::max<std::int64_t>(400, listing_size);
@@ -106,7 +106,7 @@ TEST(Download, DamageIsFoundInTheEndAlthoughEachReadIsCut) {
   store.before_read = [&] {
     if (++reads > 50) throw Killed();  // it would go on for ever
   };
-  EXPECT_THROW(download(store, download_url, folder / "got", quick()), StoreError);
+  EXPECT_THROW(download(store, download_url, folder / "got"), StoreError);
   EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
 }
 
@@ -114,10 +114,9 @@ TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
   const TemporaryFolder folder;
   MemoryStore store;
   store.objects = {{"/data/a.bin", "a"}, {"/data/_INCOMPLETE", listing_text({})}};
-  EXPECT_THROW(download(store, download_url, folder / "got", quick()), Unfinished);
-  EXPECT_THAT(
-      error_of([&] { download(store, parse_url("s3://bucket/none"), folder / "x", quick()); }),
-      HasSubstr("nothing at s3://bucket/none"));
+  EXPECT_THROW(download(store, download_url, folder / "got"), Unfinished);
+  EXPECT_THAT(error_of([&] { download(store, parse_url("s3://bucket/none"), folder / "x"); }),
+              HasSubstr("nothing at s3://bucket/none"));
 }
 
 TEST(Download, AFileThatIsOverwrittenMeanwhileIsNoMixture) {
@@ -125,11 +124,11 @@ TEST(Download, AFileThatIsOverwrittenMeanwhileIsNoMixture) {
   MemoryStore store;
   store.objects[remote_file.path] = std::string(1000, 'x');
   store.after_read = [&] { store.objects[remote_file.path] = std::string(1000, 'y'); };
-  EXPECT_THAT(error_of([&] { download(store, remote_file, folder / "a", quick()); }),
+  EXPECT_THAT(error_of([&] { download(store, remote_file, folder / "a"); }),
               HasSubstr("s3://bucket/data/a.bin has changed while it was read"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
   store.after_read = {};
-  download(store, remote_file, folder / "a", quick());
+  download(store, remote_file, folder / "a");
   EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
 }
 
@@ -141,10 +140,10 @@ TEST(Download, OfAFolderThatWasCutOnlyTheRestIsRead) {
   store.before_read = [&] {
     if (++reads == 3) throw Killed();  // no handler of ours sees it
   };
-  EXPECT_THROW(download(store, download_url, folder / "got", quick()), Killed);
+  EXPECT_THROW(download(store, download_url, folder / "got"), Killed);
   store.before_read = {};
   store.read_bytes = 0;
-  const auto done = download(store, download_url, folder / "got", quick());
+  const auto done = download(store, download_url, folder / "got");
   EXPECT_EQ(done.present, 2);
   EXPECT_EQ(store.read_bytes, 4);
   EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "aaaa"}, {"b", "bbbb"}, {"c", "cccc"}}));
@@ -159,11 +158,10 @@ TEST(Download, WhatACutOneBroughtFromElsewhereIsReadAnew) {
   store.before_read = [&] {
     if (++reads == 2) throw Killed();
   };
-  EXPECT_THROW(download(store, parse_url("s3://u:secret@bucket/v1"), folder / "got", quick()),
-               Killed);
+  EXPECT_THROW(download(store, parse_url("s3://u:secret@bucket/v1"), folder / "got"), Killed);
   EXPECT_THAT(text_of_file(folder / "got/.part.of"), testing::Not(HasSubstr("secret")));
   store.before_read = {};
-  EXPECT_EQ(download(store, parse_url("s3://bucket/v2"), folder / "got", quick()).files, 2);
+  EXPECT_EQ(download(store, parse_url("s3://bucket/v2"), folder / "got").files, 2);
   EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "two"}, {"b", "two"}}));
 }
 
@@ -171,11 +169,11 @@ TEST(Download, AFileOfTheListedDigestIsNotReadAgain) {
   const TemporaryFolder folder;
   MemoryStore store;
   make_files(folder / "run", {{"a", "aaaa"}, {"b", "bbbb"}});
-  upload(store, folder / "run", download_url, quick(), Sending::run);
-  download(store, download_url, folder / "got", quick());
+  upload(store, folder / "run", download_url, Sending::run);
+  download(store, download_url, folder / "got");
   std::ofstream(folder / "got/b") << "spoilt";
   store.read_bytes = -std::ssize(store.objects.at("/data/_COMPLETE"));
-  EXPECT_EQ(download(store, download_url, folder / "got", quick()).present, 1);
+  EXPECT_EQ(download(store, download_url, folder / "got").present, 1);
   EXPECT_EQ(store.read_bytes, 4);
   EXPECT_EQ(files_of(folder / "got"), files_of(folder / "run"));
 }
@@ -187,7 +185,7 @@ TEST(Download, APatternTakesTheFilesOfOneFolder) {
                    {"/data/t-2.rec", "2"},
                    {"/data/v-1.rec", "3"},
                    {"/data/t/t-3.rec", "4"}};
-  download(store, parse_url("s3://bucket/data/t-*.rec"), folder / "got", quick());
+  download(store, parse_url("s3://bucket/data/t-*.rec"), folder / "got");
   EXPECT_EQ(files_of(folder / "got"), (Files{{"t-1.rec", "1"}, {"t-2.rec", "2"}}));
 }
 
@@ -229,7 +227,7 @@ TEST(Attempts, WaitsDoubleUpToTheLongestTimesJitter) {
   EXPECT_EQ(wait_before_next(options, 1, 1), 2);
   EXPECT_EQ(wait_before_next(options, 3, 1), 8);
   EXPECT_EQ(wait_before_next(options, 4, 1), 9);
-  EXPECT_EQ(wait_before_next(options, 1000, .5), 4.5);
+  EXPECT_EQ(wait_before_next(options, 1000, 0.5), 4.5);
 }
 
 }  // namespace

@@ -4,10 +4,18 @@
 #include <map>
 #include <string>
 
-#include "stores/store.h"
+#include "stores/download.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::stores {
+
+/// Attempts without waits.
+inline StoreOptions quick(std::int64_t attempts = 3) {
+  StoreOptions options;
+  options.attempts = attempts;
+  options.first_wait = 0;
+  return options;
+}
 
 /// The process is gone: no part of ours may catch it as a failure of the store.
 struct Killed {};
@@ -15,6 +23,8 @@ struct Killed {};
 /// Objects in memory, as S3 has them; what goes wrong is set by the test.
 class MemoryStore : public Store {
  public:
+  explicit MemoryStore(std::int64_t attempts = 3) : Store(quick(attempts)) {}
+
   std::map<std::string, std::string> objects;  // by path
   std::int64_t changes_left = -1;              // before Killed; -1: no end
   std::int64_t failures = 0;                   // of the next requests
@@ -55,24 +65,28 @@ class MemoryStore : public Store {
     if (cut) rest.resize(cut_after);
     read_bytes += std::ssize(rest);
     sink(std::as_bytes(std::span(rest)));
-    if (cut) throw StoreError("cut", true);
+    if (cut) throw Passing("cut");
     if (after_read) after_read();
   }
 
-  void put(const std::filesystem::path& local, const Url& url) override {
-    fail();
-    change();
-    ++puts;
-    if (deletes_first && objects.erase(url.path) > 0) change();
-    objects[url.path] = text_of_file(local);
+  void put(const std::vector<Put>& files) override {
+    for (const auto& [local, url] : files) {
+      fail();
+      change();
+      ++puts;
+      if (deletes_first && objects.erase(url.path) > 0) change();
+      objects[url.path] = text_of_file(local);
+    }
   }
 
   bool replaces() const override { return !deletes_first; }
 
-  void remove(const Url& url) override {
-    fail();
-    change();
-    objects.erase(url.path);
+  void remove(const std::vector<Url>& urls) override {
+    for (const auto& url : urls) {
+      fail();
+      change();
+      objects.erase(url.path);
+    }
   }
 
  private:
@@ -84,7 +98,8 @@ class MemoryStore : public Store {
   void fail() {
     if (failures <= 0) return;
     --failures;
-    throw StoreError("the store fails", passing);
+    if (passing) throw Passing("the store fails");
+    throw StoreError("the store fails");
   }
 
   void change() {
@@ -93,12 +108,9 @@ class MemoryStore : public Store {
   }
 };
 
-/// Attempts without waits.
-inline StoreOptions quick(std::int64_t attempts = 3) {
-  StoreOptions options;
-  options.attempts = attempts;
-  options.first_wait = 0;
-  return options;
+/// What find() finds at `url`, as `local`.
+inline Transfer download(Store& store, const Url& url, const std::filesystem::path& local) {
+  return download(store, url, find(store, url), local);
 }
 
 using Files = std::map<std::string, std::string>;
@@ -122,7 +134,7 @@ inline void make_files(const std::filesystem::path& folder, const Files& files) 
   }
 }
 
-/// What `work` throws; empty: nothing.
+/// The error of `work`; empty: none.
 inline std::string error_of(const std::function<void()>& work) {
   try {
     work();

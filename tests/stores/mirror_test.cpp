@@ -109,7 +109,7 @@ TEST(Mirror, AFolderOfStatesThatCannotBeReadIsAFailureToo) {
   const auto run = folder / "run";
   fs::create_directories(run);
   auto options = quick();
-  options.first_wait = .1;
+  options.first_wait = 0.1;
   testing::internal::CaptureStderr();
   Mirror mirror(
       run, parse_url("file://" + (folder / "there").string()), options, folder / "staging");
@@ -128,7 +128,7 @@ TEST(Mirror, AFailureIsCountedAndTriedAgain) {
   const auto there = folder.write("there", "a file where the folder shall be");
   fs::create_directories(run);
   auto options = quick();
-  options.first_wait = .1;
+  options.first_wait = 0.1;
   testing::internal::CaptureStderr();
   Mirror mirror(run, parse_url("file://" + there.string()), options, folder / "staging");
   add_state(run, "state_1", "1");
@@ -137,8 +137,8 @@ TEST(Mirror, AFailureIsCountedAndTriedAgain) {
   fs::remove(there);
   ASSERT_TRUE(mirror_becomes([&] { return mirror.report().uploads == 1; }));
   mirror.stop();
-  const auto told = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+  const auto message = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1) << message;
   EXPECT_EQ(mirror.report().last_error, "");
   EXPECT_EQ(files_of(there).count("checkpoints/state_1/state.json"), 1U);
 }

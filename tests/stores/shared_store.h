@@ -29,7 +29,7 @@ struct SharedObjects {
 class SharedStore : public Store {
  public:
   SharedStore(SharedObjects& objects, const StoreOptions& options)
-      : objects_(objects), options_(options) {}
+      : Store(options), objects_(objects) {}
 
   std::optional<Item> stat(const Url& url) override {
     const std::lock_guard lock(objects_.mutex);
@@ -50,19 +50,18 @@ class SharedStore : public Store {
     const auto bytes = std::as_bytes(std::span(text));
     sink(bytes.first(1));
     while (objects_.closed) {
-      if (is_stopped(options_)) throw Stopped("stopped");
+      if (is_stopped(options())) throw Stopped("stopped");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     sink(bytes.subspan(1));
     const std::lock_guard lock(objects_.mutex);
     objects_.reads.push_back(url.path);
   }
-  void put(const std::filesystem::path&, const Url&) override {}
-  void remove(const Url&) override {}
+  void put(const std::vector<Put>&) override {}
+  void remove(const std::vector<Url>&) override {}
 
  private:
   SharedObjects& objects_;
-  StoreOptions options_;
 };
 
 /// Files /data/a, /data/b, ... of 10 bytes each, and caches of them in one folder.
@@ -81,13 +80,13 @@ struct CachedShards {
   }
 
   std::vector<Found> found() {
-    return find_in_folder(objects.store, parse_url("s3://bucket/data"), quick());
+    return find_in_folder(objects.store, parse_url("s3://bucket/data"));
   }
 
   std::unique_ptr<ShardCache> open(std::int64_t room, std::int64_t fetches = 2) {
     ShardCacheOptions options{
         .store = quick(1), .folder = folder / "shards", .room = room, .fetches = fetches};
-    options.store.longest_wait = .2;
+    options.store.longest_wait = 0.2;
     return std::make_unique<ShardCache>(
         found(),
         [this](const StoreOptions& own) { return std::make_unique<SharedStore>(objects, own); },

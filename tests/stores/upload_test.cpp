@@ -12,12 +12,12 @@ namespace {
 
 const Url place = parse_url("s3://bucket/run");
 
-/// What a reader gets now, whose digests must be right; empty when it is told that there is nothing
-/// whole. (download() itself would wait for the disk thousands of times.)
+/// The files that a reader gets now, whose digests must be right; empty when it is told that there
+/// is nothing whole. (download() itself would wait for the disk thousands of times.)
 Files visible(MemoryStore& store) {
   Files files;
   try {
-    for (const auto& found : find(store, place, quick())) {
+    for (const auto& found : find(store, place)) {
       const auto& text = store.objects.at(found.url.path);
       EXPECT_EQ(digest(std::as_bytes(std::span(text))), found.digest) << found.item.name;
       files[found.item.name] = text;
@@ -40,7 +40,7 @@ bool upload_until(MemoryStore& store, const Files& files, std::int64_t changes) 
   store.changes_left = changes;
   bool whole = true;
   try {
-    upload(store, run, place, quick(), Sending::run);
+    upload(store, run, place, Sending::run);
   } catch (const Killed&) {
     whole = false;
   }
@@ -62,7 +62,7 @@ void expect_tidy(const MemoryStore& store, const Files& files) {
   EXPECT_EQ(objects, files);
 }
 
-/// Of a store that replaces in one step, and of one that deletes first.
+/// Runs on a store that replaces in one step, and on one that deletes first.
 class KilledUpload : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Stores, KilledUpload, testing::Bool());
 
@@ -154,11 +154,11 @@ TEST(Upload, AllIsSentButWhatADownloadOfOursHasBegun) {
   std::filesystem::create_symlink(folder / "none", folder / "run/broken");
   files["link/1"] = files["states/1"];
   MemoryStore store;
-  const auto done = upload(store, folder / "run", place, quick(), Sending::all);
+  const auto done = upload(store, folder / "run", place, Sending::all);
   EXPECT_EQ(visible(store), files);
   EXPECT_EQ(done.left_out, 4);  // three of downloads and the link to nothing
   std::filesystem::create_directory_symlink(folder / "run", folder / "run/states/up");
-  EXPECT_THROW(upload(store, folder / "run", place, quick(), Sending::all), std::runtime_error);
+  EXPECT_THROW(upload(store, folder / "run", place, Sending::all), std::runtime_error);
 }
 
 TEST(Upload, CachesOfOursStayHere) {
@@ -174,7 +174,7 @@ TEST(Upload, CachesOfOursStayHere) {
     EXPECT_EQ(std::ranges::count(chosen.names, "sub/.dimred/inflated"), 0);
     EXPECT_EQ(chosen.left_out, 0);
   }
-  upload(store, folder / "data", place, quick(), Sending::all);
+  upload(store, folder / "data", place, Sending::all);
   EXPECT_EQ(visible(store), files);
 }
 
@@ -275,7 +275,7 @@ TEST(Upload, NamesThatNoReaderTakesAreRefusedBeforeAnythingIsSent) {
   const TemporaryFolder folder;
   make_files(folder / "run", {{"ok", "ok"}, {"a[1]", "x"}});
   const auto hadoop = make_hadoop_store(quick());
-  EXPECT_THROW(upload(*hadoop, folder / "run", parse_url("hdfs://h/run"), quick(), Sending::all),
+  EXPECT_THROW(upload(*hadoop, folder / "run", parse_url("hdfs://h/run"), Sending::all),
                std::invalid_argument);
 }
 
@@ -297,14 +297,14 @@ TEST(Upload, IsTriedAgainWhenTheStoreIsBusyAndNotWhenItRefuses) {
   make_files(folder / "run", first);
   MemoryStore store;
   store.failures = 2;
-  EXPECT_EQ(upload(store, folder / "run", place, quick(3), Sending::run).files, 4);
+  EXPECT_EQ(upload(store, folder / "run", place, Sending::run).files, 4);
   store.objects.clear();
   store.failures = 3;
-  EXPECT_THROW(upload(store, folder / "run", place, quick(3), Sending::run), StoreError);
+  EXPECT_THROW(upload(store, folder / "run", place, Sending::run), StoreError);
   EXPECT_EQ(store.failures, 0);
   store.failures = 3;
   store.passing = false;
-  EXPECT_THROW(upload(store, folder / "run", place, quick(3), Sending::run), StoreError);
+  EXPECT_THROW(upload(store, folder / "run", place, Sending::run), StoreError);
   EXPECT_EQ(store.failures, 2);
 }
 

@@ -176,7 +176,7 @@ TEST(Console, RedrawsAtMostTenTimesASecond) {
   const auto text = terminal.text();
   const auto drawn = std::count(text.begin(), text.end(), 'x');
   EXPECT_GE(drawn, 2);                      // the first and the last are due whatever happens
-  EXPECT_LE(drawn, elapsed / 0.1 + 1 + 1);  // at 0, .1, .2, ... and after the pause
+  EXPECT_LE(drawn, elapsed / 0.1 + 1 + 1);  // at 0, 0.1, 0.2, ... and after the pause
 }
 
 TEST(Console, DumbTerminalGetsNoBar) {

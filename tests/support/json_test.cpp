@@ -52,7 +52,7 @@ TEST(Json, AnErrorSaysFileLineAndColumn) {
   EXPECT_LT(json_refusal("[" + std::string(1'000'000, 'x')).size(), 200U);
 }
 
-// What took up to a hundred times its bytes; nothing is made of it.
+// Texts that took up to a hundred times their bytes; nothing is made of them.
 TEST(Json, TakesAtMostTheTextAnd64MegabytesForAnyText) {
   if (!std::ofstream("/proc/self/clear_refs")) GTEST_SKIP() << "this system counts no peaks";
   constexpr std::size_t size = 8'000'000;

@@ -59,7 +59,7 @@ TEST(Locations, AUrlBecomesAPathAndStaysAUrlInTheConfig) {
   EXPECT_EQ(fields.data, "/cache1/data");
   EXPECT_EQ(fields.model, "ab://c");
   EXPECT_TRUE(fields.output.is_absolute());
-  // Of the file's data, which the flag overrides, nothing is brought.
+  // The file's data, which the flag overrides, is not downloaded.
   EXPECT_THAT(located.asked, testing::ElementsAre("data", "model"));
   EXPECT_THAT(table.to_toml(), HasSubstr("data = \"s3://bucket1/x\"\n"));
   EXPECT_THAT(table.to_toml(), Not(HasSubstr("secret")));
@@ -83,7 +83,7 @@ TEST(Locations, AnAdoptedFileMayHoldThem) {
   EXPECT_EQ(fields.data, "/cache3/data");
 }
 
-/// What of the file says how they are located has been read by then.
+/// The part of the file that says how they are located has been read by then.
 TEST(Locations, OfARowThatWaitsAreAskedForAfterTheAdoption) {
   const TemporaryFolder folder;
   Located located("/cache5");

@@ -52,9 +52,9 @@ TEST(TomlFile, EntriesComeInFileOrderWithTheirPlaces) {
   const auto entries = read_config_file(file);
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].name, "zebra");
-  EXPECT_EQ(entries[0].place, file.string() + ":1:1");
+  EXPECT_EQ(entries[0].source, file.string() + ":1:1");
   EXPECT_EQ(entries[1].text, "1,2");
-  EXPECT_EQ(entries[1].place, file.string() + ":3:3");
+  EXPECT_EQ(entries[1].source, file.string() + ":3:3");
 }
 
 TEST(TomlFile, DepthAndSizeAreBounded) {

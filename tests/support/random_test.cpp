@@ -69,7 +69,7 @@ TEST(RandomStream, DoesNotRepeatItsBlocks) {
   RandomStream stream(7, RandomPurpose::forward);
   std::set<std::uint32_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(stream.next());
-  // 1000 draws of 2^32: an expected .0001 equal pairs.
+  // 1000 draws of 2^32: an expected 0.0001 equal pairs.
   EXPECT_EQ(seen.size(), 1000U);
 }
 
@@ -83,7 +83,7 @@ TEST(RandomStream, BelowIsUniformAndInRange) {
 }
 
 TEST(RandomStream, BelowHasNoModuloBias) {
-  // Of 2^32 words, floor-multiplication without rejection maps two to each even third of
+  // With 2^32 words, floor-multiplication without rejection maps two to each even third of
   // [0, 3 * 2^30) and one to the others; a rejection makes the residues modulo 3 equal.
   constexpr std::uint32_t bound = 3U << 30;
   RandomStream stream(5, RandomPurpose::forward);
@@ -146,7 +146,7 @@ TEST(Permuted, ReachesAllOrdersOfFourAboutEquallyOften) {
   std::vector<std::int64_t> counts;
   counts.reserve(seen.size());
   for (const auto& [order, count] : seen) counts.push_back(count);
-  // Six rounds over 2 bits are uneven by at most 6.3 %, which adds < 12000 * .063^2 = 48 on
+  // Six rounds over 2 bits are uneven by at most 6.3 %, which adds < 12000 * 0.063^2 = 48 on
   // average.
   EXPECT_LE(chi_square(counts), chi_square_limit(24) + 48);
 }

@@ -22,10 +22,10 @@ void on_gloo_ranks(int ranks, const std::function<void(distributed::Communicator
     threads.emplace_back([&, rank] {
       try {
         at::set_num_threads(1);
-        const distributed::GroupPlace place{
+        const distributed::GroupOptions group{
             .store = store, .rank = rank, .size = ranks, .timeout = 30, .address = "127.0.0.1"};
         const auto communicator =
-            distributed::process_group({.host = distributed::make_gloo(place)}, rank, ranks);
+            distributed::process_group({.host = distributed::make_gloo(group)}, rank, ranks);
         work(*communicator);
         communicator->barrier();
       } catch (...) {

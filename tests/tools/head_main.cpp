@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
-#include "training/class_sharded_softmax.h"
+#include "training/heads/class_sharded_softmax.h"
 
 namespace {
 
@@ -78,7 +78,8 @@ int work(const std::vector<std::string>& arguments) {
   const models::ClassSampling sampling{.ratio = options.sampling_ratio,
                                        .seed = static_cast<std::uint64_t>(seed),
                                        .step = static_cast<std::uint64_t>(step)};
-  std::cout << solve(json::parse(stream), margin, sampling, *all.communicator).dump() << std::endl;
+  std::cout << solve(json::parse(stream), margin, sampling, *all.communicator).dump() << '\n'
+            << std::flush;
   all.leave();
   return 0;
 }

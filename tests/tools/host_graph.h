@@ -3,7 +3,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "training/pass_graphs.h"
+#include "training/device/pass_graphs.h"
 
 namespace dimred::training {
 

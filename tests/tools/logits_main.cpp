@@ -12,7 +12,7 @@
 
 #include "models/network.h"
 #include "tests/tools/npy_tensor.h"
-#include "training/weights.h"
+#include "training/weights/weights.h"
 
 namespace {
 
@@ -26,8 +26,9 @@ training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
   for (auto& module : network->modules()) {
     if (auto* dropout = module->as<torch::nn::Dropout>()) dropout->options.p(0);
   }
-  setup.objective = models::classifier(std::move(network), {});
-  setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::channels_last, torch::kCPU);
+  setup.model.objective = models::classifier(std::move(network), {});
+  setup.model.flat =
+      models::flatten(*setup.model.objective, layout::MemoryFormat::channels_last, torch::kCPU);
   return setup;
 }
 
@@ -35,7 +36,7 @@ void print_names(const std::vector<std::string>& a) {
   for (std::size_t first = 1; first < a.size(); first += 4) {
     const auto setup = setup_of(a, first);
     std::cout << "= " << a[first] << ' ' << a[first + 1] << ' ' << a[first + 2] << '\n';
-    for (const auto& entry : setup.flat.layout.entries) {
+    for (const auto& entry : setup.model.flat.layout.entries) {
       std::cout << entry.name << " [";
       for (std::size_t i = 0; i < entry.shape.size(); ++i)
         std::cout << (i > 0 ? "," : "") << entry.shape[i];
@@ -51,13 +52,13 @@ torch::Tensor result_of(training::Setup& setup,
   const auto pass = mode.starts_with("train") ? models::Mode::train : models::Mode::evaluate;
   if (mode.ends_with("gradient")) {
     const auto labels = torch::arange(images.size(0), torch::kInt64) % classes;
-    const auto result = setup.objective->evaluate({images, labels}, pass);
-    setup.flat.gradient.zero_();
+    const auto result = setup.model.objective->evaluate({images, labels}, pass);
+    setup.model.flat.gradient.zero_();
     (result.loss_sum / result.sample_count).backward();
-    return torch::tensor(models::to_file(setup.flat.layout, setup.flat.gradient));
+    return torch::tensor(models::to_file(setup.model.flat.layout, setup.model.flat.gradient));
   }
   const torch::NoGradGuard no_grad;
-  return setup.objective->logits(images, pass);
+  return setup.model.objective->logits(images, pass);
 }
 
 void write_results(const std::vector<std::string>& a) {
@@ -65,7 +66,7 @@ void write_results(const std::vector<std::string>& a) {
   const auto weights = training::load_weights(setup, a.at(4));
   const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
   for (std::size_t i = 7; i < a.size(); ++i) {
-    training::apply(setup, weights);  // running statistics, too, which a mode may move
+    training::apply(setup.model, weights);  // running statistics, too, which a mode may move
     tests::save_npy(a.at(6) + '/' + a[i] + ".npy",
                     result_of(setup, images, a[i], std::stoll(a.at(3))));
   }

@@ -8,7 +8,7 @@
 
 namespace dimred::data {
 
-/// What test data sets share: images of one shape as planes, and numbered classes.
+/// The common part of test data sets: images of one shape as planes, and numbered classes.
 struct PlanesDataset : Dataset {
   ImageShape image_shape;
   std::vector<std::string> names;

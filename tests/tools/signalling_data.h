@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <csignal>
 
@@ -40,8 +42,10 @@ inline std::string without_times(const std::string& curve) {
 
 /// The same path in a test and in the process that its death test starts.
 inline std::string shared_path(const std::string& path) {
-  ::setenv("DIMRED_SHARED_PATH", path.c_str(), /*overwrite=*/0);
-  return ::getenv("DIMRED_SHARED_PATH");
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto name = std::string("DIMRED_SHARED_PATH_") + test->name();
+  ::setenv(name.c_str(), path.c_str(), /*overwrite=*/0);
+  return ::getenv(name.c_str());
 }
 
 }  // namespace dimred::training

@@ -71,23 +71,23 @@ class ThreadRanks {
 
   std::vector<std::string> exchange(int rank, const std::string& text) {
     texts_[static_cast<std::size_t>(rank)] = text;
-    meet();
+    wait_for_all();
     const std::vector<std::string> all = texts_;
-    meet();  // nobody writes the next text before all have read this one
+    wait_for_all();  // nobody writes the next text before all have read this one
     return all;
   }
 
-  void meet() {
+  void wait_for_all() {
     std::unique_lock lock(mutex_);
-    const std::size_t meeting = meetings_;
+    const std::size_t round = rounds_;
     if (++waiting_ == texts_.size()) {
       waiting_ = 0;
-      ++meetings_;
+      ++rounds_;
       changed_.notify_all();
       return;
     }
-    changed_.wait(lock, [&] { return meetings_ != meeting || left_; });
-    if (meetings_ == meeting) throw std::logic_error("another rank has left");
+    changed_.wait(lock, [&] { return rounds_ != round || left_; });
+    if (rounds_ == round) throw std::logic_error("another rank has left");
   }
 
   void leave() {
@@ -100,7 +100,7 @@ class ThreadRanks {
   std::condition_variable changed_;
   std::vector<std::string> texts_;  // by rank
   std::size_t waiting_ = 0;
-  std::size_t meetings_ = 0;
+  std::size_t rounds_ = 0;
   bool left_ = false;
 };
 

@@ -20,24 +20,28 @@ Setup toy_setup(models::Precision precision, const std::shared_ptr<models::Netwo
   torch::manual_seed(3);
   Setup setup;
   setup.communicator = distributed::single_rank();
-  setup.train = std::make_shared<ToyData>(96);
-  setup.test = setup.train;
-  setup.image_shape = {1, 28, 28};
-  setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
-  setup.precision = precision;
-  setup.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
-                                       {.precision = precision});
-  setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
-  setup.batchnorm_layers = setup.objective->batchnorm_layers();
-  setup.columns = distributed::columns_of(setup.flat.layout, *setup.communicator);
-  setup.global_batch_size = 32;
+  setup.data.train = std::make_shared<ToyData>(96);
+  setup.data.test = setup.data.train;
+  setup.data.image_shape = {1, 28, 28};
+  setup.data.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
+  setup.model.precision = precision;
+  setup.model.objective = models::classifier(network ? network : std::make_shared<DropoutNet>(),
+                                             {.precision = precision});
+  setup.model.flat =
+      models::flatten(*setup.model.objective, layout::MemoryFormat::contiguous, torch::kCPU);
+  setup.model.batchnorm_layers = setup.model.objective->batchnorm_layers();
+  setup.model.columns = distributed::columns_of(setup.model.flat.layout, *setup.communicator);
+  setup.data.global_batch_size = 32;
   setup.seed = 1;
   return setup;
 }
 
 data::Batch first_batch(const Setup& setup) {
-  data::Loader loader(
-      *setup.train, {.seed = 1, .size = 96}, setup.preprocessing, loader_options(setup), 0);
+  data::Loader loader(*setup.data.train,
+                      {.seed = 1, .size = 96},
+                      setup.data.preprocessing,
+                      loader_options(setup),
+                      0);
   return *loader.next();
 }
 

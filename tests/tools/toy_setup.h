@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/tools/planes_dataset.h"
-#include "training/gradient.h"
+#include "training/passes/gradient.h"
 
 namespace dimred::models {
 struct Network;

@@ -13,7 +13,7 @@ int run_alone(const std::function<int(const distributed::Ranks&)>& work) {
 }
 
 TEST(WithRanks, AloneReturnsTheCodeAndLetsExceptionsPass) {
-  EXPECT_EQ(run_alone([](const auto& ranks) { return 2 + ranks.place.size; }), 3);
+  EXPECT_EQ(run_alone([](const auto& ranks) { return 2 + ranks.rank_info.size; }), 3);
   EXPECT_THROW(run_alone([](const auto&) -> int { throw std::invalid_argument("x"); }),
                std::invalid_argument);
 }

@@ -5,25 +5,18 @@
 
 #include "support/errors.h"
 #include "tests/tools/toy_setup.h"
-#include "training/average.h"
-#include "training/determinism.h"
+#include "training/device/device.h"
+#include "training/weights/average.h"
 
 namespace dimred::training {
 namespace {
 
-TEST(Average, ForgetsItsBeginningFasterWhileItIsYoung) {
-  EXPECT_EQ(warmed_up_decay(0.99, 1), 2.0 / 11);
-  EXPECT_EQ(warmed_up_decay(0.99, 2), 3.0 / 12);
-  EXPECT_EQ(warmed_up_decay(0.99, 889), 890.0 / 899);  // below .99
-  EXPECT_EQ(warmed_up_decay(0.99, 890), 0.99);
-  EXPECT_EQ(warmed_up_decay(0.1, 1), 0.1);
-}
-
 TEST(Average, TakesTheFirstAsItIs) {
-  Average average{.values = torch::zeros({2})};
-  move_towards(average, torch::full({2}, 4.F), 0.25);
+  const method::AverageOptions ema{.kind = method::AverageKind::ema, .from = 0, .decay = 0.75};
+  auto average = make_average(ema, torch::zeros({2}));
+  add(average, ema, torch::full({2}, 4.F));
   EXPECT_EQ(average.values[0].item<float>(), 4);
-  move_towards(average, torch::full({2}, 8.F), 0.25);
+  add(average, ema, torch::full({2}, 8.F));
   EXPECT_EQ(average.values[0].item<float>(), 5);
   EXPECT_EQ(average.count, 2);
 }
@@ -71,7 +64,7 @@ class Noting final : public Hook {
     EXPECT_EQ(step.images, 32);
     EXPECT_GE(step.seconds, step.data_wait_seconds);
   }
-  bool wants_end(const RunView& run) const override { return run.position.step == last_; }
+  bool should_stop(const RunView& run) const override { return run.position.step == last_; }
 
  private:
   std::string& notes_;

@@ -11,8 +11,8 @@
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/planes_dataset.h"
-#include "training/buckets.h"
-#include "training/gradient.h"
+#include "training/passes/buckets.h"
+#include "training/passes/gradient.h"
 #include "training/signals.h"
 #include "training/state.h"
 
@@ -195,28 +195,36 @@ TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
     training::Setup setup;  // testing::Test has a name like it
     {
       const std::lock_guard lock(building);
-      setup.objective = models::classifier(models::make_network("resnet20", {1, 28, 28}, 10), {});
-      setup.flat = models::flatten(*setup.objective, layout::MemoryFormat::contiguous, torch::kCPU);
+      setup.model.objective =
+          models::classifier(models::make_network("resnet20", {1, 28, 28}, 10), {});
+      setup.model.flat =
+          models::flatten(*setup.model.objective, layout::MemoryFormat::contiguous, torch::kCPU);
     }
     setup.communicator = {&communicator, [](auto*) {}};
-    setup.train = std::make_shared<RandomData>();
-    setup.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
-    setup.global_batch_size = 6;
-    GradientBuckets buckets(
-        *setup.objective, setup.flat, communicator, {.bucket_mb = 0.1, .first_bucket_mb = 0.01});
-    data::Loader loader(
-        *setup.train, {.seed = 1, .size = 60}, setup.preprocessing, loader_options(setup), 0);
+    setup.data.train = std::make_shared<RandomData>();
+    setup.data.preprocessing = {.mean = {0.4}, .deviation = {0.3}};
+    setup.data.global_batch_size = 6;
+    GradientBuckets buckets(*setup.model.objective,
+                            setup.model.flat,
+                            communicator,
+                            {.bucket_mb = 0.1, .first_bucket_mb = 0.01});
+    data::Loader loader(*setup.data.train,
+                        {.seed = 1, .size = 60},
+                        setup.data.preprocessing,
+                        loader_options(setup),
+                        0);
     auto batch = *loader.next();
-    start_loss_and_gradient(setup, to_minibatch(setup, batch), batch.global_count, {}, &buckets)
+    start_loss_and_gradient(
+        setup, to_minibatch(setup.model, batch), batch.global_count, {}, &buckets)
         .get();
     buckets.finish();
     stop_agreed(communicator);
     const scaling::Step step{.ranks = 3,
-                             .columns = setup.flat.layout.memory_size,
-                             .buffers = setup.flat.buffers.numel()};
+                             .columns = setup.model.flat.layout.memory_size,
+                             .buffers = setup.model.flat.buffers.numel()};
     std::vector<std::int64_t> sizes;
     for (const auto& columns :
-         bucket_columns(setup.flat.layout, {.bucket_mb = 0.1, .first_bucket_mb = 0.01}))
+         bucket_columns(setup.model.flat.layout, {.bucket_mb = 0.1, .first_bucket_mb = 0.01}))
       sizes.push_back(columns.size());
     EXPECT_GT(sizes.size(), 3U);
     EXPECT_EQ(communicator.bytes_sent(), scaling::stage1_bytes(step, sizes));
@@ -247,11 +255,11 @@ TEST_P(EqualWeights, NamesTheRankThatWentApart) {
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     training::Setup setup;  // testing::Test has a name like it
     setup.communicator = {&communicator, [](auto*) {}};
-    setup.flat.layout = layout::make_layout({{"w", {10}}});
-    setup.flat.weights = torch::ones({setup.flat.layout.memory_size});
-    setup.flat.buffers = torch::ones({4});
+    setup.model.flat.layout = layout::make_layout({{"w", {10}}});
+    setup.model.flat.weights = torch::ones({setup.model.flat.layout.memory_size});
+    setup.model.flat.buffers = torch::ones({4});
     require_equal_weights(setup, {.step = 5});
-    auto& vector = in_buffers ? setup.flat.buffers : setup.flat.weights;
+    auto& vector = in_buffers ? setup.model.flat.buffers : setup.model.flat.weights;
     if (communicator.rank() == 2) vector[3] += 1e-6;
     try {
       require_equal_weights(setup, {.step = 6});

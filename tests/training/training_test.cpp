@@ -8,7 +8,7 @@
 #include "tests/tools/toy_setup.h"
 #include "training/curve.h"
 #include "training/evaluate.h"
-#include "training/gradient.h"
+#include "training/passes/gradient.h"
 #include "training/run_folder.h"
 
 namespace dimred::training {
@@ -33,7 +33,7 @@ TEST_P(Precisions, TrialAtZeroEqualsTheStepsLossBitForBit) {
     auto setup = toy_setup(
         GetParam(), residual_network ? models::make_network("resnet20", {1, 28, 28}, 10) : nullptr);
     auto batch = first_batch(setup);
-    const auto minibatch = to_minibatch(setup, batch);
+    const auto minibatch = to_minibatch(setup.model, batch);
     const ForwardKey key{.epoch = 2, .step = 5};
     const auto step = loss_and_gradient(setup, minibatch, batch.global_count, key);
     EXPECT_EQ(loss_only(setup, minibatch, key).loss_sum, step.loss_sum);
@@ -44,9 +44,9 @@ TEST_P(Precisions, TrialAtZeroEqualsTheStepsLossBitForBit) {
 TEST_P(Precisions, TrialElsewhereSeesTheNewWeights) {
   auto setup = toy_setup(GetParam());
   auto batch = first_batch(setup);
-  const auto minibatch = to_minibatch(setup, batch);
+  const auto minibatch = to_minibatch(setup.model, batch);
   const auto step = loss_and_gradient(setup, minibatch, batch.global_count, {});
-  setup.flat.weights.detach().sub_(setup.flat.gradient, 0.01);
+  setup.model.flat.weights.detach().sub_(setup.model.flat.gradient, 0.01);
   EXPECT_NE(loss_only(setup, minibatch, {}).loss_sum,
             step.loss_sum);  // a stale autocast cache would agree
 }
@@ -54,7 +54,7 @@ TEST_P(Precisions, TrialElsewhereSeesTheNewWeights) {
 TEST(Gradient, DropoutMasksBelongToTheStep) {
   auto setup = toy_setup(models::Precision::float32);
   auto batch = first_batch(setup);
-  const auto minibatch = to_minibatch(setup, batch);
+  const auto minibatch = to_minibatch(setup.model, batch);
   const auto one = loss_only(setup, minibatch, {.epoch = 0, .step = 1}).loss_sum;
   EXPECT_NE(loss_only(setup, minibatch, {.epoch = 0, .step = 2}).loss_sum, one);
   EXPECT_EQ(loss_only(setup, minibatch, {.epoch = 0, .step = 1}).loss_sum, one);
@@ -66,12 +66,12 @@ TEST(Gradient, IsTheMeanOverTheGlobalBatch) {
   auto setup =
       toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
   auto batch = first_batch(setup);
-  const auto minibatch = to_minibatch(setup, batch);
+  const auto minibatch = to_minibatch(setup.model, batch);
   loss_and_gradient(setup, minibatch, batch.global_count, {});
-  const auto gradient = setup.flat.gradient.clone();
+  const auto gradient = setup.model.flat.gradient.clone();
   const auto direction = gradient / gradient.norm();
   const double h = 1e-3;  // h^2 truncation below 1e-4, rounding 1e-7 * loss / h = 2e-4
-  auto& weights = setup.flat.weights;
+  auto& weights = setup.model.flat.weights;
   const auto start = weights.detach().clone();
   weights.detach().add_(direction, h);
   const double up = loss_only(setup, minibatch, {}).mean_loss();
@@ -86,18 +86,18 @@ TEST(BatchNorm, RecalibrationEqualsTheCumulativeMeanOfBatchStatistics) {
   auto setup = toy_setup(models::Precision::float32);
   auto* network = new DropoutNet();  // owned by the objective below
   setup = toy_setup(models::Precision::float32, std::shared_ptr<models::Network>(network));
-  setup.flat.buffers.fill_(7);
+  setup.model.flat.buffers.fill_(7);
   recalibrate_batchnorm(setup);
   torch::Tensor sum = torch::zeros({8});
-  data::Loader loader(*setup.train,
+  data::Loader loader(*setup.data.train,
                       {.seed = setup.seed, .size = 96},
-                      setup.preprocessing,
+                      setup.data.preprocessing,
                       loader_options(setup),
                       0);
   int batches = 0;
   while (auto batch = loader.next()) {
     const torch::NoGradGuard no_grad;
-    sum += network->conv(to_minibatch(setup, *batch).images).mean({0, 2, 3});
+    sum += network->conv(to_minibatch(setup.model, *batch).images).mean({0, 2, 3});
     ++batches;
   }
   EXPECT_EQ(batches, 3);
@@ -112,7 +112,7 @@ TEST(BatchNorm, RecalibrationDrawsTheSameMasksWhateverCameBefore) {
   const auto recalibrated = [&](std::uint64_t seed) {
     torch::manual_seed(seed);
     recalibrate_batchnorm(setup);
-    return setup.flat.buffers.clone();
+    return setup.model.flat.buffers.clone();
   };
   EXPECT_TRUE(torch::equal(recalibrated(1), recalibrated(2)));
 }
@@ -128,13 +128,16 @@ TEST(BatchNorm, ARecalibrationThatThrowsLeavesTheMomentumAsItWas) {
 TEST(Evaluate, CountsEverySampleOnce) {
   auto setup =
       toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
-  const auto score = evaluate(setup, *setup.test);
+  const auto score = evaluate(setup, *setup.data.test);
   EXPECT_EQ(score.samples, 96);
-  auto all =
-      data::Loader(
-          *setup.test, {.size = 96, .shuffled = false}, setup.preprocessing, {.batch_size = 96}, 0)
-          .next();
-  const auto whole = setup.objective->evaluate(to_minibatch(setup, *all), models::Mode::evaluate);
+  auto all = data::Loader(*setup.data.test,
+                          {.size = 96, .shuffled = false},
+                          setup.data.preprocessing,
+                          {.batch_size = 96},
+                          0)
+                 .next();
+  const auto whole =
+      setup.model.objective->evaluate(to_minibatch(setup.model, *all), models::Mode::evaluate);
   EXPECT_NEAR(score.loss, whole.loss_sum.item<double>() / 96, 1e-6);
   EXPECT_EQ(score.accuracy, whole.correct_count.item<double>() / 96);
 }

@@ -4,7 +4,7 @@
 #include "support/open_file.h"
 #include "support/text.h"
 #include "training/hooks.h"
-#include "training/named_weights.h"
+#include "training/weights/named_weights.h"
 
 namespace dimred::training::hooks {
 namespace {
@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 /// step_STEP.safetensors with `images` [samples, channels, height, width] and `labels` [samples] as
 /// the network had them, and `loss` [], the mean over all ranks before the step. Other ranks than 0
 /// write step_STEP.rankN.safetensors. Disk: the images in float32, 4 bytes a value.
-class Batches final : public Hook {
+class BatchesHook final : public Hook {
  public:
   void begin(const RunView& run) override {
     folder_ = run.folder.path() / "batches";
     create_folders_inside(run.folder.path(), folder_);
     const auto rank = run.setup.communicator->rank();
-    if (rank == 0) write_named_weights(run.setup, file("weights_", run.position.step, ""));
+    if (rank == 0) write_named_weights(run.setup.model, file("weights_", run.position.step, ""));
     if (rank > 0) suffix_ = formatted(".rank{}", rank);
   }
 
@@ -46,6 +46,6 @@ class Batches final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_batches() { return std::make_unique<Batches>(); }
+std::unique_ptr<Hook> make_batches() { return std::make_unique<BatchesHook>(); }
 
 }  // namespace dimred::training::hooks

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Which files of record data sets a path stands for.
+namespace dimred::data {
+
+/// The shards behind a path: a file, a pattern with * ? [ ], a list of them (.txt, one a line,
+/// relative to its folder), or a folder, of which the files of the training or the other split are
+/// taken by name: "train" in the name, or "test", "val" or "eval" (train-00000-of-00010,
+/// flowers_validation_00000-of-00005.tfrecord); the files of a subfolder train, or test, val,
+/// validation, as well. In natural number order. Throws std::invalid_argument when there are none.
+std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
+/// The same; empty when there are none.
+std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
+
+/// The shards among the files below a folder, given by name ("train/a" for one in a folder of it):
+/// the training set's as above, or, where the names are those of a `pattern`, all; in natural
+/// number order. May be empty.
+std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern);
+
+/// The files that a list names, one a line, relative to its folder. Throws std::runtime_error when
+/// it names none, or one that is no file.
+std::vector<std::filesystem::path> read_file_list(const std::filesystem::path& list);
+
+/// The same of a list's text; `list` gives the folder and the name in messages.
+std::vector<std::filesystem::path> parse_file_list(std::string_view text,
+                                                   const std::filesystem::path& list,
+                                                   bool (*is_file)(const std::filesystem::path&));
+
+}  // namespace dimred::data

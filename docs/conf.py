@@ -1,0 +1,88 @@
+"""The site that scripts/docs.sh builds with Sphinx, from the pages as they lie in the repository."""
+
+from __future__ import annotations
+
+# All pages in their order; a page that is not here is an error of the build. New how-to pages go into their list.
+NAVIGATION = {
+    "Documentation": ["docs/README"],
+    "Tutorials": ["docs/tutorials/demo", "docs/tutorials/own_data_and_network"],
+    "How-to": [
+        "docs/how-to/prepare_data",
+        "docs/how-to/use_remote_stores",
+        "docs/how-to/stream_shards",
+        "docs/how-to/run_on_several_ranks",
+        "docs/how-to/control_a_run",
+        "docs/how-to/start_from_other_weights",
+        "docs/how-to/train_and_verify_faces",
+        "docs/how-to/compare_fairly",
+        "docs/how-to/draw_the_loss_landscape",
+        "docs/how-to/run_published_recipes",
+        "docs/how-to/import_configurations",
+        "docs/how-to/export_and_predict",
+        "docs/how-to/add_a_network",
+        "docs/how-to/write_a_hook",
+        "docs/how-to/check_a_gpu",
+    ],
+    "Reference": [
+        "docs/reference/options",
+        "docs/reference/presets",
+        "docs/reference/matrices",
+        "docs/reference/data",
+        "docs/reference/input_pipeline",
+        "docs/reference/networks",
+        "docs/reference/optimizers",
+        "docs/reference/schedules",
+        "docs/reference/precision",
+        "docs/reference/ranks",
+        "docs/reference/stores",
+        "docs/reference/verification",
+        "docs/reference/mapping",
+        "docs/reference/glossary",
+        "docs/results/README",
+    ],
+    "Explanation": [
+        "docs/explanation/method",
+        "docs/explanation/scaling",
+        "docs/explanation/margin_softmax",
+        "docs/explanation/gpu",
+        "docs/explanation/threat_model",
+        "docs/decisions",
+    ],
+    "Records": [
+        "experiments/records/README",
+        "experiments/records/fashion_convnet",
+        "experiments/records/fashion_convnet_confirmation",
+        "experiments/records/fashion_budgets",
+        "experiments/records/fashion_noise",
+        "experiments/records/resnet20_fashion",
+        "experiments/records/resnet20_cifar10",
+        "experiments/records/faces",
+    ],
+}
+
+project = "dimred"
+extensions = ["myst_parser"]
+root_doc = "README"
+include_patterns = ["README.md", "docs/**.md", "experiments/records/*.md"]
+exclude_patterns = [".*", "build*", "runs"]  # not walked
+myst_heading_anchors = 3  # links to headings as GitHub makes them
+highlight_language = "none"
+smartquotes = False  # they would make a dash of two hyphens
+html_theme = "furo"
+html_title = "dimred"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+
+
+def append_navigation(app, page: str, source: list[str]) -> None:
+    """The README's text is the first page of the site, and nothing in it is for a generator alone."""
+    if page == root_doc:
+        for caption, pages in NAVIGATION.items():
+            listed = "\n".join(pages)
+            source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```\n"
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", append_navigation)

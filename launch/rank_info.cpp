@@ -1,0 +1,150 @@
+#include "launch/rank_info.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "support/errors.h"
+
+namespace dimred::launch {
+namespace {
+
+constexpr int largest_port = 65535;
+
+std::optional<std::string> text_of(const Lookup& variable, const char* name) {
+  const char* value = variable(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+int number_of(const Lookup& variable, const char* name) {
+  const auto text = text_of(variable, name);
+  require(text.has_value(), "[launch] needs the environment variable {}, which is not set", name);
+  int number = 0;
+  const auto* end = text->data() + text->size();
+  const auto parsed = std::from_chars(text->data(), end, number);
+  require(parsed.ec == std::errc() && parsed.ptr == end && number >= 0,
+          "[launch] needs a whole number in {}, received {}",
+          name,
+          *text);
+  return number;
+}
+
+int number_or(const Lookup& variable, const char* name, int otherwise) {
+  return text_of(variable, name) ? number_of(variable, name) : otherwise;
+}
+
+/// MASTER_PORT, else one of 20000 ports by the job, so that two jobs on a machine rarely use the
+/// same; below those that Linux gives to programs that ask for any port (32768 and up).
+int port_of(const Lookup& variable, const std::string& job) {
+  constexpr int first = 12000;
+  constexpr std::size_t count = 20000;
+  const int other = first + static_cast<int>(std::hash<std::string>{}(job) % count);
+  return number_or(variable, "MASTER_PORT", other);
+}
+
+RankInfo of_torchrun(const Lookup& variable) {
+  RankInfo found{.rank = number_of(variable, "RANK"),
+                 .size = number_of(variable, "WORLD_SIZE"),
+                 .launcher = "torchrun"};
+  found.local_rank = number_or(variable, "LOCAL_RANK", 0);
+  found.local_size = number_or(variable, "LOCAL_WORLD_SIZE", 1);
+  found.address = text_of(variable, "MASTER_ADDR").value_or("");
+  found.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
+  found.run_id = text_of(variable, "TORCHELASTIC_RUN_ID").value_or("");
+  if (found.size > 1) {
+    require(!found.address.empty(),
+            "[launch] needs MASTER_ADDR beside WORLD_SIZE, which is not set");
+    found.port = number_of(variable, "MASTER_PORT");
+  }
+  return found;
+}
+
+RankInfo of_srun(const Lookup& variable, int size) {
+  RankInfo found{.rank = number_of(variable, "SLURM_PROCID"),
+                 .size = size,
+                 .local_rank = number_or(variable, "SLURM_LOCALID", 0),
+                 .launcher = "srun"};
+  // "4(x2),3": this machine's count would need its place in the list; a rank's own is what counts.
+  const auto tasks = text_of(variable, "SLURM_STEP_TASKS_PER_NODE");
+  int local_size = 1;
+  if (tasks) std::from_chars(tasks->data(), tasks->data() + tasks->size(), local_size);
+  found.local_size = std::max(1, local_size);
+  const auto nodes = text_of(variable, "SLURM_STEP_NODELIST");
+  const auto master = text_of(variable, "MASTER_ADDR");
+  found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
+  found.run_id = text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
+                 text_of(variable, "SLURM_STEP_ID").value_or("");
+  found.port = port_of(variable, found.run_id);
+  return found;
+}
+
+RankInfo of_mpirun(const Lookup& variable) {
+  RankInfo found{.rank = number_of(variable, "OMPI_COMM_WORLD_RANK"),
+                 .size = number_of(variable, "OMPI_COMM_WORLD_SIZE"),
+                 .local_rank = number_or(variable, "OMPI_COMM_WORLD_LOCAL_RANK", 0),
+                 .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                 .launcher = "mpirun"};
+  const auto master = text_of(variable, "MASTER_ADDR");
+  require(master || found.local_size == found.size,
+          "[launch] needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several "
+          "machines");
+  found.address = master.value_or("127.0.0.1");
+  found.run_id = text_of(variable, "PMIX_NAMESPACE").value_or("");
+  found.port = port_of(variable, found.run_id);
+  return found;
+}
+
+/// Tasks of srun's step. A process without SLURM_STEP_NUM_TASKS is sbatch's own, which is one
+/// whatever the job's SLURM_NTASKS.
+std::optional<int> srun_tasks(const Lookup& variable) {
+  if (!text_of(variable, "SLURM_PROCID") || !text_of(variable, "SLURM_STEP_NUM_TASKS"))
+    return std::nullopt;
+  return number_of(variable, "SLURM_STEP_NUM_TASKS");
+}
+
+RankInfo found_in(const Lookup& variable) {
+  if (text_of(variable, "RANK") || text_of(variable, "WORLD_SIZE")) return of_torchrun(variable);
+  // mpirun starts its daemons with srun, and its ranks inherit the daemon's SLURM variables.
+  if (text_of(variable, "OMPI_COMM_WORLD_SIZE")) return of_mpirun(variable);
+  if (const auto tasks = srun_tasks(variable)) return of_srun(variable, *tasks);
+  return {};
+}
+
+}  // namespace
+
+std::string first_host(const std::string& slurm_list) {
+  const auto open = slurm_list.find('[');
+  const auto comma = slurm_list.find(',');
+  if (open == std::string::npos || comma < open) return slurm_list.substr(0, comma);
+  const auto end = slurm_list.find_first_of(",-]", open);
+  const auto close = slurm_list.find(']', open);
+  require(end != std::string::npos && close != std::string::npos,
+          "[launch] needs a list of hosts, received {}",
+          slurm_list);
+  const auto after = slurm_list.find(',', close);
+  const auto tail = slurm_list.substr(close + 1, after - close - 1);
+  return slurm_list.substr(0, open) + slurm_list.substr(open + 1, end - open - 1) + tail;
+}
+
+RankInfo discover(const Lookup& variable) {
+  auto found = found_in(variable);
+  require(found.size >= 1 && found.rank < found.size,
+          "[launch] needs 0 <= rank < size, received rank = {}, size = {}",
+          found.rank,
+          found.size);
+  require(found.port <= largest_port, "[launch] needs a port <= 65535, received {}", found.port);
+  found.local_size = std::clamp(found.local_size, 1, found.size);
+  return found;
+}
+
+RankInfo discover() {
+  return discover([](const char* name) {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+  });
+}
+
+}  // namespace dimred::launch

@@ -1,0 +1,19 @@
+#include "method/average.h"
+
+#include <algorithm>
+
+namespace dimred::method {
+
+std::optional<double> share_of_next(const AverageOptions& options,
+                                    std::int64_t count,
+                                    double progress) {
+  if (options.kind == AverageKind::none || progress < options.from) return std::nullopt;
+  if (count == 0) return 1.0;
+  const auto n = static_cast<double>(count);
+  if (options.kind == AverageKind::uniform) return 1 / (n + 1);
+  return 1 - (options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay);
+}
+
+const char* name(AverageKind kind) { return kind == AverageKind::ema ? "ema" : "mean"; }
+
+}  // namespace dimred::method

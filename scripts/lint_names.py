@@ -1,0 +1,84 @@
+"""Names that a unity build lets meet: lint_names.py FILE... (all C++ files, paths from here), with universal-ctags.
+
+A unit is several files of a room, so their unnamed namespaces are one. A name of one file (in an unnamed
+namespace, static or const) is reported where another file of the room has such a name, too, and where a header
+that one of the room's files includes declares it in the same or an enclosing namespace: a call could reach the
+wrong one without a word. Names that are all capitals are macros of tests.
+"""
+
+import collections
+import functools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+KINDS = {"function", "prototype", "variable", "struct", "class", "union", "enum", "typedef"}
+
+
+def tags(files):
+    """What `files` declare at namespace scope, as (file, line, its namespaces, whether it is of its file alone, name)."""
+    command = ["ctags", "--langmap=C++:+.h.inc.cu.cuh", "--languages=C++", "--kinds-C++=+p", "--fields=+szn",
+               "--output-format=json", "-f", "-", "-L", "-"]
+    done = subprocess.run(command, input="\n".join(files), capture_output=True, text=True, check=True)
+    for tag in map(json.loads, done.stdout.splitlines()):
+        is_of_namespace = tag.get("scopeKind", "namespace") == "namespace"
+        if tag["kind"] not in KINDS or not is_of_namespace or re.fullmatch("[A-Z][A-Z0-9_]+", tag["name"]):
+            continue
+        scope = tag.get("scope", "").split("::")
+        named = tuple(part for part in scope if part and not part.startswith("__anon"))
+        text = tag.get("pattern", "").removeprefix("/^")
+        is_internal = text.startswith("static ") or (tag["kind"] == "variable" and not text.startswith("extern"))
+        yield tag["path"], tag["line"], named, is_internal or any("__anon" in part for part in scope), tag["name"]
+
+
+@functools.cache
+def included(file):
+    """The files of the repository that `file` includes itself."""
+    names = re.findall(r'^#include "(.+)"', pathlib.Path(file).read_text(), re.MULTILINE)
+    return [name for name in names if pathlib.Path(name).is_file()]
+
+
+def closure(files):
+    seen, left = set(), list(files)
+    while left:
+        file = left.pop()
+        if file not in seen:
+            seen.add(file)
+            left.extend(included(file))
+    return seen
+
+
+def room_of(file):
+    parts = pathlib.PurePath(file).parts
+    return "/".join(parts[: 2 if parts[0] == "tests" else 1])
+
+
+def findings(files):
+    private = collections.defaultdict(dict)  # (room, namespaces, name) -> file -> line
+    shared = collections.defaultdict(list)  # (namespaces, name) -> (header, line)
+    for path, line, namespaces, is_private, name in tags(files):
+        if path.endswith((".h", ".cuh")):
+            shared[namespaces, name].append((path, line))
+        elif is_private:
+            private[room_of(path), namespaces, name].setdefault(path, line)
+    visible = {room: closure(file for file in files if room_of(file) == room) for room in set(map(room_of, files))}
+    for (room, namespaces, name), places in sorted(private.items()):
+        first, *others = (f"{path}:{line}" for path, line in places.items())
+        for other in others:
+            yield f"{other}: {name} is a name of {first}, too"
+        for length in range(len(namespaces) + 1):
+            where = [f"{path}:{line}" for path, line in shared[namespaces[:length], name] if path in visible[room]]
+            if where:
+                yield f"{first}: {name} hides or overloads {'::'.join((*namespaces[:length], name))} of {where[0]}"
+
+
+def main():
+    found = list(findings(sys.argv[1:]))
+    print("".join(f"{line}\n" for line in found), end="")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dimred::stores {
+
+/// The files below a folder, by name below it, sorted. Links are followed, to folders as well.
+struct Walked {
+  std::vector<std::string> files;
+  std::vector<std::string> others;  // neither file nor folder: a link to nothing, a pipe
+};
+
+/// Files that vanish meanwhile are left out. Throws std::filesystem::filesystem_error, also for a
+/// name of which nobody can tell what it is; std::runtime_error for a link to a folder that it lies
+/// in.
+Walked walk(const std::filesystem::path& folder);
+
+/// Whether a name below a folder is in a folder `.dimred`, where a data set's indices and
+/// decompressed copies are kept: of use on this machine only, and made anew on another.
+bool is_own_cache(const std::filesystem::path& name);
+
+/// Changes when a file does: length, time and inode; empty when there is no regular file.
+std::string stamp_of(const std::filesystem::path& file);
+
+}  // namespace dimred::stores

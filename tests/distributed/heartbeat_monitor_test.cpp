@@ -1,0 +1,74 @@
+#include "distributed/heartbeat_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+namespace dimred::distributed {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// The watches of some ranks in one process, and what each was told.
+struct Monitors {
+  explicit Monitors(int size, double timeout) : reported(static_cast<std::size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) {
+      list.push_back(std::make_unique<HeartbeatMonitor>(
+          store,
+          HeartbeatOptions{.rank = rank, .size = size, .timeout = timeout},
+          [this, rank](const auto& f) {
+            const std::lock_guard lock(mutex);
+            reported[static_cast<std::size_t>(rank)].push_back(f);
+          }));
+    }
+  }
+  std::size_t told_to(std::size_t rank) {
+    const std::lock_guard lock(mutex);
+    return reported[rank].size();
+  }
+
+  c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  std::mutex mutex;
+  std::vector<std::vector<Failure>> reported;
+  std::vector<std::unique_ptr<HeartbeatMonitor>> list;
+};
+
+TEST(HeartbeatMonitor, AFailureReachesEverybodyOnceAndTheFirstStands) {
+  Monitors monitors(3, 30);
+  const auto first = monitors.list[1]->report({.rank = 1, .text = "disk full", .exit_code = 1});
+  const auto second = monitors.list[2]->report({.rank = 2, .text = "later", .exit_code = 2});
+  EXPECT_EQ(first.text, "disk full");
+  EXPECT_EQ(second.text, "disk full");
+  for (const auto& monitor : monitors.list) {
+    const auto failure = monitor->failure(5);
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->rank, 1);
+    EXPECT_EQ(failure->text, "disk full");
+  }
+  EXPECT_EQ(monitors.told_to(0), 1U);
+}
+
+TEST(HeartbeatMonitor, ASilentRankIsNamed) {
+  for (const int silent : {0, 2}) {
+    Monitors monitors(3, 1.5);
+    monitors.list[static_cast<std::size_t>(silent)].reset();  // gone without leave()
+    const auto start = steady_clock::now();
+    const auto failure = monitors.list[1]->failure(10);
+    ASSERT_TRUE(failure.has_value());
+    EXPECT_EQ(failure->rank, silent);
+    EXPECT_NE(failure->text.find("no sign of life"), std::string::npos);
+    EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5));
+  }
+}
+
+TEST(HeartbeatMonitor, ARankThatLeftIsNotMissed) {
+  Monitors monitors(2, 1);
+  monitors.list[1]->leave();
+  monitors.list[1].reset();
+  EXPECT_FALSE(monitors.list[0]->failure(3).has_value());
+}
+
+}  // namespace
+}  // namespace dimred::distributed

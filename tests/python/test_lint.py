@@ -1,0 +1,57 @@
+"""scripts/lint_names.py reports the names that a unity build lets meet, and no others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+HEADER = "namespace dimred { int count(); struct Row {}; }\n"
+
+
+def private(body: str, room: str = "pca", include: str = "") -> str:
+    return f'{include}\nnamespace dimred::{room} {{\nnamespace {{\n{body}\n}}\n}}\n'
+
+
+def names_reported(folder: Path, **texts: str) -> list[str]:
+    files = [name.replace("__", "/").replace("_dot_", ".") for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "lint_names.py", *files],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == bool(done.stdout), done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("body", ["int size_of(int x) { return x; }", "constexpr int size_of = 3;", "struct size_of {};"])
+def test_a_private_name_of_two_files_of_a_room_is_reported(tmp_path: Path, body: str) -> None:
+    found = names_reported(tmp_path, pca__a_dot_cpp=private("int size_of(float x) { return 1; }"), pca__b_dot_cpp=private(body))
+    assert found == ["pca/b.cpp:4: size_of is a name of pca/a.cpp:4, too"]
+
+
+def test_a_static_function_is_private(tmp_path: Path) -> None:
+    text = "namespace dimred {\nstatic int size_of() { return 1; }\n}\n"
+    found = names_reported(tmp_path, pca__a_dot_cpp=text, pca__hooks__b_dot_cpp=text)
+    assert found == ["pca/hooks/b.cpp:2: size_of is a name of pca/a.cpp:2, too"]
+
+
+def test_a_private_name_that_a_visible_header_has_is_reported(tmp_path: Path) -> None:
+    found = names_reported(
+        tmp_path, support__x_dot_h=HEADER, pca__y_dot_h='#include "support/x.h"\n',
+        pca__a_dot_cpp=private("int count(int) { return 1; }"),
+        pca__b_dot_cpp=private("int other;", include='#include "pca/y.h"'))  # fmt: skip
+    assert found == ["pca/a.cpp:4: count hides or overloads dimred::count of support/x.h:1"]
+
+
+def test_names_that_cannot_meet_are_not_reported(tmp_path: Path) -> None:
+    assert names_reported(
+        tmp_path, support__x_dot_h=HEADER,
+        pca__a_dot_cpp=private("int size_of(int) { return 1; }\nint size_of(float) { return 1; }\nint count;"),
+        data__b_dot_cpp=private("int size_of(int) { return 1; }", room="data"),
+        tests__pca__c_dot_cpp=private("int size_of(int) { return 1; }\nTEST(A, B) {}\nTEST(A, C) {}\nstruct S { Row count; };"),
+        pca__d_dot_cpp="namespace dimred::pca {\nint made() { int size_of = 1; return size_of; }\n}\n") == []  # fmt: skip

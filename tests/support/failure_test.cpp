@@ -1,0 +1,43 @@
+#include "support/failure.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <typeinfo>
+
+namespace dimred {
+namespace {
+
+template <class Error>
+void expect_kept() {
+  const auto failure = failure_of([] { throw Error("[scope] rule"); });
+  std::string thrown;
+  try {
+    throw_failure(failure);
+  } catch (const std::exception& error) {
+    thrown = error.what();
+    EXPECT_EQ(typeid(error), typeid(Error));
+  }
+  EXPECT_EQ(thrown, "[scope] rule");
+}
+
+TEST(Failure, KeepsItsKindAndItsText) {
+  expect_kept<std::invalid_argument>();
+  expect_kept<std::logic_error>();
+  expect_kept<std::runtime_error>();
+}
+
+TEST(Failure, OfAnotherKindIsTheEnvironments) {
+  const auto failure = failure_of([] { throw std::bad_alloc(); });
+  EXPECT_THROW(throw_failure(failure), std::runtime_error);
+  const auto unknown = failure_of([] { throw 1; });
+  EXPECT_THROW(throw_failure(unknown), std::runtime_error);
+}
+
+TEST(Failure, IsEmptyWhereThereIsNone) {
+  EXPECT_EQ(failure_of([] {}), "");
+}
+
+}  // namespace
+}  // namespace dimred

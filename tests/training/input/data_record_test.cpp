@@ -1,0 +1,63 @@
+#include "training/input/data_record.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/temporary_folder.h"
+#include "tests/tools/toy_setup.h"
+#include "training/state.h"
+
+namespace dimred::training {
+namespace {
+
+Setup recorded_setup() {
+  auto setup = toy_setup(models::Precision::float32);
+  setup.data.record = record_of(*setup.data.train, *setup.data.test);
+  setup.data.record.class_names = {"cat", "dog", "c\xFFw"};
+  return setup;
+}
+
+std::string record_refusal(const checkpoints::State& state, Setup& setup) {
+  return thrown<std::invalid_argument>([&] { restore_network(state, "stage1", setup); });
+}
+
+TEST(DataRecord, AStateGoesOnWithItsOwnData) {
+  auto setup = recorded_setup();
+  const auto state = network_state(setup, "stage1", {});
+  EXPECT_NO_THROW(restore_network(state, "stage1", setup));
+
+  auto other = recorded_setup();
+  std::swap(other.data.record.class_names[0], other.data.record.class_names[1]);
+  const auto classes = record_refusal(state, other);
+  EXPECT_NE(classes.find("label 0 was cat, now it is dog (3 classes before, 3 now)"),
+            std::string::npos)
+      << classes;
+
+  other = recorded_setup();
+  other.data.record.class_names.pop_back();
+  EXPECT_NE(record_refusal(state, other).find("label 2 was c\\xFFw, now it is none"),
+            std::string::npos)
+      << record_refusal(state, other);
+
+  other = recorded_setup();
+  other.data.record.test.digest = "another";
+  EXPECT_NE(record_refusal(state, other).find("the test set has other samples: it was toy"),
+            std::string::npos)
+      << record_refusal(state, other);
+
+  other = recorded_setup();
+  ++other.data.record.train.samples;
+  EXPECT_NE(record_refusal(state, other).find("the train set has other samples"),
+            std::string::npos);
+}
+
+TEST(DataRecord, AStateOfAVersionWithoutOneGoesOn) {
+  auto setup = recorded_setup();
+  auto state = network_state(setup, "stage1", {});
+  ASSERT_EQ(state.scalars.erase("data"), 1U);
+  EXPECT_NO_THROW(restore_network(state, "stage1", setup));
+}
+
+}  // namespace
+}  // namespace dimred::training

@@ -1,0 +1,220 @@
+#include "training/weights/frozen.h"
+
+#include <gtest/gtest.h>
+
+#include "checkpoints/safetensors.h"
+#include "tests/tools/dropout_net.h"
+#include "tests/tools/temporary_folder.h"
+#include "tests/tools/toy_setup.h"
+#include "training/evaluate.h"
+#include "training/state.h"
+#include "training/weights/named_weights.h"
+#include "training/weights/weights.h"
+
+namespace dimred::training {
+namespace {
+
+/// Two convolutions with BatchNorm, of which the first is frozen.
+struct TwoNorms final : models::Network {
+  TwoNorms() {
+    conv1 = register_module("conv1", torch::nn::Conv2d(1, 4, 3));
+    norm1 = register_module("norm1", torch::nn::BatchNorm2d(4));
+    conv2 = register_module("conv2", torch::nn::Conv2d(4, 4, 3));
+    norm2 = register_module("norm2", torch::nn::BatchNorm2d(4));
+    fc = register_module("fc", torch::nn::Linear(4 * 24 * 24, 10));
+  }
+  torch::Tensor features(const torch::Tensor& x) { return torch::relu(norm1(conv1(x))); }
+  torch::Tensor forward(torch::Tensor x) override {
+    return fc(torch::relu(norm2(conv2(features(x)))).flatten(1));
+  }
+  torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
+  torch::nn::BatchNorm2d norm1{nullptr}, norm2{nullptr};
+  torch::nn::Linear fc{nullptr};
+};
+
+Setup frozen_setup(const std::shared_ptr<TwoNorms>& network,
+                   layout::MemoryFormat format = layout::MemoryFormat::contiguous) {
+  auto setup = toy_setup(models::Precision::float32, std::make_shared<DropoutNet>());
+  torch::manual_seed(4);
+  {
+    const torch::NoGradGuard no_grad;
+    network->norm1->running_mean.normal_();
+    network->norm1->running_var.uniform_(0.5, 2);
+  }
+  setup.model.objective = models::classifier(network, {});
+  setup.model.objective->freeze(
+      [](const std::string& name) { return name.find('1') != name.npos; });
+  setup.model.flat = models::flatten(*setup.model.objective, format, torch::kCPU);
+  setup.model.batchnorm_layers = setup.model.objective->batchnorm_layers();
+  setup.model.columns = distributed::columns_of(setup.model.flat.layout, *setup.communicator);
+  record_frozen_digest(setup.model);
+  return setup;
+}
+
+TEST(Frozen, ParametersLeaveTheFlatVectorAndTheirNormsLeaveTheBuffers) {
+  const auto setup = frozen_setup(std::make_shared<TwoNorms>());
+  std::int64_t trainable = 0;
+  for (const auto& parameter : setup.model.objective->parameters())
+    trainable += parameter.tensor.numel();
+  EXPECT_EQ(trainable, 4 * 4 * 9 + 4 + 8 + 4 * 24 * 24 * 10 + 10);
+  EXPECT_EQ(setup.model.flat.layout.file_size, trainable);
+  EXPECT_EQ(setup.model.flat.layout.entries.front().name, "conv2.weight");
+  EXPECT_EQ(setup.model.flat.buffers.numel(), 8);  // of norm2
+  EXPECT_EQ(setup.model.flat.counters.numel(), 1);
+  EXPECT_EQ(setup.model.flat.frozen_layout.file_size, 4 * 9 + 4 + 8 + 8);
+  EXPECT_EQ(setup.model.batchnorm_layers, 1);
+}
+
+TEST(Frozen, KeepEveryBitWhileTheOthersTrain) {
+  for (const auto format :
+       {layout::MemoryFormat::contiguous, layout::MemoryFormat::channels_last}) {
+    const auto network = std::make_shared<TwoNorms>();
+    auto setup = frozen_setup(network, format);
+    auto batch = first_batch(setup);
+    const auto minibatch = to_minibatch(setup.model, batch);
+    const auto before = models::to_file(setup.model.flat.frozen_layout, setup.model.flat.frozen);
+    const auto weights = setup.model.flat.weights.clone();
+    const auto buffers = setup.model.flat.buffers.clone();
+    network->eval();
+    const auto features = network->features(minibatch.images).detach();
+    for (int step = 0; step < 3; ++step) {
+      loss_and_gradient(setup, minibatch, minibatch.labels.size(0), {0, step});
+      const torch::NoGradGuard no_grad;
+      setup.model.flat.weights.sub_(0.1 * setup.model.flat.gradient);
+    }
+    recalibrate_batchnorm(setup, 2);
+    EXPECT_EQ(models::to_file(setup.model.flat.frozen_layout, setup.model.flat.frozen), before);
+    EXPECT_FALSE(torch::equal(setup.model.flat.weights, weights));
+    EXPECT_FALSE(torch::equal(setup.model.flat.buffers, buffers));
+    // In train mode, too, the frozen layers are the function that they were in evaluation.
+    setup.model.objective->logits(minibatch.images, models::Mode::train);
+    EXPECT_TRUE(network->norm2->is_training());
+    EXPECT_TRUE(torch::equal(network->features(minibatch.images), features));
+    EXPECT_FALSE(network->conv1->weight.grad().defined());
+  }
+}
+
+/// The gradient of what trains is the whole network's, where nothing else differs.
+TEST(Frozen, LeaveTheOthersGradientAsItIs) {
+  const auto part = std::make_shared<TwoNorms>(), whole = std::make_shared<TwoNorms>();
+  auto setup = frozen_setup(part);
+  {
+    const torch::NoGradGuard no_grad;
+    const auto from = part->named_parameters();
+    for (auto& item : whole->named_parameters()) item.value().copy_(from[item.key()]);
+    whole->norm1->running_mean.copy_(part->norm1->running_mean);
+    whole->norm1->running_var.copy_(part->norm1->running_var);
+  }
+  whole->train();
+  whole->norm1->eval();
+  auto batch = first_batch(setup);
+  const auto minibatch = to_minibatch(setup.model, batch);
+  loss_and_gradient(setup, minibatch, minibatch.labels.size(0), {0, 0});
+  torch::cross_entropy_loss(whole->forward(minibatch.images), minibatch.labels).backward();
+  for (const auto& [name, tensor, global_rows, first_row] : setup.model.objective->parameters())
+    EXPECT_TRUE(torch::allclose(tensor.grad(), whole->named_parameters()[name].grad(), 1e-4, 1e-6))
+        << name;
+}
+
+TEST(Frozen, ComeBackFromTheRunFolderBitForBit) {
+  const TemporaryFolder folder;
+  const auto first = frozen_setup(std::make_shared<TwoNorms>());
+  keep_frozen(first, folder.path());
+  auto second = frozen_setup(std::make_shared<TwoNorms>(), layout::MemoryFormat::channels_last);
+  {
+    const torch::NoGradGuard no_grad;
+    second.model.flat.frozen.add_(1);
+  }
+  record_frozen_digest(second.model);
+  EXPECT_NE(second.model.frozen_digest, first.model.frozen_digest);
+  load_frozen(second, folder.path() / "checkpoints" / "state_00000001");
+  EXPECT_EQ(second.model.frozen_digest, first.model.frozen_digest);
+  EXPECT_EQ(models::to_file(second.model.flat.frozen_layout, second.model.flat.frozen),
+            models::to_file(first.model.flat.frozen_layout, first.model.flat.frozen));
+}
+
+TEST(Frozen, WeightsTrainedWithAnotherFrozenPartAreRefused) {
+  auto setup = frozen_setup(std::make_shared<TwoNorms>());
+  const auto state = network_state(setup, "stage1", {});
+  const auto carried = carried_layout(setup.model);
+  EXPECT_NO_THROW(restore_network(state, "stage1", setup));
+  {
+    const torch::NoGradGuard no_grad;
+    setup.model.flat.frozen[0] += 1e-6;
+  }
+  record_frozen_digest(setup.model);
+  const auto error_of = [](const auto& call) { return thrown<std::invalid_argument>(call); };
+  EXPECT_NE(error_of([&] { restore_network(state, "stage1", setup); }).find("another frozen part"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              require_same_frozen(setup.model, carried, "it");
+            }).find("another frozen part"),
+            std::string::npos);
+}
+
+TEST(Frozen, MissingOrOfAnotherNetworkIsRefused) {
+  const TemporaryFolder folder;
+  auto setup = frozen_setup(std::make_shared<TwoNorms>());
+  const auto error_of = [&] {
+    return thrown<std::invalid_argument>([&] { load_frozen(setup, folder.path()); });
+  };
+  EXPECT_NE(error_of().find(frozen_file_name), std::string::npos);
+  checkpoints::write_safetensors(folder / frozen_file_name, {{"conv1.weight", {2}, {1, 2}}});
+  EXPECT_NE(error_of().find("conv1.weight"), std::string::npos);
+}
+
+/// A snapshot's tensors have their names again, the frozen ones of its run among them.
+TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
+  const TemporaryFolder folder;
+  auto setup = frozen_setup(std::make_shared<TwoNorms>(), layout::MemoryFormat::channels_last);
+  keep_frozen(setup, folder.path());
+  const auto path =
+      checkpoints::SnapshotStore(folder / "snapshots", 3).save(start_snapshot(setup, {})());
+  const auto file = named_weights(setup.model, folder / "snapshots");
+  const auto matching = match(
+      setup.model,
+      file,
+      [](const std::string&) { return true; },
+      std::vector<float>(static_cast<std::size_t>(setup.model.flat.layout.global_size)));
+  EXPECT_TRUE(matching.problems.empty()) << first_problems(matching);
+  EXPECT_TRUE(matching.unused.empty());
+  EXPECT_EQ(matching.loaded.size(), file.tensors.size());
+  for (const auto& [name, tensor, global_rows, first_row] : setup.model.objective->frozen()) {
+    const auto found = std::ranges::find(file.tensors, name, &checkpoints::WeightTensor::name);
+    ASSERT_NE(found, file.tensors.end()) << name;
+    EXPECT_EQ(found->values, models::to_vector(tensor.contiguous().flatten())) << name;
+  }
+  for (const auto& [name, tensor, global_rows, first_row] : setup.model.objective->parameters()) {
+    const auto found = std::ranges::find(file.tensors, name, &checkpoints::WeightTensor::name);
+    ASSERT_NE(found, file.tensors.end()) << name;
+    EXPECT_EQ(found->values, models::to_vector(tensor.contiguous().flatten())) << name;
+  }
+  // Another frozen part in the run's folder is noticed.
+  {
+    const torch::NoGradGuard no_grad;
+    setup.model.flat.frozen[0] += 1;
+  }
+  keep_frozen(setup, folder.path());
+  EXPECT_NE(thrown<std::runtime_error>([&] { named_weights(setup.model, path); }).find("digest"),
+            std::string::npos);
+}
+
+/// The frozen part that states rely on is not replaced by another start.
+TEST(Frozen, StaysInTheFolderOfARunThatHasStates) {
+  const TemporaryFolder folder;
+  auto setup = frozen_setup(std::make_shared<TwoNorms>());
+  record_frozen_digest(setup.model);
+  keep_frozen(setup, folder.path());
+  std::filesystem::create_directories(folder / "checkpoints" / "state_00000001");
+  EXPECT_NO_THROW(keep_frozen(setup, folder.path()));
+  {
+    const torch::NoGradGuard no_grad;
+    setup.model.flat.frozen[0] += 1;
+  }
+  record_frozen_digest(setup.model);
+  const auto error_of = thrown<std::invalid_argument>([&] { keep_frozen(setup, folder.path()); });
+  EXPECT_NE(error_of.find("was begun with another frozen part"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dimred::training

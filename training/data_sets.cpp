@@ -1,0 +1,250 @@
+#include "training/data_sets.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "data/label_noise.h"
+#include "data/open.h"
+#include "data/resident.h"
+#include "data/samplers.h"
+#include "data/statistics.h"
+#include "distributed/agreement.h"
+#include "support/errors.h"
+#include "support/human.h"
+
+namespace dimred::training {
+namespace {
+
+/// Evenly spread over the whole: a data set may lie in the order of its classes.
+std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
+                                                  std::int64_t count) {
+  if (count == 0) return whole;
+  require(count <= whole->size(),
+          "[training::data] needs at most {} samples, received {}",
+          whole->size(),
+          count);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
+  return data::subset(std::move(whole), std::move(indices));
+}
+
+data::DatasetOptions dataset_options(const DataOptions& options) {
+  return {.kind = options.dataset,
+          .path = options.data,
+          .test_path = options.test_data,
+          .num_classes = options.num_classes,
+          .labels_offset = options.labels_offset,
+          .skip_bad = options.skip_bad_samples,
+          .cache = options.data_cache,
+          .mock_shape = options.mock_shape};
+}
+
+std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> whole,
+                                          const DataOptions& options,
+                                          std::int64_t threads,
+                                          const data::CropOptions& crop,
+                                          std::int64_t channels) {
+  if (!options.datasets_use_caching || whole->stream_capacity()) return whole;
+  // Files of larger images may be decoded at a reduction, so keeping pixels would change them.
+  const auto longest = crop.cut == data::CropMode::none ? 0 : 2 * crop.size - 1;
+  const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
+  return data::resident(std::move(whole),
+                        memory,
+                        threads,
+                        static_cast<int>(channels),
+                        options.skip_bad_samples,
+                        longest);
+}
+
+data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t seed) {
+  auto result = data::recipe(options.preprocessing_name, options.image_size);
+  if (options.pad > 0) result.pad = options.pad;
+  result.flip = result.flip || options.flip;
+  data::apply(options.colour_jitter, result.jitter);
+  result.seed = seed;
+  return result;
+}
+
+/// Mean and deviation of the training set, where the recipe has none: those that rank 0 sees, for
+/// all. A disk that lets one rank down must not give it other inputs than the others'.
+void normalise_by_data(DataSets& data,
+                       distributed::Communicator& communicator,
+                       std::int64_t channels) {
+  auto& preprocessing = data.preprocessing;
+  if (!preprocessing.mean.empty()) return;
+  const bool whole = data.train->shape() && preprocessing.crop.cut == data::CropMode::none;
+  const auto text = distributed::on_rank_0(communicator, [&] {
+    const auto statistics = whole ? data::channel_statistics(*data.train)
+                                  : data::prepared_statistics(*data.train, preprocessing, channels);
+    return nlohmann::json({statistics.mean, statistics.deviation})
+        .dump();  // reads back bit for bit
+  });
+  const auto statistics = nlohmann::json::parse(text);
+  preprocessing.mean = statistics[0].get<std::vector<double>>();
+  preprocessing.deviation = statistics[1].get<std::vector<double>>();
+}
+
+data::LoaderOptions loading_of(const DataSets& data,
+                               const DataOptions& options,
+                               const RunOptions& run,
+                               std::int64_t threads) {
+  // Resident pixels keep one thread busy for a small part of a step; more would take cores from it.
+  const bool light = data.train->shape() && data.preprocessing.crop.cut == data::CropMode::none &&
+                     !data.preprocessing.jitter.any();
+  const auto chosen = run.num_preprocessing_threads;
+  return {.prefetch = run.prefetch,
+          .threads = chosen > 0 ? chosen
+                     : light    ? 1
+                                : threads,
+          .parallel_batches = run.num_parallel_batches,
+          .memory = static_cast<std::int64_t>(run.prefetch_memory * 1e9),
+          .bad_sample = options.skip_bad_samples ? data::BadSample::replace : data::BadSample::fail,
+          .epochs = run.epochs};
+}
+
+/// The capacity for streamed files that do not all fit in their stream_cache: a reader of all of
+/// them, or one that jumps among them, would fetch them again and again. Else nullopt.
+std::optional<data::StreamCapacity> scarce_room(const data::Dataset& train) {
+  auto files = train.stream_capacity();
+  return files && files->room < files->total() ? files : std::nullopt;
+}
+
+void require_of_stream(bool holds, const data::StreamCapacity& files, const std::string& rule) {
+  require(holds,
+          "[training::data] a stream_cache of {} for {} of data needs {}",
+          bytes_text(files.room),
+          bytes_text(files.total()),
+          rule);
+}
+
+void require_streamable(const data::Dataset& train,
+                        const DataOptions& options,
+                        const data::Preprocessing& preprocessing) {
+  require(options.stream_cache == 0 || train.stream_capacity(),
+          "[training::data] stream_cache needs data at a URL, received {}",
+          train.description());
+  if (const auto files = scarce_room(train))
+    require_of_stream(!preprocessing.mean.empty(),
+                      *files,
+                      "a preprocessing_name with a mean of its own, received none (all files would "
+                      "be read for it first)");
+}
+
+/// Files of record data sets: their order, or their share of ranks. The last step: file shares
+/// repeat samples, which no mean and no split may see.
+void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int ranks) {
+  const auto sizes = data.train->shard_sizes();
+  require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
+          "[training::data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
+          "received {} for {}",
+          options.shuffle_buffer_size,
+          data.train->description());
+  require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
+          "[training::data] shuffle_buffer_size needs shard = samples, received {} with shard = "
+          "files, which shuffles each rank's share as a whole",
+          options.shuffle_buffer_size);
+  require(
+      options.shard != Sharding::files || sizes.size() > 1,
+      "[training::data] shard = files needs data in several TFRecord or Base64 files, received {}",
+      data.train->description());
+  if (options.shard == Sharding::files) {
+    auto shares = data::even_shares(sizes, ranks, seed);
+    data.train = data::subset(data.train, std::move(shares));
+    data.sampler = data::file_shares(data.train->size() / ranks, ranks, data.global_batch_size);
+    data.sample_order =
+        formatted("files shared over {} ranks: another number of ranks sees other batches", ranks);
+  } else if (options.shuffle_buffer_size > 0) {
+    data.sampler = data::windowed_shuffle(sizes, options.shuffle_buffer_size);
+    data.shuffle_window = options.shuffle_buffer_size;
+    data.sample_order = formatted("windows of {} samples", options.shuffle_buffer_size);
+  }
+}
+
+}  // namespace
+
+DataSets load_data(const DataOptions& options,
+                   const RunOptions& run,
+                   distributed::Communicator& communicator,
+                   std::int64_t threads) {
+  DataSets data{.global_batch_size = run.global_batch_size.value()};
+  const auto run_seed = static_cast<std::uint64_t>(run.seed);
+  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
+    return seed ? static_cast<std::uint64_t>(*seed) : run_seed;
+  };
+  const auto opened = dataset_options(options);
+  std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
+  std::shared_ptr<const data::Dataset> test =
+      data::open_dataset(opened, /*train=*/false, train->class_names());
+  data.record = record_of(*train, *test);
+  data.preprocessing = preprocessing_of(options, run_seed);
+  require_streamable(*train, options, data.preprocessing);
+  const auto of_recipe = static_cast<std::int64_t>(data.preprocessing.mean.size());
+  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
+  const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+    auto part = some_samples(std::move(whole), count);
+    return kept(std::move(part), options, threads, data.preprocessing.crop, channels);
+  };
+  train = resident(std::move(train), options.train_samples);
+  test = resident(std::move(test), options.test_samples);
+  data.train = data::with_label_noise(
+      std::move(train), options.label_noise, seed_of(options.label_noise_seed));
+  data.test = std::move(test);
+  if (options.validation_fraction > 0) {
+    auto split = data::split_indices(
+        data.train->size(), options.validation_fraction, seed_of(options.split_seed));
+    require(!split.held_out.empty(),
+            "[training::data] validation_fraction {} of {} samples holds out none",
+            options.validation_fraction,
+            data.train->size());
+    data.validation = data::subset(data.train, std::move(split.held_out));
+    data.train = data::subset(data.train, std::move(split.kept));
+  }
+  normalise_by_data(data, communicator, channels);
+  arrange(data, options, run_seed, communicator.size());
+  data.image_shape = data::prepared_shape(data.preprocessing, *data.train);
+  validate(data.preprocessing, data.image_shape);
+  data.loading = loading_of(data, options, run, threads);
+  return data;
+}
+
+void require_cache_for_pass(const DataSets& data) {
+  const auto files = scarce_room(*data.train);
+  if (!files) return;
+  require_of_stream(data.shuffle_window > 0, *files, "shuffle_buffer_size > 0, received 0");
+  const auto window = std::min(data.shuffle_window, data.train->size());
+  // Batches ahead of the step, and those of ranks that are behind, may lie in windows of their own.
+  const auto span = 2 * window + (data.loading.prefetch + 3) * data.global_batch_size;
+  const auto least = data::bytes_at_a_time(data.train->shard_sizes(), *files, span);
+  require_of_stream(
+      files->room >= least,
+      *files,
+      formatted("at least {} with shuffle_buffer_size = {}, batches of {} and prefetch = {}",
+                bytes_text(least),
+                data.shuffle_window,
+                data.global_batch_size,
+                data.loading.prefetch));
+}
+
+void require_cache_for_training(const DataSets& data) {
+  const auto files = scarce_room(*data.train);
+  if (files && data.validation)
+    require_of_stream(
+        false,
+        *files,
+        formatted("validation_fraction = 0 (the samples held out lie in all files), received "
+                  "{} samples held out",
+                  data.validation->size()));
+  require_cache_for_pass(data);
+}
+
+void require_cache_for_all(const DataSets& data, std::string_view reader) {
+  if (const auto files = scarce_room(*data.train))
+    require_of_stream(false, *files, formatted("room for all of it: {}", reader));
+}
+
+std::int64_t DataSets::steps_per_epoch() const {
+  return data::steps_per_epoch(train->size(), global_batch_size, /*drop_last=*/false);
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+namespace dimred::training {
+
+/// cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of its
+/// machine. Throws std::invalid_argument for another text; std::runtime_error where no such device
+/// is, with the reason (no driver, too old a driver, fewer devices).
+torch::Device parse_device(const std::string& text, int local_rank = 0);
+
+/// From now on this process computes the same bits from the same inputs on the same machine with
+/// the same number of threads: torch throws for an operator that has no such form, cuDNN and oneDNN
+/// choose algorithms by rule instead of by time, cuBLAS keeps one workspace, and memory that is
+/// read before it is written holds NaN. Before the first operator. Source: PyTorch's notes on
+/// reproducibility, use_deterministic_algorithms(True).
+void make_deterministic();
+
+/// How CUDA's libraries may compute, for this process from now on: float32 rounded to TF32 (10 bits
+/// of mantissa; else all 23, also in convolutions, where torch alone would round), and cuDNN's
+/// algorithms by time instead of those whose bits are the same in every run.
+void choose_cuda_algorithms(bool tf32, bool autotune);
+
+}  // namespace dimred::training

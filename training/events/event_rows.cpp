@@ -1,0 +1,70 @@
+#include "training/events/event_rows.h"
+
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "support/errors.h"
+
+namespace dimred::training {
+namespace {
+
+std::vector<std::string> fields_of(std::string_view line) {
+  while (line.ends_with('\n')) line.remove_suffix(1);
+  std::vector<std::string> fields;
+  for (std::size_t begin = 0; begin <= line.size();) {
+    const auto end = std::min(line.find(',', begin), line.size());
+    fields.emplace_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return fields;
+}
+
+std::optional<double> number_in(const std::string& field) {
+  double value = 0;
+  const auto* end = field.data() + field.size();
+  const auto read = std::from_chars(field.data(), end, value);
+  if (field.empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+EventRows::EventRows(std::string_view header, std::int64_t every)
+    : columns_(fields_of(header)), every_(every) {
+  check(every >= 1, "events of every 0th row");
+}
+
+std::optional<EventRow> EventRows::next(std::string_view row) {
+  const auto fields = fields_of(row);
+  require_environment(fields.size() == columns_.size(),
+                      "[training::events] needs rows of {} fields, received {}",
+                      columns_.size(),
+                      fields.size());
+  std::map<std::string, double> numbers;
+  std::string prefix = "step/";
+  EventRow result;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (columns_[i] == "weights") prefix = fields[i] + '/';
+    if (const auto number = number_in(fields[i])) numbers[columns_[i]] = *number;
+  }
+  require_environment(
+      numbers.contains("step"), "[training::events] needs rows with a step, received {}", row);
+  result.step = std::llround(numbers["step"]);
+  if (result.step % every_ != 0) return std::nullopt;
+  for (const auto& column : columns_) {
+    const auto found = numbers.find(column);
+    if (column != "step" && found != numbers.end())
+      result.scalars.push_back({prefix + column, found->second});
+  }
+  if (numbers.contains("images") && numbers.contains("seconds")) {
+    const double images = numbers["images"] - images_, seconds = numbers["seconds"] - seconds_;
+    if (images > 0 && seconds > 0)
+      result.scalars.push_back({prefix + "images_per_second", images / seconds});
+    images_ = numbers["images"];
+    seconds_ = numbers["seconds"];
+  }
+  return result;
+}
+
+}  // namespace dimred::training

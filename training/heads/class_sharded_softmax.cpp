@@ -1,0 +1,149 @@
+#include "training/heads/class_sharded_softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "support/digest.h"
+#include "support/errors.h"
+
+namespace dimred::training {
+namespace {
+
+using Counts = std::vector<std::int64_t>;
+
+/// A number above 0 of a text, exact in a double.
+double number_of(const std::string& text) {
+  constexpr std::size_t hex_digits = 12;
+  const auto hex = digest(std::as_bytes(std::span(text))).substr(0, hex_digits);
+  return 1 + static_cast<double>(std::stoull(hex, nullptr, 16));
+}
+
+/// Samples of each rank. Input that one rank cannot use, or that differs between ranks (`common`
+/// says it in words), all refuse together, before anything is sent that depends on its shape.
+Counts agreed_counts(const std::string& fault,
+                     std::int64_t own,
+                     const std::string& common,
+                     distributed::Communicator& communicator) {
+  const auto size = static_cast<std::size_t>(communicator.size());
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  std::vector<double> numbers(2 * size);
+  numbers[rank] = fault.empty() ? static_cast<double>(own) : 0;
+  numbers[size + rank] = fault.empty() ? number_of(common) : 0;
+  communicator.all_reduce(numbers);
+  const auto seen = std::span(numbers).subspan(size);
+  const auto first = std::ranges::find(seen, 0.0);
+  if (first != seen.end()) {
+    const auto texts = communicator.gather(fault);
+    const auto who = static_cast<std::size_t>(first - seen.begin());
+    require(false,
+            "[training::class_sharded_softmax] {}{}",
+            texts[who],
+            size > 1 ? formatted(" (rank {})", who) : std::string());
+  }
+  const auto other = std::ranges::find_if(seen, [&](double value) { return value != seen[0]; });
+  if (other != seen.end()) {
+    const auto texts = communicator.gather(common);
+    const auto who = static_cast<std::size_t>(other - seen.begin());
+    require(false,
+            "[training::class_sharded_softmax] needs the same on every rank, received {} (rank 0) "
+            "and {} (rank {})",
+            texts[0],
+            texts[who],
+            who);
+  }
+  Counts counts;
+  for (const double count : std::span(numbers).first(size))
+    counts.push_back(static_cast<std::int64_t>(count));
+  return counts;
+}
+
+/// Every rank's samples, `width` numbers each, in one flat vector.
+std::vector<layout::Shard> shards_of(const Counts& counts, std::int64_t width) {
+  std::vector<layout::Shard> shards;
+  std::int64_t begin = 0;
+  for (const auto count : counts) {
+    const auto end = begin + count * width;
+    shards.emplace_back();
+    if (end > begin) shards.back().memory.push_back({begin, end});
+    begin = end;
+  }
+  return shards;
+}
+
+}  // namespace
+
+ClassRange class_range(std::int64_t classes, int rank, int ranks) {
+  require(ranks >= 1 && rank >= 0 && rank < ranks,
+          "[training::class_sharded_softmax] needs a rank in [0, R), received {} of {}",
+          rank,
+          ranks);
+  require(classes >= ranks,
+          "[training::class_sharded_softmax] needs at least a class for each rank, received {}{} "
+          "and {} ranks",
+          classes,
+          classes == 1 ? " class" : " classes",
+          ranks);
+  const auto share = (classes + ranks - 1) / ranks;
+  const auto begin = std::min(classes, rank * share);
+  return {classes, begin, std::min(classes, begin + share)};
+}
+
+ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
+                                         const torch::Tensor& labels,
+                                         const torch::Tensor& weights,
+                                         const ClassRange& range,
+                                         const models::Margin& margin,
+                                         const models::ClassSampling& sampling,
+                                         distributed::Communicator& communicator,
+                                         bool with_gradients) {
+  const torch::NoGradGuard no_grad;
+  auto fault = models::batch_fault(features, labels, weights, range.classes);
+  if (fault.empty() && weights.size(0) != range.size())
+    fault = formatted("needs weights of {} classes, received {}", range.size(), weights.size(0));
+  const auto common = fault.empty() ? formatted("D = {} in {} and {} classes",
+                                                features.size(1),
+                                                features.scalar_type(),
+                                                range.classes)
+                                    : std::string();
+  const auto counts =
+      agreed_counts(fault, fault.empty() ? labels.size(0) : 0, common, communicator);
+  std::int64_t samples = 0;
+  for (const auto count : counts) samples += count;
+  require(samples >= 1,
+          "[training::class_sharded_softmax] needs at least one sample, received none on any rank");
+
+  const auto unit = models::unit_rows(features, margin);
+  const auto width = features.size(1);
+  const auto rows = shards_of(counts, width);
+  const auto all =
+      communicator.all_gather(unit.rows.contiguous().view({-1}), rows).view({samples, width});
+  auto targets = communicator.all_gather(labels.contiguous(), shards_of(counts, 1)) - range.begin;
+
+  ClassShardedResult result;
+  auto own_weights = weights;
+  if (sampling.ratio != 1) {
+    result.sampled =
+        models::sampled_classes(sampling, range.classes, range.begin, range.size(), targets);
+    own_weights = weights.index_select(0, result.sampled);
+    targets = models::positions_in(result.sampled, targets);
+  }
+  models::MarginBlock block(all, targets, own_weights, margin);
+  auto maxima = block.maxima();
+  communicator.all_reduce_maximum(maxima);
+  auto sums = block.sums(maxima);
+  communicator.all_reduce(sums);
+
+  result.loss = models::mean_loss(maxima, sums, features.scalar_type());
+  result.samples = samples;
+  result.correct = std::llround(sums[samples].item<double>());
+  if (!with_gradients) return result;
+  auto gradients = block.gradients(sums);
+  result.weight_gradient = std::move(gradients.weights);
+  const auto own = communicator.reduce_scatter(gradients.features.view({-1}), rows);
+  result.feature_gradient = models::unit_rows_backward(unit, own.view({labels.size(0), width}));
+  return result;
+}
+
+}  // namespace dimred::training

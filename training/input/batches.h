@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/loader.h"
+#include "distributed/communicator.h"
+#include "models/objective.h"
+#include "training/device/device_stream.h"
+#include "training/options.h"
+
+namespace dimred::training {
+
+struct Setup;
+
+/// A rank's part of one global batch on the setup's device; may be empty.
+struct DeviceBatch {
+  models::Minibatch tensors;
+  std::int64_t count = 0;         // of this rank
+  std::int64_t global_count = 0;  // over all ranks
+  data::Batch buffers;            // on the CPU the images are a view into it
+  StreamEvent copied;             // the buffers are read until then
+};
+
+/// The batches of one pass over a data set, in order.
+class Batches {
+ public:
+  virtual ~Batches() = default;
+  /// The next one, or nullopt after the last. Throws as data::Loader::next().
+  virtual std::optional<DeviceBatch> next() = 0;
+  /// Queues the next one for the device, if that needs no waiting; next() gives it as before. To be
+  /// called while the device is at work on the present one. Memory: a batch more on the device,
+  /// where a loader makes them two, and their buffers.
+  virtual void prefetch() = 0;
+  /// Gives a used batch's buffers back.
+  virtual void recycle(DeviceBatch batch) = 0;
+  /// Seconds that next() has waited for a batch that was not ready.
+  virtual double seconds_waited() const = 0;
+  virtual data::LoaderReport report() const = 0;
+};
+
+/// From the images on the device where the setup keeps that set's there, else from a data::Loader:
+/// the same bits. Begins at `first_step` of the epoch. Throws as data::Loader.
+std::unique_ptr<Batches> make_batches(const Setup& setup,
+                                      const data::Dataset& dataset,
+                                      const data::Order& order,
+                                      const data::Preprocessing& preprocessing,
+                                      const data::LoaderOptions& options,
+                                      std::int64_t epoch,
+                                      std::int64_t first_step = 0);
+
+/// The next batch on every rank, or nullopt after the last. Throws Stopped on all of them when a
+/// signal to any has come before all had their batch: nobody begins a pass whose data another does
+/// not wait for.
+std::optional<DeviceBatch> next_on_all_ranks(Batches& batches,
+                                             distributed::Communicator& communicator);
+
+/// Training, validation and test set are copied to the setup's device when their first batches are
+/// wanted. automatic: on CUDA, each that can be kept there within 2 GB; the loader goes on where
+/// the copy finds no room or a bad sample. yes: throws std::invalid_argument where a set cannot be
+/// kept.
+void keep_on_device(Setup& setup, DataOnDevice choice);
+
+}  // namespace dimred::training

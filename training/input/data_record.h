@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace dimred::training {
+
+/// The record that states keep of a data set as it was opened: before samples are left out, labels
+/// changed or a part held out, which the options say.
+struct DataPart {
+  std::string description;
+  std::int64_t samples = 0;
+  std::string digest;  // Dataset::digest
+};
+
+struct DataRecord {
+  DataPart train, test;
+  std::vector<std::string> class_names;  // empty: nothing is known
+};
+
+DataRecord record_of(const data::Dataset& train, const data::Dataset& test);
+
+/// For a state's scalars; texts as UTF-8.
+nlohmann::json to_json(const DataRecord& record);
+
+/// Throws std::invalid_argument naming the first class that differs unless `saved` (a state's
+/// record, null for one of a version without it) has the names of `now`, in their order.
+void require_same_classes(const nlohmann::json& saved, const DataRecord& now, const char* scope);
+
+/// Which of the two sets has other samples, and how: "the training set: 40 images before, ..., 39
+/// now, ..."; empty when neither has, or nothing is known.
+std::string other_samples(const nlohmann::json& saved, const DataRecord& now);
+
+}  // namespace dimred::training

@@ -1,0 +1,41 @@
+#include "training/model.h"
+
+#include "support/errors.h"
+
+namespace dimred::training {
+
+models::Precision choose_precision(PrecisionChoice choice, torch::Device device) {
+  const bool native = models::has_native_bfloat16(device);
+  require(choice != PrecisionChoice::bfloat16 || native,
+          "[training::precision] bfloat16 is not native on this processor; use float32 or auto");
+  require(choice != PrecisionChoice::float16 || device.is_cuda(),
+          "[training::precision] float16 needs a CUDA device (on a processor LibTorch's backward "
+          "convolutions take hundreds of times as long in it); use bfloat16, float32 or auto");
+  if (choice == PrecisionChoice::float16) return models::Precision::float16;
+  const bool bfloat16 =
+      choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);
+  return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
+}
+
+models::Minibatch to_minibatch(const Model& model, data::Batch& batch, bool wait) {
+  const auto [channels, height, width] = batch.shape;
+  const std::vector<std::int64_t> sizes{batch.count(), channels, height, width};
+  const bool interleaved = batch.order == data::PixelOrder::interleaved;
+  const std::vector<std::int64_t> strides{batch.shape.size(),
+                                          interleaved ? 1 : height * width,
+                                          interleaved ? width * channels : width,
+                                          interleaved ? channels : 1};
+  auto images = torch::from_blob(batch.images.data(), sizes, strides, torch::kFloat32);
+  auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
+  const auto format = model.memory_format == layout::MemoryFormat::channels_last
+                          ? torch::MemoryFormat::ChannelsLast
+                          : torch::MemoryFormat::Contiguous;
+  const auto there = [&](const torch::Tensor& values) {
+    return values.to(model.device, /*non_blocking=*/!wait);
+  };
+  // Labels first: a large copy out of plain memory waits for what its stream has been given.
+  const auto labels_there = there(labels);
+  return {there(images).contiguous(format), labels_there};
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,174 @@
+#include "training/passes/gradient.h"
+
+#include <ATen/record_function.h>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/random.h"
+#include "training/device/device_stream.h"
+
+namespace dimred::training {
+
+/// The sums of one rank's passes.
+struct PendingResult::Sums {
+  explicit Sums(std::shared_ptr<distributed::Communicator> ranks)
+      : communicator(std::move(ranks)) {}
+
+  std::shared_ptr<distributed::Communicator> communicator;
+  std::vector<HostCopy> passes;  // [2] float64 each: sums of loss and correct count
+  std::int64_t samples = 0;
+  std::optional<BatchResult> over_ranks;
+
+  void add(const torch::Tensor& loss_and_hits, std::int64_t count) {
+    passes.push_back(read_back(loss_and_hits));
+    samples += count;
+  }
+};
+
+BatchResult PendingResult::get() const {
+  auto& sums = *sums_;
+  if (sums.over_ranks) return *sums.over_ranks;
+  std::array<double, 3> values{0, 0, static_cast<double>(sums.samples)};
+  for (const auto& pass : sums.passes) {
+    const auto* loss_and_hits = pass.get().const_data_ptr<double>();
+    values[0] += loss_and_hits[0];
+    values[1] += loss_and_hits[1];
+  }
+  sums.communicator->all_reduce(values);
+  sums.over_ranks = {values[0], values[1], values[2]};
+  return *sums.over_ranks;
+}
+
+void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass) {
+  RandomStream stream(setup.seed,
+                      RandomPurpose::forward,
+                      static_cast<std::uint64_t>(key.epoch),
+                      static_cast<std::uint64_t>(key.step));
+  const auto before = setup.communicator->rank() * setup.model.gradient_accumulation + pass;
+  for (std::int64_t i = 0; i < before; ++i) stream.next();
+  torch::manual_seed(stream.next());
+  if (auto* head = setup.model.objective->head()) head->begin_pass(key.epoch, key.step, pass);
+}
+
+namespace {
+
+/// The batch in `passes` even parts. Parts without samples are left out, unless BatchNorm's
+/// statistics over ranks, or a head over them, need everybody at every pass.
+std::vector<models::Minibatch> parts_of(const Model& model, const models::Minibatch& batch) {
+  const auto passes = model.gradient_accumulation;
+  const auto count = batch.labels.size(0);
+  const bool all =
+      model.batchnorm_statistics == BatchNormPolicy::synchronized || needs_all_ranks(model);
+  std::vector<models::Minibatch> parts;
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const auto begin = pass * count / passes;
+    const auto size = (pass + 1) * count / passes - begin;
+    if (size > 0 || all)
+      parts.push_back({batch.images.narrow(0, begin, size), batch.labels.narrow(0, begin, size)});
+  }
+  return parts;
+}
+
+/// Adds scale x the gradient of the part's loss / `divisor` to the setup's. Returns [2] float64:
+/// sums of loss and correct count.
+torch::Tensor add_gradient(Model& model,
+                           const models::Minibatch& part,
+                           std::int64_t divisor,
+                           const torch::Tensor& scale) {
+  const auto evaluation = [&] {
+    RECORD_USER_SCOPE("forward");
+    return model.objective->evaluate(part, models::Mode::train);
+  }();
+  RECORD_USER_SCOPE("backward");
+  const auto mean = evaluation.loss_sum / static_cast<double>(divisor);
+  mean.backward(scale);
+  return sums_of(evaluation);
+}
+
+}  // namespace
+
+torch::Tensor sums_of(const models::Evaluation& evaluation) {
+  return torch::stack({evaluation.loss_sum.detach(), evaluation.correct_count.to(torch::kFloat64)});
+}
+
+bool needs_all_ranks(const Model& model) {
+  const auto* head = model.objective->head();
+  return head != nullptr && head->needs_all_ranks();
+}
+
+void share_running_statistics(Setup& setup) {
+  auto& communicator = *setup.communicator;
+  if (communicator.size() == 1 || setup.model.flat.buffers.numel() == 0) return;
+  const torch::NoGradGuard no_grad;
+  switch (setup.model.batchnorm_statistics) {
+    case BatchNormPolicy::averaged:
+      communicator.all_reduce(setup.model.flat.buffers);
+      setup.model.flat.buffers.div_(communicator.size());
+      setup.model.objective->restore_constants();
+      break;
+    case BatchNormPolicy::rank0:
+      communicator.broadcast(setup.model.flat.buffers, 0);
+      break;
+    case BatchNormPolicy::synchronized:
+      break;
+  }
+}
+
+PendingResult start_loss_and_gradient(Setup& setup,
+                                      const models::Minibatch& batch,
+                                      std::int64_t global_count,
+                                      ForwardKey key,
+                                      GradientBuckets* buckets) {
+  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
+  if (setup.model.graphs) {
+    check(global_count == batch.labels.size(0), "passes of one rank alone are recorded");
+    seed_pass(setup, key, /*pass=*/0);
+    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& scale) {
+      setup.model.flat.gradient.zero_();
+      return add_gradient(setup.model, now, now.labels.size(0), scale);
+    };
+    sums->add(setup.model.graphs->gradient.run(batch, setup.model.loss_scale.value(), pass),
+              global_count);
+    return PendingResult(sums);
+  }
+  setup.model.flat.gradient.zero_();
+  const auto parts = parts_of(setup.model, batch);
+  const auto scale = torch::full({},
+                                 setup.model.loss_scale.value(),
+                                 torch::TensorOptions(setup.model.device).dtype(torch::kFloat64));
+  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
+    seed_pass(setup, key, static_cast<std::int64_t>(pass));
+    if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
+    sums->add(add_gradient(setup.model, parts[pass], global_count, scale),
+              parts[pass].labels.size(0));
+  }
+  if (buckets != nullptr) buckets->start_rest();
+  // After every step, so that a state saved in the middle of an epoch changes nothing.
+  share_running_statistics(setup);
+  return PendingResult(sums);
+}
+
+PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
+  const torch::NoGradGuard no_grad;
+  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
+  if (setup.model.graphs) {
+    seed_pass(setup, key, /*pass=*/0);
+    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& /*scale*/) {
+      return sums_of(setup.model.objective->evaluate(now, models::Mode::train));
+    };
+    sums->add(setup.model.graphs->loss.run(batch, /*scale=*/1, pass), batch.labels.size(0));
+    return PendingResult(sums);
+  }
+  const auto parts = parts_of(setup.model, batch);
+  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
+    seed_pass(setup, key, static_cast<std::int64_t>(pass));
+    const auto evaluation = setup.model.objective->evaluate(parts[pass], models::Mode::train);
+    sums->add(sums_of(evaluation), evaluation.sample_count);
+  }
+  return PendingResult(sums);
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,141 @@
+#include "training/passes/loss_scale.h"
+
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/state.h"
+#include "support/errors.h"
+
+namespace dimred::training {
+namespace {
+
+constexpr std::int64_t most_in_a_row = 10;  // overflows that nothing can end
+
+template <class Value>
+void needs(bool holds, const char* rule, Value received) {
+  require(holds, "[training::loss_scale] needs {}, received {}", rule, received);
+}
+
+}  // namespace
+
+void validate(const LossScaleOptions& options) {
+  const double fixed = options.loss_scale.value_or(1);
+  needs(fixed > 0 && fixed <= largest_loss_scale, "loss_scale in (0, 1e20]", fixed);
+  require(!options.dynamic || !options.loss_scale,
+          "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
+          "init_loss_scaling; needs one of them, received loss_scale = {}",
+          fixed);
+  needs(options.init_loss_scaling >= 1 && options.init_loss_scaling <= largest_loss_scale,
+        "init_loss_scaling in [1, 1e20]",
+        options.init_loss_scaling);
+  needs(options.incr_every_n_steps >= 1, "incr_every_n_steps >= 1", options.incr_every_n_steps);
+  needs(options.decr_every_n_nan_or_inf >= 1,
+        "decr_every_n_nan_or_inf >= 1",
+        options.decr_every_n_nan_or_inf);
+  needs(std::isfinite(options.incr_ratio) && options.incr_ratio > 1,
+        "incr_ratio > 1",
+        options.incr_ratio);
+  needs(
+      options.decr_ratio > 0 && options.decr_ratio < 1, "decr_ratio in (0, 1)", options.decr_ratio);
+}
+
+void add_options(OptionTable& table, LossScaleOptions& options) {
+  const Range scales{.low = 0, .high = largest_loss_scale, .low_open = true};
+  table.group("Loss");
+  table.add("loss_scale",
+            &options.loss_scale,
+            "the loss times this goes backward, the gradient is divided by it; steps that overflow "
+            "are left out (default: 1024 in float16, else no scale and no look at overflow)",
+            scales);
+  table.add("use_dynamic_loss_scaling",
+            &options.dynamic,
+            "instead a scale that grows while steps are good and falls when they overflow");
+  table.add("init_loss_scaling",
+            &options.init_loss_scaling,
+            "where it starts",
+            between(1, largest_loss_scale));
+  table.add("incr_every_n_steps",
+            &options.incr_every_n_steps,
+            "good steps in a row after which it grows by incr_ratio",
+            at_least(1));
+  table.add("decr_every_n_nan_or_inf",
+            &options.decr_every_n_nan_or_inf,
+            "overflows in a row after which it falls by decr_ratio, to 1 at least",
+            at_least(1));
+  table.add("incr_ratio", &options.incr_ratio, "its growth", {.low = 1, .low_open = true});
+  table.add("decr_ratio", &options.decr_ratio, "its fall", between_open(0, 1));
+}
+
+LossScale::LossScale(const LossScaleOptions& options)
+    : options_(options), active_(options.dynamic || options.loss_scale.has_value()) {
+  validate(options);
+  value_ = options.dynamic ? options.init_loss_scaling : options.loss_scale.value_or(1);
+}
+
+torch::Tensor LossScale::unscale(torch::Tensor& gradient) const {
+  if (!active_) return {};
+  const torch::NoGradGuard no_grad;
+  const auto single = gradient.options().dtype(torch::kFloat32);
+  auto overflow = torch::zeros({1}, single);
+  std::vector<torch::Tensor> list{gradient};
+  at::_amp_foreach_non_finite_check_and_unscale_(
+      list, overflow, torch::full({1}, 1 / value_, single));
+  return overflow;
+}
+
+void LossScale::update(bool overflow) {
+  if (!active_) return;
+  in_a_row_ = overflow ? in_a_row_ + 1 : 0;
+  overflows_ += overflow ? 1 : 0;
+  require_environment(
+      in_a_row_ < most_in_a_row || can_fall(),
+      "[training::loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
+      "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
+      in_a_row_,
+      value_,
+      options_.dynamic ? ", the least there is" : ", which stays",
+      options_.dynamic ? "" : "a smaller loss_scale, use_dynamic_loss_scaling, ");
+  if (!options_.dynamic) return;
+  good_steps_ = overflow ? 0 : good_steps_ + 1;
+  bad_steps_ = overflow ? bad_steps_ + 1 : 0;
+  if (good_steps_ == options_.incr_every_n_steps) {
+    const double grown = value_ * options_.incr_ratio;
+    if (grown <= largest_loss_scale) value_ = grown;
+    good_steps_ = 0;
+  }
+  if (bad_steps_ == options_.decr_every_n_nan_or_inf) {
+    value_ = std::max(1.0, value_ * options_.decr_ratio);
+    bad_steps_ = 0;
+  }
+}
+
+nlohmann::json LossScale::to_json() const {
+  return {{"dynamic", options_.dynamic},
+          {"value", value_},
+          {"good_steps", good_steps_},
+          {"bad_steps", bad_steps_},
+          {"overflows", overflows_},
+          {"overflows_in_a_row", in_a_row_}};
+}
+
+void LossScale::restore(const nlohmann::json& json) {
+  using checkpoints::count_of;
+  overflows_ = count_of(json, "overflows");
+  in_a_row_ = count_of(json, "overflows_in_a_row");
+  if (!options_.dynamic || !json.at("dynamic").get<bool>()) return;
+  value_ = json.at("value");
+  good_steps_ = count_of(json, "good_steps");
+  bad_steps_ = count_of(json, "bad_steps");
+}
+
+std::string describe(const LossScale& scale) {
+  return formatted("          loss scale {}, {}{} left out by overflow so far",
+                   scale.value(),
+                   scale.overflows(),
+                   scale.overflows() == 1 ? " step" : " steps");
+}
+
+}  // namespace dimred::training

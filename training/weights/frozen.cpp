@@ -1,0 +1,140 @@
+#include "training/weights/frozen.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/json.h"
+#include "training/state.h"
+#include "training/weights/named_weights.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_any_frozen(const Model& model) { return !model.flat.frozen_layout.entries.empty(); }
+
+std::vector<float> frozen_values(const Model& model) {
+  return models::to_file(model.flat.frozen_layout, model.flat.frozen);
+}
+
+nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool floating) {
+  auto rows = nlohmann::json::array();
+  for (const auto& buffer : buffers) {
+    if (buffer.tensor.is_floating_point() == floating)
+      rows.push_back({{"name", buffer.name}, {"shape", buffer.tensor.sizes().vec()}});
+  }
+  return rows;
+}
+
+fs::path source_of(const Model& model, const fs::path& near) {
+  const bool foreign = fs::is_regular_file(near) && !checkpoints::is_snapshot(near);
+  if (foreign) return near;  // wherever it lies
+  const auto file = frozen_file_of(near);
+  require(!file.empty(),
+          "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze {} "
+          "tensors, but {} is of no run that has a {}",
+          model.flat.frozen_layout.entries.size(),
+          near.string(),
+          frozen_file_name);
+  return file;
+}
+
+/// Every frozen tensor by its name.
+std::vector<float> picked(const Model& model, const checkpoints::WeightsFile& file) {
+  std::vector<float> values;
+  for (const auto& entry : model.flat.frozen_layout.entries) {
+    const auto found =
+        std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
+    require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
+            "[training::frozen] belongs to another model, or to one of which other parameters are "
+            "frozen: it has no {} of the network's shape",
+            entry.name);
+    values.insert(values.end(), found->values.begin(), found->values.end());
+  }
+  return values;
+}
+
+}  // namespace
+
+void record_frozen_digest(Model& model) {
+  if (!is_any_frozen(model)) return;
+  model.frozen_digest = frozen_digest(model.flat.frozen_layout, frozen_values(model));
+}
+
+std::string carried_layout(const Model& model) {
+  auto table = nlohmann::ordered_json::parse(layout::to_json(model.flat.layout));
+  const auto buffers = model.objective->buffers();
+  table["buffers"] = table_of(buffers, true);
+  table["counters"] = table_of(buffers, false);
+  if (is_any_frozen(model)) table["frozen"] = model.frozen_digest;
+  return table.dump();
+}
+
+void require_same_frozen(const Model& model,
+                         const std::string& layout_json,
+                         const std::string& source) {
+  const auto theirs =
+      parse_json(layout_json, formatted("[training::frozen] the layout of {}", source))
+          .value("frozen", std::string());
+  require(
+      theirs == model.frozen_digest,
+      "[training::frozen] {} was trained with another frozen part: its digest is {}, here it is {}",
+      source,
+      theirs.empty() ? "none" : theirs,
+      model.frozen_digest.empty() ? "none" : model.frozen_digest);
+}
+
+void keep_frozen(const Setup& setup, const fs::path& folder) {
+  if (!is_any_frozen(setup.model) || setup.communicator->rank() != 0) return;
+  const auto file = folder / frozen_file_name;
+  if (fs::exists(file) && !checkpoints::StateStore(folder / "checkpoints", 1).list().empty()) {
+    const auto kept = picked(setup.model, checkpoints::read_weights(file));
+    require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
+            "[training::frozen] {} was begun with another frozen part than that of the checkpoint; "
+            "another output starts anew",
+            folder.string());
+    return;
+  }
+  const auto values = frozen_values(setup.model);
+  std::vector<checkpoints::FloatTensor> tensors;
+  for (const auto& entry : setup.model.flat.frozen_layout.entries) {
+    const auto begin = values.begin() + entry.file_offset;
+    tensors.push_back({entry.name, entry.shape, {begin, begin + entry.size}});
+  }
+  checkpoints::write_safetensors(folder / frozen_file_name, tensors);
+}
+
+void load_frozen(Setup& setup, const fs::path& near) {
+  if (!is_any_frozen(setup.model)) return;
+  const auto state = shared_state(setup, [&] {
+    const auto file = source_of(setup.model, near);
+    const bool is_ours = file.filename() == frozen_file_name;
+    checkpoints::State read;
+    try {
+      const auto weights =
+          is_ours ? checkpoints::read_weights(file) : foreign_weights(setup.model, file);
+      read.vectors["frozen"] = picked(setup.model, weights);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(formatted("{} ({})", error.what(), file.string()));
+    }
+    return std::optional(std::move(read));
+  });
+  models::from_file(
+      setup.model.flat.frozen_layout, state->vectors.at("frozen"), setup.model.flat.frozen);
+  record_frozen_digest(setup.model);
+}
+
+fs::path frozen_file_of(const fs::path& path) {
+  auto folder = fs::absolute(path).lexically_normal();
+  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
+    if (fs::exists(folder / frozen_file_name)) return folder / frozen_file_name;
+  }
+  return {};
+}
+
+}  // namespace dimred::training

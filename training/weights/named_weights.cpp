@@ -1,0 +1,286 @@
+#include "training/weights/named_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/json.h"
+#include "support/list_files.h"
+#include "training/state.h"
+#include "training/weights/frozen.h"
+#include "training/weights/weights.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoints::WeightsFile;
+using checkpoints::WeightTensor;
+using Shape = std::vector<std::int64_t>;
+
+/// The vectors of a snapshot or state of ours and the table that it carries.
+struct Vectors {
+  std::vector<float> weights, buffers;
+  std::vector<std::int64_t> counters;
+  std::string layout_json;
+};
+
+Vectors vectors_of(const fs::path& path) {
+  if (fs::is_directory(path)) {
+    auto state = read_run_state(path);
+    return {std::move(state.vectors.at("weights")),
+            std::move(state.vectors.at("buffers")),
+            std::move(state.counters.at("counters")),
+            state.scalars.at("layout").dump()};
+  }
+  auto snapshot = checkpoints::read_snapshot(path);
+  return {std::move(snapshot.weights),
+          std::move(snapshot.buffers),
+          std::move(snapshot.counters),
+          std::move(snapshot.layout_json)};
+}
+
+/// Cuts a vector into the tensors of a table's rows.
+template <class T>
+void append_tensors(const fs::path& path,
+                    const nlohmann::json& rows,
+                    const std::vector<T>& values,
+                    std::vector<WeightTensor>& tensors) {
+  std::size_t offset = 0;
+  for (const auto& row : rows) {
+    WeightTensor tensor{.name = row.at("name"), .shape = row.at("shape")};
+    const auto size = static_cast<std::size_t>(std::accumulate(
+        tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>()));
+    require_environment(size <= values.size() - offset,
+                        "[training::weights] {}: its table of names is longer than its values",
+                        path.string());
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(offset);
+    const auto end = begin + static_cast<std::ptrdiff_t>(size);
+    if constexpr (std::is_same_v<T, float>) tensor.values.assign(begin, end);
+    if constexpr (!std::is_same_v<T, float>) tensor.integers.assign(begin, end);
+    tensor.floating = std::is_same_v<T, float>;
+    tensors.push_back(std::move(tensor));
+    offset += size;
+  }
+  require_environment(offset == values.size(),
+                      "[training::weights] {} has values without names: it was written before "
+                      "snapshots named their running statistics",
+                      path.string());
+}
+
+/// The frozen part of the run that it belongs to.
+void append_frozen(const fs::path& path,
+                   const std::string& expected,
+                   std::vector<WeightTensor>& tensors) {
+  const auto file = frozen_file_of(path);
+  require(!file.empty(),
+          "[training::weights] {}: its run's {} is missing",
+          path.string(),
+          frozen_file_name);
+  auto frozen = checkpoints::read_weights(file).tensors;
+  std::vector<layout::Parameter> table;
+  std::vector<float> values;
+  for (const auto& tensor : frozen) {
+    layout::Parameter row;
+    row.name = tensor.name;
+    row.shape = tensor.shape;
+    table.push_back(row);
+    values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+  }
+  require_environment(
+      frozen_digest(layout::make_layout(table), values) == expected,
+      "[training::weights] {} is not the frozen part that {} was trained with: its digest differs",
+      file.string(),
+      path.string());
+  std::ranges::move(frozen, std::back_inserter(tensors));
+}
+
+WeightsFile own_weights(const fs::path& path) {
+  const auto vectors = vectors_of(path);
+  const auto table = parse_json(vectors.layout_json,
+                                formatted("[training::weights] the layout of {}", path.string()));
+  const auto none = nlohmann::json::array();
+  WeightsFile file{.format = "dimred", .tensors = {}};
+  append_tensors(path, table.at("parameters"), vectors.weights, file.tensors);
+  append_tensors(path, table.value("buffers", none), vectors.buffers, file.tensors);
+  append_tensors(path, table.value("counters", none), vectors.counters, file.tensors);
+  if (table.contains("frozen")) append_frozen(path, table.at("frozen"), file.tensors);
+  return file;
+}
+
+std::string shape_of(const WeightTensor& tensor) {
+  return (tensor.floating ? "" : "integers ") + nlohmann::json(tensor.shape).dump();
+}
+
+/// Looks the network's tensors up one after another.
+class Matcher {
+ public:
+  Matcher(const WeightsFile& file, const std::function<bool(const std::string&)>& selected)
+      : selected_(selected) {
+    for (const auto& tensor : file.tensors) file_[tensor.name] = &tensor;
+  }
+
+  /// Fills the tensors of a layout into its vector of all ranks in file order.
+  void fill(const layout::Layout& layout, std::vector<float>& values) {
+    for (const auto& entry : layout.entries) {
+      const auto* tensor = wanted(entry.name, entry.global_shape());
+      if (tensor != nullptr)
+        std::ranges::copy(tensor->values, values.begin() + entry.global_offset);
+    }
+  }
+
+  void fill_buffers(const std::vector<models::NamedTensor>& buffers) {
+    auto values = result.state.vectors["buffers"].begin();
+    auto counters = result.state.counters["counters"].begin();
+    for (const auto& buffer : buffers) {
+      const auto& [name, tensor] = std::tie(buffer.name, buffer.tensor);
+      if (tensor.is_floating_point()) {
+        const auto* found = wanted(name, tensor.sizes().vec());
+        if (found != nullptr) std::ranges::copy(found->values, values);
+        values += tensor.numel();
+      } else {
+        fill_counter(name, tensor.numel(), counters);
+        counters += tensor.numel();
+      }
+    }
+  }
+
+  Matching result;
+
+  void list_unused(const WeightsFile& file) {
+    for (const auto& tensor : file.tensors)
+      if (!used_.contains(tensor.name)) result.unused.push_back(tensor.name);
+  }
+
+ private:
+  /// Null when the file has none.
+  const WeightTensor* take(const std::string& name) {
+    const auto found = file_.find(name);
+    used_.insert(name);
+    return found == file_.end() ? nullptr : found->second;
+  }
+
+  /// The file's tensor for a floating one of the network; null to leave that as it is.
+  const WeightTensor* wanted(const std::string& name, const Shape& shape) {
+    const auto* tensor = take(name);
+    if (!selected_(name)) {
+      result.excluded.push_back(name);
+      return nullptr;
+    }
+    if (tensor == nullptr || !tensor->floating || tensor->shape != shape) {
+      result.problems.push_back(formatted("{}: expected {}, received {}",
+                                          name,
+                                          nlohmann::json(shape).dump(),
+                                          tensor == nullptr ? "none" : shape_of(*tensor)));
+      return nullptr;
+    }
+    result.loaded.push_back(name);
+    return tensor;
+  }
+
+  void fill_counter(const std::string& name,
+                    std::int64_t size,
+                    std::vector<std::int64_t>::iterator target) {
+    const auto* tensor = take(name);
+    if (tensor == nullptr || !selected_(name) || tensor->floating ||
+        std::ssize(tensor->integers) != size)
+      return;
+    std::ranges::copy(tensor->integers, target);
+    result.loaded.push_back(name);
+  }
+
+  const std::function<bool(const std::string&)>& selected_;
+  std::map<std::string, const WeightTensor*> file_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+void write_named_weights(Model& model, const fs::path& file) {
+  std::vector<checkpoints::FloatTensor> floats;
+  std::vector<checkpoints::IntegerTensor> integers;
+  auto& objective = *model.objective;
+  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
+    for (const auto& parameter : list) {
+      const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
+      if (objective.head() != nullptr && name == models::head_weights) continue;
+      if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
+        floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
+      } else {
+        integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
+      }
+    }
+  }
+  checkpoints::write_safetensors(file, floats, integers);
+}
+
+std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values) {
+  DigestStream stream;
+  stream.update(std::as_bytes(std::span(layout.hash)));
+  stream.update(std::as_bytes(std::span(values)));
+  return stream.hex();
+}
+
+WeightsFile foreign_weights(const Model& model, const fs::path& path) {
+  std::set<std::string> names;
+  auto& objective = *model.objective;
+  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()})
+    for (const auto& tensor : list) names.insert(tensor.name);
+  auto file = checkpoints::read_weights(path);
+  checkpoints::fit_names(file, names);
+  return file;
+}
+
+WeightsFile named_weights(const Model& model, const fs::path& path) {
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
+  if (!fs::is_directory(path))
+    return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(model, path);
+  const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints");
+  return own_weights(run ? path : snapshot_files(path).back());
+}
+
+Matching match(const Model& model,
+               const WeightsFile& file,
+               const std::function<bool(const std::string&)>& selected,
+               std::vector<float> weights) {
+  const auto& flat = model.flat;
+  Matcher matcher(file, selected);
+  auto& state = matcher.result.state;
+  state.vectors["weights"] = std::move(weights);
+  state.vectors["buffers"] = models::to_vector(flat.buffers);
+  state.vectors["frozen"] = models::to_file(flat.frozen_layout, flat.frozen);
+  state.counters["counters"] = models::to_integers(flat.counters);
+  matcher.fill(flat.layout, state.vectors["weights"]);
+  matcher.fill_buffers(model.objective->buffers());
+  matcher.fill(flat.frozen_layout, state.vectors["frozen"]);
+  matcher.list_unused(file);
+  return std::move(matcher.result);
+}
+
+std::string first_problems(const Matching& matching) {
+  constexpr std::size_t shown = 5;
+  const auto& problems = matching.problems;
+  auto text = formatted(
+      "{}{}", problems.size(), problems.size() == 1 ? " tensor differs" : " tensors differ");
+  for (std::size_t i = 0; i < std::min(shown, problems.size()); ++i)
+    text += (i == 0 ? ": " : "; ") + problems[i];
+  if (problems.size() > shown) text += formatted("; and {} more", problems.size() - shown);
+  return text;
+}
+
+void put(Model& model, const checkpoints::State& state) {
+  auto& flat = model.flat;
+  models::from_file(flat.layout, state.vectors.at("weights"), flat.weights);
+  models::assign(flat.buffers, std::span<const float>(state.vectors.at("buffers")));
+  models::assign(flat.counters, std::span<const std::int64_t>(state.counters.at("counters")));
+  models::from_file(flat.frozen_layout, state.vectors.at("frozen"), flat.frozen);
+  record_frozen_digest(model);
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,207 @@
+#include "training/weights/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "checkpoints/snapshot.h"
+#include "checkpoints/snapshot_list.h"
+#include "checkpoints/state.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+#include "training/state.h"
+#include "training/weights/frozen.h"
+#include "training/weights/named_weights.h"
+
+namespace dimred::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_layout(const Model& model, const Weights& weights) {
+  const auto difference = layout::first_difference(model.flat.layout, weights.layout_json);
+  require(difference.empty(),
+          "[training::weights] {} belongs to another model: {}",
+          weights.source,
+          difference);
+  require_same_frozen(model, weights.layout_json, weights.source);
+}
+
+/// The record in a run's newest state; empty when there is none to be read. For snapshots of an
+/// earlier version, which have none of their own.
+std::string recorded_beside(const fs::path& run) {
+  const auto states = checkpoints::StateStore(run / "checkpoints", 1).list();
+  if (states.empty()) return "";
+  try {
+    return checkpoints::read_state_header(states.back()).at("scalars").dump();
+  } catch (const std::exception&) {
+    return "";  // a snapshot is whole without the state beside it
+  }
+}
+
+/// Decoders of two machines may differ in the last digits.
+bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+/// Refuses other classes; notes other samples, and inputs that are normalised otherwise.
+void compare_data(const DataSets& data, Weights& weights) {
+  if (weights.run_json.empty()) return;
+  const auto saved = nlohmann::json::parse(weights.run_json);
+  const auto record = saved.value("data", nlohmann::json());
+  require_same_classes(record, data.record, "training::weights");
+  const auto different = other_samples(record, data.record);
+  if (!different.empty()) weights.note = "not the data of the weights' run: " + different;
+  for (const auto& [name, now] : {std::pair("mean", &data.preprocessing.mean),
+                                  std::pair("deviation", &data.preprocessing.deviation)}) {
+    const auto trained = saved.value(name, *now);
+    if (std::ranges::equal(trained, *now, is_close)) continue;
+    weights.other_normalisation = true;
+    weights.note += formatted("{}inputs have the {} {}, in training it was {}",
+                              weights.note.empty() ? "" : "; ",
+                              name,
+                              nlohmann::json(*now).dump(),
+                              nlohmann::json(trained).dump());
+  }
+}
+
+/// This rank's part of the weights of a file with this table; all of another model's, which is
+/// refused later.
+checkpoints::ColumnRanges own_ranges(const Model& model, const std::string& layout_json) {
+  const auto& layout = model.flat.layout;
+  if (!layout.sharded() || !layout::first_difference(layout, layout_json).empty()) return {};
+  return layout::own_ranges(layout);
+}
+
+Weights from_snapshot(const Model& model, const fs::path& path) {
+  auto snapshot = checkpoints::read_snapshot(path, [&](const checkpoints::SnapshotInfo& info) {
+    return own_ranges(model, info.layout_json);
+  });
+  if (snapshot.run_json.empty())
+    snapshot.run_json = recorded_beside(fs::absolute(path).parent_path().parent_path());
+  return {.values = std::move(snapshot.weights),
+          .buffers = std::move(snapshot.buffers),
+          .counters = std::move(snapshot.counters),
+          .epoch = snapshot.epoch,
+          .step = snapshot.step,
+          .layout_json = std::move(snapshot.layout_json),
+          .run_json = std::move(snapshot.run_json),
+          .source = "snapshot " + path.string()};
+}
+
+Weights from_state(const Model& model, const fs::path& path) {
+  // The optimiser's vectors are not kept.
+  auto state = read_run_state(path, [&](const std::string& vector, const nlohmann::json& scalars) {
+    if (vector == "buffers") return checkpoints::ColumnRanges();
+    if (vector != "weights") return checkpoints::ColumnRanges(std::in_place);
+    return own_ranges(model, scalars.at("layout").dump());
+  });
+  const auto position = position_from_json(state.scalars.at("position"));
+  return {.values = std::move(state.vectors.at("weights")),
+          .buffers = std::move(state.vectors.at("buffers")),
+          .counters = std::move(state.counters.at("counters")),
+          .epoch = position.epoch + (position.step_in_epoch > 0 ? 1 : 0),
+          .step = position.step,
+          .layout_json = state.scalars.at("layout").dump(),
+          .run_json = state.scalars.dump(),
+          .source = "state of " + path.string()};
+}
+
+/// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
+Weights from_weights_file(const Model& model, const fs::path& path) {
+  const auto file = foreign_weights(model, path);
+  std::vector<float> nothing(static_cast<std::size_t>(model.flat.layout.global_size));
+  auto matching = match(
+      model, file, [](const std::string&) { return true; }, std::move(nothing));
+  require(matching.problems.empty(),
+          "[training::weights] {} belongs to another model: {}",
+          path.string(),
+          first_problems(matching));
+  require(matching.unused.empty() || file.format == "MindSpore",
+          "[training::weights] {} belongs to another model: it has {} tensors more than the "
+          "network, the first one is {}",
+          path.string(),
+          matching.unused.size(),
+          matching.unused.empty() ? "" : matching.unused.front());
+  auto& state = matching.state;
+  return {.values = layout::own_part(model.flat.layout, std::move(state.vectors.at("weights"))),
+          .buffers = std::move(state.vectors.at("buffers")),
+          .counters = std::move(state.counters.at("counters")),
+          .layout_json = carried_layout(model),
+          .source = file.format + " " + path.string()};
+}
+
+Weights read_any(const Setup& setup, const fs::path& path) {
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
+  const bool state = fs::is_directory(path);
+  if (!state && !checkpoints::is_snapshot(path)) return from_weights_file(setup.model, path);
+  auto weights = state ? from_state(setup.model, path) : from_snapshot(setup.model, path);
+  require_layout(setup.model, weights);
+  return weights;
+}
+
+}  // namespace
+
+Weights load_weights(const Setup& setup, const fs::path& path) {
+  auto weights = read_any(setup, path);
+  compare_data(setup.data, weights);
+  return weights;
+}
+
+Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64_t latest) {
+  const auto files = snapshot_files(folder, latest);
+  Mean mean;
+  Weights last;
+  for (const auto& file : files) {
+    last = load_weights(setup, file);
+    mean.add(last.values);
+  }
+  last.values = mean.values();
+  last.kind = "mean";
+  last.needs_recalibration = true;
+  last.source = formatted("mean of {}{} snapshots in {}",
+                          latest > 0 ? "the latest " : "",
+                          files.size(),
+                          folder.string());
+  return last;
+}
+
+void apply(Model& model, const Weights& weights) {
+  models::from_file(model.flat.layout, weights.values, model.flat.weights);
+  require(static_cast<std::int64_t>(weights.buffers.size()) == model.flat.buffers.numel(),
+          "[training::weights] {} belongs to another model: the network has {} buffer values, the "
+          "file {}",
+          weights.source,
+          model.flat.buffers.numel(),
+          weights.buffers.size());
+  models::assign(model.flat.buffers, std::span<const float>(weights.buffers));
+  models::assign(model.flat.counters, std::span<const std::int64_t>(weights.counters));
+}
+
+std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
+                                                  std::int64_t latest) {
+  auto files = checkpoints::snapshots_at(folder, {".h5"});
+  require(!files.empty(), "[training::weights] {} holds no snapshots", folder.string());
+  require(latest <= std::ssize(files),
+          "[training::weights] start_latest needs at most the {} snapshots of {}, received {}",
+          files.size(),
+          folder.string(),
+          latest);
+  if (latest > 0) files.erase(files.begin(), files.end() - latest);
+  return files;
+}
+
+void Mean::add(const std::vector<float>& weights) {
+  sum_.resize(weights.size());
+  std::transform(sum_.begin(), sum_.end(), weights.begin(), sum_.begin(), std::plus<>());
+  ++count_;
+}
+
+std::vector<float> Mean::values() const {
+  std::vector<float> result(sum_.size());
+  const auto count = static_cast<double>(count_);
+  std::transform(sum_.begin(), sum_.end(), result.begin(), [count](double x) {
+    return static_cast<float>(x / count);
+  });
+  return result;
+}
+
+}  // namespace dimred::training
