@@ -6,7 +6,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "method/bfgs.h"
 #include "method/inverse_hessian.h"
 #include "stage2/projection.h"
 

@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <system_error>
 
 #include "support/atomic_file.h"
@@ -27,7 +26,7 @@ class HeaderReader {
   HeaderReader(std::string_view text, const std::filesystem::path& path)
       : rest_(text), path_(path) {}
 
-  NpyHeader read() {
+  NpyHeader read(std::initializer_list<std::string_view> types) {
     expect('{');
     while (!accept('}')) {
       read_entry();
@@ -39,8 +38,10 @@ class HeaderReader {
     skip_space();
     if (!rest_.empty()) fail("needs nothing behind its header", rest_.substr(0, 20));
     if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
-    if (*type_ != "<f4" && *type_ != "<f8") fail("needs dtype '<f4' or '<f8'", *type_);
-    return {.shape = *shape_, .fortran_order = *fortran_, .item_bytes = *type_ == "<f4" ? 4 : 8};
+    std::string known;
+    for (const auto type : types) known += formatted("{}'{}'", known.empty() ? "" : " or ", type);
+    if (std::ranges::find(types, *type_) == types.end()) fail("needs dtype " + known, *type_);
+    return {.shape = *shape_, .fortran_order = *fortran_, .item_bytes = type_->back() - '0'};
   }
 
  private:
@@ -139,13 +140,6 @@ std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
   return bytes;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    text += formatted("{}{}", i == 0 ? "" : ", ", shape[i]);
-  return text + (shape.size() == 1 ? ",)" : ")");
-}
-
 std::string read_string(const InputFile& file, std::int64_t offset, std::int64_t size) {
   std::string text(static_cast<std::size_t>(size), '\0');
   file.read(offset, std::as_writable_bytes(std::span(text)));
@@ -162,7 +156,15 @@ std::int64_t little_endian(std::string_view bytes) {
 
 }  // namespace
 
-NpyHeader read_npy_header(const std::filesystem::path& path) {
+std::string npy_shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text += formatted("{}{}", i == 0 ? "" : ", ", shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+NpyHeader read_npy_header(const std::filesystem::path& path,
+                          std::initializer_list<std::string_view> types) {
   const InputFile file(path);
   const auto require_file = [&path]<class... Values>(
                                 bool holds,
@@ -187,24 +189,25 @@ NpyHeader read_npy_header(const std::filesystem::path& path) {
                std::min(kLongestHeader, file.size() - begin),
                length);
   const std::string text = read_string(file, begin, length);
-  NpyHeader header = HeaderReader(text, path).read();
+  NpyHeader header = HeaderReader(text, path).read(types);
   header.data_offset = begin + length;
   const std::optional<std::int64_t> bytes = data_bytes(header);
   require_file(bytes.has_value(),
                "needs a shape whose bytes fit 63 bits, received {}",
-               shape_text(header.shape));
+               npy_shape_text(header.shape));
   require_file(*bytes == file.size() - header.data_offset,
                "needs {} bytes of data for shape {}, received {}",
                *bytes,
-               shape_text(header.shape),
+               npy_shape_text(header.shape),
                file.size() - header.data_offset);
   return header;
 }
 
 std::string npy_header_bytes(const std::vector<std::int64_t>& shape, int item_bytes) {
   check(item_bytes == 4 || item_bytes == 8, "npy values have 4 or 8 bytes");
-  std::string text = formatted(
-      "{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}", item_bytes, shape_text(shape));
+  std::string text = formatted("{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}",
+                               item_bytes,
+                               npy_shape_text(shape));
   const std::size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';

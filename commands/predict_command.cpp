@@ -109,8 +109,8 @@ class Predictions {
 };
 
 int predict_images(const PredictOptions& options,
-           training::Setup& setup,
-           const std::vector<std::string>& classes) {
+                   training::Setup& setup,
+                   const std::vector<std::string>& classes) {
   const auto images = serving::find_images(options.images);
   Predictions output(classes, images);
   serving::predict(

@@ -11,6 +11,7 @@
 #include "data/gz_file.h"
 #include "data/inflated_file.h"
 #include "data/paths.h"
+#include "data/planes.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -82,59 +83,6 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
                 fs::is_directory(folder) ? "a folder without it" : "no such folder"));
 }
 
-class IdxDataset : public Dataset {
- public:
-  IdxDataset(const fs::path& images_path, const fs::path& labels_path, std::int64_t classes)
-      : path_(images_path),
-        images_(read_idx_array(images_path, 3)),
-        labels_(read_idx_array(labels_path, 1)) {
-    const auto& sizes = images_.dimensions;
-    require_environment(labels_.size == sizes[0],
-                        "[idx] {}: needs as many labels as images ({}), received {}",
-                        path_text(labels_path),
-                        sizes[0],
-                        labels_.size);
-    const auto labels = labels_.span();
-    const auto bad = std::ranges::find_if(labels, [&](auto label) { return label >= classes; });
-    require_environment(bad == labels.end(),
-                        "[idx] {}: needs labels < {}, received {} at index {}",
-                        path_text(labels_path),
-                        classes,
-                        bad == labels.end() ? 0 : int{*bad},
-                        bad - labels.begin());
-    facts_.size = labels_.size;
-    facts_.class_names = numbered_classes(classes);
-    facts_.shape = ImageShape{1, sizes[1], sizes[2]};
-    facts_.digest =
-        formatted("xxh3 images {} labels {}", digest_of(images_.span()), digest_of(labels));
-  }
-
-  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    const auto at = checked(index, "idx");
-    const std::size_t pixels = facts_.shape->size();
-    return {.shape = *facts_.shape,
-            .bytes = images_.span().subspan(at * pixels, pixels),
-            .label = labels_.bytes[at]};
-  }
-
-  std::string origin(std::int64_t index) const override {
-    return formatted("{}, image {}", path_text(path_), index);
-  }
-
-  std::string description() const override {
-    return formatted("idx {}, {} images of {} x {}, {}",
-                     path_text(path_),
-                     size(),
-                     facts_.shape->height,
-                     facts_.shape->width,
-                     facts_.digest);
-  }
-
- private:
-  fs::path path_;
-  IdxArray images_, labels_;
-};
-
 }  // namespace
 
 IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
@@ -165,7 +113,19 @@ std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train, std::int64
   const std::string prefix = train ? "train" : "t10k";
   const auto images = find_file(folder, prefix + "-images-idx3-ubyte");
   const auto labels = find_file(folder, prefix + "-labels-idx1-ubyte");
-  return std::make_unique<IdxDataset>(images, labels, classes);
+  const auto pixels = std::make_shared<IdxArray>(read_idx_array(images, 3));
+  const auto numbers = read_idx_array(labels, 1);
+  return planes_dataset(
+      {.kind = "idx",
+       .images_file = images,
+       .labels_file = labels,
+       .shape = {1, pixels->dimensions[1], pixels->dimensions[2]},
+       .pixels = pixels->span(),
+       .owner = pixels,
+       .labels = {numbers.span().begin(), numbers.span().end()},
+       .class_names = numbered_classes(classes),
+       .digest = formatted(
+           "xxh3 images {} labels {}", digest_of(pixels->span()), digest_of(numbers.span()))});
 }
 
 namespace formats {

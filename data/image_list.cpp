@@ -66,8 +66,9 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 std::int32_t number_of(const Entry& entry, const std::string& file) {
   if (entry.label.starts_with('-')) refuse(file, entry, "needs a label >= 0");
   std::int32_t value = 0;
-  const auto* const end = entry.label.data() + entry.label.size();
-  const auto result = std::from_chars(entry.label.data(), end, value);
+  const std::string_view label = entry.label;
+  const auto* const end = std::to_address(label.end());
+  const auto result = std::from_chars(std::to_address(label.begin()), end, value);
   if (result.ec != std::errc{} || value >= most_classes)
     refuse(file, entry, formatted("needs labels < {}", most_classes));
   return value;

@@ -33,8 +33,8 @@ std::uint8_t mean_grey(Bytes pixels, std::int64_t channels) {
   const std::size_t step = channels;
   for (std::size_t i = 0; i + step <= pixels.size(); i += step)
     sum += channels == 1 ? pixels[i] : grey_of(pixels[i], pixels[i + 1], pixels[i + 2]);
-  const double count = pixels.size() / step;
-  return static_cast<std::uint8_t>(sum / count + 0.5);
+  const auto count = pixels.size() / step;
+  return static_cast<std::uint8_t>(static_cast<double>(sum) / static_cast<double>(count) + 0.5);
 }
 
 }  // namespace

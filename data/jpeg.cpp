@@ -310,8 +310,11 @@ EncodedHeader jpeg_header(Bytes bytes) {
                        big_endian<2>(segment->payload, 1),
                        big_endian<2>(segment->payload, 3)};
       // An 8 x 8 block takes a bit at least. A turned image is decoded, then copied.
-      require_plausible(
-          "jpeg", header.stored, bytes.size(), 8 * 64, header.orientation == 1 ? 1 : 2);
+      require_plausible("jpeg",
+                        header.stored,
+                        bytes.size(),
+                        std::int64_t{8} * 64,
+                        header.orientation == 1 ? 1 : 2);
       return header;
     }
     at = segment->next;

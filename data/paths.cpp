@@ -57,6 +57,12 @@ fs::path split_folder(const fs::path& path, bool train) {
   return {};
 }
 
+fs::path folder_with(const std::string& name, const fs::path& path, bool train, bool itself) {
+  if (itself && fs::is_regular_file(path / name)) return path;
+  const auto folder = split_folder(path, train);
+  return !folder.empty() && fs::is_regular_file(folder / name) ? folder : fs::path();
+}
+
 const char* split_text(bool train) { return train ? "training" : "test"; }
 
 }  // namespace dimred::data

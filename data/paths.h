@@ -24,6 +24,13 @@ const std::vector<std::string>& split_names(bool train);
 /// The first of split_names that is a folder in `path`; empty when there is none.
 std::filesystem::path split_folder(const std::filesystem::path& path, bool train);
 
+/// The folder of a split that holds the file `name`: `path` itself, where `itself` is true, or the
+/// first of split_names in it; empty when there is none.
+std::filesystem::path folder_with(const std::string& name,
+                                  const std::filesystem::path& path,
+                                  bool train,
+                                  bool itself);
+
 /// "training" or "test", for messages.
 const char* split_text(bool train);
 

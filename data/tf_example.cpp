@@ -53,8 +53,8 @@ Feature read_feature(Bytes content, const std::uint8_t* origin) {
 }
 
 void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += value | 0x80;
-  out += value;
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
 }
 
 std::string field_1_to_7(int number, std::string_view content) {

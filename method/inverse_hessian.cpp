@@ -20,12 +20,12 @@ bool has_curvature(const VectorXd& s, const VectorXd& y, const CurvatureFloors& 
 bool learn(MatrixXd& h,
            const VectorXd& s,
            const VectorXd& y,
-           UpdateRule rule,
+           UpdateRule* rule,
            const CurvatureFloors& floors) {
   if (!has_curvature(s, y, floors)) return false;
-  const MatrixXd updated = rule(h, s, y);
-  if (!updated.allFinite()) return false;
-  h = (updated + updated.transpose()) / 2;
+  const auto updated = rule(h, s, y);
+  if (!updated || !updated->allFinite()) return false;
+  h = (*updated + updated->transpose()) / 2;
   return true;
 }
 
@@ -60,7 +60,7 @@ InverseHessian::InverseHessian(std::span<const Eigen::Index> block_sizes) {
 
 UpdateOutcome InverseHessian::update(const VectorXd& s,
                                      const VectorXd& y,
-                                     UpdateRule rule,
+                                     UpdateRule* rule,
                                      const CurvatureFloors& floors) {
   bool any = false;
   Eigen::Index row = 0;

@@ -8,8 +8,8 @@
 
 namespace dimred::method {
 
-/// A pair (s, y) is used only when  s'y > max(absolute, relative |s| |y|),  which keeps H positive
-/// definite although y may come from two different batches.
+/// A pair (s, y) is used only when  s'y > max(absolute, relative |s| |y|),  with which BFGS keeps H
+/// positive definite although y may come from two different batches.
 struct CurvatureFloors {
   double absolute = 1e-20;  // >= 0, as published (DLDR, MindSpore)
   double relative = 0;      // [0, 1): the cosine between s and y
@@ -31,10 +31,10 @@ class InverseHessian {
   explicit InverseHessian(std::span<const Eigen::Index> block_sizes);
 
   /// Each block learns from its own part of s and y [k] by `rule`, unless the part's curvature is
-  /// below a floor or anything is not finite; skipped: no block has learnt.
+  /// below a floor, the rule skips it or anything is not finite; skipped: no block has learnt.
   UpdateOutcome update(const Eigen::VectorXd& s,
                        const Eigen::VectorXd& y,
-                       UpdateRule rule,
+                       UpdateRule* rule,
                        const CurvatureFloors& floors);
 
   /// d = -H g_k; a block whose slope is not negative or not finite is reset to I.

@@ -11,7 +11,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-UpdateRule rule_called(const std::string& name) {
+UpdateRule* rule_called(const std::string& name) {
   const auto& rules = update_rules();
   return std::ranges::find(rules, name, [](const auto& rule) { return rule.first; })->second;
 }

@@ -31,7 +31,7 @@ class QuasiNewton final : public Method {
   double end_failed_search(const SearchResult& search, State next, const Eigen::VectorXd& d);
 
   MethodOptions options_;
-  UpdateRule rule_;
+  UpdateRule* rule_;
   State state_;
 };
 

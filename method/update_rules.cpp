@@ -1,13 +1,13 @@
 #include "method/update_rules.h"
 
-#include "method/bfgs.h"
-
 namespace dimred::method {
 
-const std::vector<std::pair<std::string, UpdateRule>>& update_rules() {
-  static const std::vector<std::pair<std::string, UpdateRule>> rules = {
-      {"bfgs", bfgs},
+const std::vector<std::pair<std::string, UpdateRule*>>& update_rules() {
+#define DIMRED_UPDATE_RULE(name) {#name, name},
+  static const std::vector<std::pair<std::string, UpdateRule*>> rules = {
+#include "method/update_rules.inc"
   };
+#undef DIMRED_UPDATE_RULE
   return rules;
 }
 

@@ -39,10 +39,11 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table.add("nesterov", &options.sgd.nesterov, "Nesterov's form of the momentum");
   table.add("adam_beta1", &options.adam.beta1, "of adam and adamweightdecay", part);
   table.add("adam_beta2", &options.adam.beta2, "of adam and adamweightdecay", part);
-  table.add("opt_epsilon",
-            &options.epsilon,
-            "added to the root in adam, adamweightdecay, adadelta and rmsprop; a FastNN file means 1",
-            positive());
+  table.add(
+      "opt_epsilon",
+      &options.epsilon,
+      "added to the root in adam, adamweightdecay, adadelta and rmsprop; a FastNN file means 1",
+      positive());
   add_accumulators(table, options);
   table.add("lars_coefficient", &options.lars.coefficient, "trust in a layer's norms", positive());
   table.add(

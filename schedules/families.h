@@ -1,11 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "schedules/schedule.h"
 #include "support/errors.h"
 
-// Parts that the files of this room share; nothing outside it needs them.
+// A schedule, and parts that the files of this room share; nothing outside it needs them.
 namespace dimred::schedules {
 
 /// A moment and the schedule's lengths, all in steps.
@@ -14,7 +15,19 @@ struct Times {
   double warmup = 0;
   double total = 0;
   double steps_per_epoch = 1;
+  /// The part of the steps behind the warm-up that is over, in [0, 1].
+  double progress() const { return std::min(1.0, (step - warmup) / (total - warmup)); }
 };
+
+/// A schedule. Adding one is a file that defines families::NAME(), and its line in list.inc.
+struct Family {
+  double (*rate)(const ScheduleOptions& options, const Times& times);  // at times.step
+  bool depends_on_length = true;                                       // on times.total
+  bool own_warmup = false;  // `rate` is asked during the warm-up, too, in place of warmed_up()
+};
+
+/// The rate that warm-up alone gives: learning_rate behind it.
+double warmed_up(const ScheduleOptions& options, const Times& times);
 
 template <class... Values>
 void needs(bool holds,
@@ -35,13 +48,5 @@ struct DecayTimes {
 };
 /// Throws std::invalid_argument where `total` is too short for one step between two times.
 DecayTimes decay_times(DecayScheme scheme, double total);
-
-// The published families. `base` is the rate at this step that warm-up alone gives.
-double exponential(const ScheduleOptions& options, const Times& times, double base);
-double fastnn_polynomial(const ScheduleOptions& options, const Times& times, double base);
-double mindspore_steps(const ScheduleOptions& options, const Times& times);
-double mindspore_step(const ScheduleOptions& options, const Times& times);
-double mindspore_cosine(const ScheduleOptions& options, const Times& times);
-double plsc(const ScheduleOptions& options, const Times& times);
 
 }  // namespace dimred::schedules

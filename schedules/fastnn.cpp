@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "schedules/families.h"
 
 // FastNN's learning rates (alibaba/FastNN, images/utils/optimizer_utils.py). Its `fixed` is
@@ -20,9 +18,12 @@ DecayTimes decay_times(DecayScheme scheme, double total) {
   return times;
 }
 
+namespace {
+
 /// base * factor^floor((i - start) / interval) from the start on: staircase. FastNN stops at T;
 /// here the rate of the last step stays.
-double exponential(const ScheduleOptions& options, const Times& times, double base) {
+double exponential_rate(const ScheduleOptions& options, const Times& times) {
+  const double base = warmed_up(options, times);
   const auto [start, interval] = decay_times(options.decay_scheme, times.total);
   if (times.step < start) return base;
   const double since = std::min(times.step, times.total - 1) - start;
@@ -31,11 +32,19 @@ double exponential(const ScheduleOptions& options, const Times& times, double ba
 
 /// Quirk: to the end rate in a straight line within ONE interval, a fifth, tenth or quarter of what
 /// is left, and there it stays.
-double fastnn_polynomial(const ScheduleOptions& options, const Times& times, double base) {
+double one_interval_rate(const ScheduleOptions& options, const Times& times) {
+  const double base = warmed_up(options, times);
   const auto [start, interval] = decay_times(options.decay_scheme, times.total);
   if (times.step < start) return base;
   const double part = std::min(times.step - start, interval) / interval;
   return (base - options.end_learning_rate) * (1 - part) + options.end_learning_rate;
 }
+
+}  // namespace
+
+namespace families {
+Family exponential() { return {.rate = exponential_rate, .own_warmup = true}; }
+Family fastnn_polynomial() { return {.rate = one_interval_rate, .own_warmup = true}; }
+}  // namespace families
 
 }  // namespace dimred::schedules

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <numbers>
 
 #include "schedules/families.h"
@@ -11,10 +10,8 @@ namespace {
 
 double at_most_last(const Times& times) { return std::min(times.step, times.total - 1); }
 
-}  // namespace
-
 /// x 0.1 at 0.3 T, 0.6 T and 0.8 T, after a linear warm-up.
-double mindspore_steps(const ScheduleOptions& options, const Times& times) {
+double steps_rate(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);
   const double passed = static_cast<double>(i >= 0.3 * times.total) +
                         static_cast<double>(i >= 0.6 * times.total) +
@@ -23,7 +20,7 @@ double mindspore_steps(const ScheduleOptions& options, const Times& times) {
 }
 
 /// x 0.1 at 0.2 T, 0.5 T and 0.7 T. Quirks: 5e-5 from 0.9 T, whatever the base; no warm-up.
-double mindspore_step(const ScheduleOptions& options, const Times& times) {
+double step_rate(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);
   if (i >= 0.9 * times.total) return 0.00005;
   const double passed = static_cast<double>(i >= 0.2 * times.total) +
@@ -35,7 +32,7 @@ double mindspore_step(const ScheduleOptions& options, const Times& times) {
 /// Quirks: the warm-up is a step ahead (i + 1); the cosine counts from step 0, not from the
 /// warm-up's end, and makes 0.94 of half a turn in T - w steps; a linear decay multiplies it; 1e-5
 /// is added.
-double mindspore_cosine(const ScheduleOptions& options, const Times& times) {
+double cosine_rate(const ScheduleOptions& options, const Times& times) {
   const double i = at_most_last(times);
   const double start = options.start_learning_rate, base = options.learning_rate;
   if (i < times.warmup) return start + (base - start) / times.warmup * (i + 1);
@@ -44,5 +41,13 @@ double mindspore_cosine(const ScheduleOptions& options, const Times& times) {
   const double cosine_decay = 0.5 * (1 + std::cos(std::numbers::pi * 2 * 0.47 * i / decay_steps));
   return base * (linear_decay * cosine_decay + 0.00001);
 }
+
+}  // namespace
+
+namespace families {
+Family mindspore_steps() { return {.rate = steps_rate}; }
+Family mindspore_step() { return {.rate = step_rate}; }
+Family mindspore_cosine() { return {.rate = cosine_rate, .own_warmup = true}; }
+}  // namespace families
 
 }  // namespace dimred::schedules

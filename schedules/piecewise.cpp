@@ -1,8 +1,6 @@
 #include "schedules/piecewise.h"
 
-#include <cmath>
-
-#include "support/errors.h"
+#include "schedules/families.h"
 #include "support/option_values.h"
 
 namespace dimred::schedules {
@@ -72,5 +70,16 @@ double piecewise_rate(const std::vector<Piece>& pieces, double epoch) {
   }
   return pieces.back().to;
 }
+
+namespace families {
+Family piecewise() {
+  return {.rate =
+              [](const ScheduleOptions& options, const Times& times) {
+                return piecewise_rate(parse_pieces(options.pieces),
+                                      times.step / times.steps_per_epoch);
+              },
+          .depends_on_length = false};
+}
+}  // namespace families
 
 }  // namespace dimred::schedules

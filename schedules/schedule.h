@@ -6,19 +6,11 @@
 
 namespace dimred::schedules {
 
+/// All schedules; adding one: docs/how-to/add_a_schedule.md.
 enum class ScheduleKind {
-  constant,
-  linear,
-  cosine,
-  polynomial,
-  step,
-  exponential,
-  piecewise,
-  fastnn_polynomial,
-  mindspore_steps,
-  mindspore_step,
-  mindspore_cosine,
-  plsc,
+#define DIMRED_SCHEDULE(name) name,
+#include "schedules/list.inc"
+#undef DIMRED_SCHEDULE
 };
 
 /// How the rate rises during the warm-up. linear: from start_learning_rate. t2t: Tensor2Tensor's
@@ -46,6 +38,7 @@ struct StepLengths {
 ///   polynomial       end + (base - end) (1 - p)^power; with a decay scheme that starts at s, base
 ///                    until s and p = (i - s) / (T - s)
 ///   step             base * factor^(number of milestones <= i / steps_per_epoch)
+///   inverse-sqrt     base * sqrt(w / i), w at least 1
 /// and the published ones, in files of their own:
 ///   exponential, fastnn-polynomial (fastnn.cpp), mindspore-* (mindspore.cpp), plsc (plsc.cpp),
 ///   piecewise (piecewise.h)
@@ -72,10 +65,10 @@ struct ScheduleOptions {
   double global_batch_size = 0;                  // plsc: samples a step over all ranks, > 0
 };
 
-/// The kinds by name, in the order of the formulas above (for an option table).
+/// The kinds by name, in the order of list.inc (for an option table).
 const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds();
 
-/// True when the rate depends on the schedule's length: all but constant, step, plsc, piecewise.
+/// True when the rate depends on the schedule's length.
 bool depends_on_length(ScheduleKind kind);
 
 /// The options with `epochs`, those trained, where they leave a length open (total_epochs = 0

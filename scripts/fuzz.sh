@@ -13,7 +13,7 @@ build=build-fuzz
 cmake -S . -B $build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Debug \
   -DBUILD_TESTING=ON -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON -DCMAKE_UNITY_BUILD=OFF >/dev/null
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(idx cifar tfrecord tf_example base64_part record_index packed jpeg png label_list weights_file shards_index json config listing)
+[ ${#targets[@]} -gt 0 ] || targets=(idx cifar npy tfrecord tf_example base64_part record_index packed jpeg png label_list weights_file shards_index json config listing)
 ninja -C $build -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}" >/dev/null
 root=$PWD failed=0
 # Longest inputs: several times the seeds, which are what a format needs at least (packed: three pages).

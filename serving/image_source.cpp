@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "data/decode.h"
-#include "support/parallel.h"
 #include "data/read_file.h"
+#include "support/parallel.h"
 
 namespace dimred::serving {
 namespace {

@@ -61,6 +61,7 @@ std::optional<Found> beside(Store& store, const Url& url, const std::vector<Foun
     const auto item = ask(store, [&] { return store.stat(place); });
     if (item) return Found{*item, place, ""};
   } catch (const Refused&) {
+    // Some servers refuse what is not there.
   }
   return {};
 }

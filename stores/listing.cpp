@@ -75,6 +75,7 @@ std::vector<Found> by_listing(Store& store, const Url& url) {
     } catch (const Passing&) {
       throw;
     } catch (const StoreError&) {
+      // A folder without a listing is one that was not uploaded by us.
     }
     const auto listing = item ? read_if_listing(store, place, *item) : std::nullopt;
     return listing ? listed(url, *listing) : std::vector<Found>();

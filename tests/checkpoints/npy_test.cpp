@@ -119,6 +119,16 @@ TEST_F(Npy, RefusesOtherTypesAndHeaders) {
   EXPECT_NE(error(file_of(dict_of("(15,)"), 60, 0)).find("version"), std::string::npos);
 }
 
+TEST_F(Npy, ReadsTheTypesThatAreAskedFor) {
+  const auto bytes = file_of(dict_of("(3, 5)", "|u1"), 15);
+  EXPECT_EQ(read_npy_header(write(bytes), {"|u1"}).item_bytes, 1);
+  EXPECT_EQ(thrown<std::runtime_error>([&] {
+              read_npy_header(write(bytes), {"<i4", "<i8"});
+            }),
+            formatted("[npy] '{}' needs dtype '<i4' or '<i8', received '|u1'",
+                      (folder_ / "a.npy").string()));
+}
+
 TEST_F(Npy, TellsAMissingFileApart) {
   EXPECT_THROW(read_npy_header(folder_ / "none.npy"), std::invalid_argument);
 }

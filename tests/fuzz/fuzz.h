@@ -58,7 +58,9 @@ void bear_errors(const Parse& parse) {
   try {
     parse();
   } catch (const std::runtime_error&) {
+    // the environment's: damaged
   } catch (const std::invalid_argument&) {
+    // the caller's: of another kind
   }
 }
 

@@ -30,8 +30,8 @@ std::vector<std::string> dimred::fuzz::seeds() {
          .format = "png",
          .label = 300,
          .class_name = "name"}));
-    all.push_back('\0' + record + record);
-    all.push_back('\1' + record + record);
+    for (const char kind : {'\0', '\1'})
+      all.push_back(std::string(1, kind).append(record).append(record));
   }
   return all;
 }

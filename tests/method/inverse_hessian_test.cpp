@@ -5,7 +5,6 @@
 #include <Eigen/Dense>
 #include <cmath>
 
-#include "method/bfgs.h"
 #include "method/line_search.h"
 
 namespace dimred::method {
@@ -87,6 +86,45 @@ TEST(Bfgs, SkipsNegativeTinyAndNonFiniteCurvature) {
   oblique << 0.05, 1;  // cosine 0.05
   EXPECT_EQ(h.update(s, oblique, bfgs, {.relative = 0.1}), UpdateOutcome::skipped);
   EXPECT_EQ(h.update(s, oblique, bfgs, {.relative = 0.01}), UpdateOutcome::updated);
+}
+
+/// Unlike BFGS it needs no line search: any k independent steps do (Nocedal & Wright, theorem 6.1).
+TEST(Sr1, FindsTheInverseHessianOfAQuadraticFromAnyIndependentSteps) {
+  MatrixXd a(3, 3), steps(3, 3);
+  a << 4, 1, 0, 1, 3, 1, 0, 1, 2;
+  steps << 1, 0, 2, 0, 5, 1, 3, 0, 0.5;
+  auto h = whole(MatrixXd::Identity(3, 3));
+  for (int i = 0; i < 3; ++i) {
+    const VectorXd s = steps.col(i);
+    ASSERT_EQ(h.update(s, a * s, sr1, {}), UpdateOutcome::updated);
+    for (int j = 0; j <= i; ++j)  // the earlier pairs' secant equations still hold
+      EXPECT_LT((values(h) * a * steps.col(j) - steps.col(j)).norm(), 1e-12);
+  }
+  EXPECT_LT((values(h) - a.inverse()).norm(), 1e-12);
+}
+
+TEST(Sr1, BecomesIndefiniteAndThenIsReset) {
+  auto h = whole(MatrixXd::Identity(2, 2));
+  const Eigen::Vector2d s(1, 0), y(0.5, 2), r = s - y;  // |r|^2 = 4.25, r'y = -3.75
+  ASSERT_EQ(h.update(s, y, sr1, {}), UpdateOutcome::updated);
+  EXPECT_NEAR(r.dot(values(h) * r) / 4.25, 1 - 4.25 / 3.75, 1e-14);
+  EXPECT_TRUE(h.direction(r).reset);
+  EXPECT_EQ(values(h), MatrixXd::Identity(2, 2));
+}
+
+TEST(Sr1, SkipsAPairWhoseDenominatorIsTiny) {
+  const MatrixXd before = 2 * MatrixXd::Identity(2, 2);
+  auto h = whole(before);
+  const VectorXd y = VectorXd::Unit(2, 0);
+  const Eigen::Vector2d known(2, 0);          // H y = s already: r = 0
+  const Eigen::Vector2d across(2, 1);         // r = (0, 1) is orthogonal to y
+  const Eigen::Vector2d nearly(2 + 9e-9, 1);  // cosine 9e-9
+  for (const auto& s : {known, across, nearly}) {
+    EXPECT_EQ(h.update(s, y, sr1, {}), UpdateOutcome::skipped);
+    EXPECT_EQ(values(h), before);
+  }
+  EXPECT_EQ(h.update(Eigen::Vector2d(2 + 2e-8, 1), y, sr1, {}), UpdateOutcome::updated);
+  EXPECT_EQ(h.update(-known, y, sr1, {}), UpdateOutcome::skipped);  // s'y < 0, as every rule
 }
 
 TEST(Direction, ResetsAnIndefiniteInverseHessian) {

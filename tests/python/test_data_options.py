@@ -1,4 +1,4 @@
-"""Label noise as the commands see it: which data it belongs to, and who takes it over."""
+"""Data sets as the commands see them: label noise and who takes it over, samples of all classes, kinds that hold the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
-from fashion import few
+from compared_runs import rows
+from fashion import few, read
 
 SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1", f"--data={few()}"]
 
@@ -57,3 +59,20 @@ def test_some_samples_are_of_all_classes(tmp_path: Path, execute) -> None:
     execute("dimred", "stage1", *options, "--output", tmp_path / "run")
     (mean,) = json.loads((tmp_path / "run" / "manifest.json").read_text())["mean"]
     assert mean == pytest.approx(90 / 255, rel=1e-12)
+
+
+def test_arrays_that_numpy_saves_train_as_the_same_images_elsewhere(tmp_path: Path, execute, fails) -> None:
+    for split, name in (("train", "train"), ("test", "t10k")):
+        (tmp_path / "arrays" / split).mkdir(parents=True)
+        images = read(few() / f"{name}-images-idx3-ubyte", 16).reshape(-1, 28, 28)
+        np.save(tmp_path / "arrays" / split / "images.npy", images)
+        np.save(tmp_path / "arrays" / split / "labels.npy", read(few() / f"{name}-labels-idx1-ubyte", 8).astype(np.int64))
+    curves = []
+    for data in (few(), tmp_path / "arrays"):
+        run = tmp_path / f"run{len(curves)}"
+        execute("dimred", "stage1", *SMALL[:-1], f"--data={data}", "--epochs=1", "--output", run)
+        curves.append(rows(run))
+    assert curves[0] == curves[1]
+    assert "npy " in data_of(run)[0]
+    np.save(tmp_path / "arrays/train/images.npy", np.zeros((4, 28, 28, 3)))
+    assert "needs dtype '|u1', received '<f8'" in fails(1, "stage1", *SMALL[:-1], "--data", tmp_path / "arrays", "--output", tmp_path / "none")

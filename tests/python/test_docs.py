@@ -38,6 +38,11 @@ def blocks(page: Path, language: str) -> list[str]:
     return [text for named, text in found if named == language]
 
 
+def prose(page: Path) -> str:
+    """The page without its blocks, in which `[](...)` is C++."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
 each_page = pytest.mark.parametrize("page", PAGES, ids=shown)
 
 
@@ -129,7 +134,7 @@ def test_blocks_of_commands_say_that_they_are_shell(page: Path) -> None:
 
 @each_page
 def test_places_that_a_page_links_to_are_there(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#]+)", prose(page)):
         if "://" not in target:
             assert (page.parent / target).exists(), target
 
@@ -174,7 +179,7 @@ def test_documents_stay_short() -> None:
     assert words(DOCS / "decisions.md") <= 4_000
     assert {shown(page): words(page) for page in (DOCS / "how-to").glob("*.md") if words(page) > 800} == {}
     read = [page for page in PAGES if page != OPTIONS and page.parent.name != "results"]
-    assert sum(words(page) for page in read) <= 22_000
+    assert sum(words(page) for page in read) <= 23_000
 
 
 def test_a_decision_has_at_most_three_sentences() -> None:
@@ -212,6 +217,16 @@ def test_marked_blocks_run(page: Path, pictures: Path) -> None:
 
 def test_pages_with_marked_blocks_are_several() -> None:
     assert len([page for page in PAGES if marked_blocks(page)]) >= 5
+
+
+def test_files_that_a_page_shows_are_those() -> None:
+    """The build compiles them, and other tests run them. An extension fits into 60 lines."""
+    shown = [(page, *found) for page in PAGES
+             for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]  # fmt: skip
+    assert [file for _, file, _ in shown] == ["data/npy.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "training/hooks/weight_norm.cpp"]
+    for page, file, text in shown:
+        assert text == (REPOSITORY / file).read_text(), page
+        assert len(text.splitlines()) <= 60
 
 
 # What the sources say of pages.

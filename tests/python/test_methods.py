@@ -144,6 +144,20 @@ def test_a_stopped_run_comes_to_the_same_end(name: str, start: Path, tmp_path: P
     assert np.array_equal(weights(run / "final.h5"), weights(tmp_path / "whole" / "final.h5"))
 
 
+def test_another_update_rule_descends_in_another_way(start: Path, tmp_path: Path, execute, fails) -> None:
+    steps = {}
+    options = ["stage2", *COMMON, "--epochs=1", "--checkpoint", start]
+    for rule in ("bfgs", "sr1"):
+        execute("dimred", *options, f"--update_rule={rule}", "--output", tmp_path / rule)
+        with (tmp_path / rule / "steps.csv").open(newline="") as stream:
+            steps[rule] = list(csv.DictReader(stream))
+    assert steps["sr1"][0]["loss"] == steps["bfgs"][0]["loss"]
+    assert steps["sr1"][-1]["loss"] != steps["bfgs"][-1]["loss"]
+    assert {row["update"] for row in steps["sr1"]} >= {"none", "updated"}
+    assert float(rows(tmp_path / "sr1")[-1]["test_loss"]) < float(rows(tmp_path / "sr1")[0]["test_loss"])
+    assert "update_rule" in fails(2, *options, "--update_rule=bfgs", "--output", tmp_path / "sr1")
+
+
 def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails) -> None:
     options = ["stage2", *COMMON, "--preset=sgd", "--checkpoint", start, "--output", tmp_path / "run"]
     execute("dimred", *options, "--epochs=1")

@@ -34,7 +34,7 @@ double at_epoch(const ScheduleOptions& options, double epoch) {
 
 TEST(Schedule, EveryKindOfOursWarmsUpLinearly) {
   for (const auto& [name, kind] : schedule_kinds()) {
-    if (kind > ScheduleKind::step) break;  // the published ones: published_test.cpp
+    if (kind > ScheduleKind::inverse_sqrt) break;  // the published ones: published_test.cpp
     const auto options = warmed(kind);
     EXPECT_DOUBLE_EQ(at_epoch(options, 0), 0.1) << name;
     EXPECT_NEAR(at_epoch(options, 0.5), 0.275, rounding) << name;
@@ -72,6 +72,25 @@ TEST(Schedule, PolynomialGivesItsClosedForm) {
   EXPECT_NEAR(at_epoch(options, 7), 0.2 + 0.6 * 0.125, rounding);
   EXPECT_NEAR(at_epoch(options, 12), 0.2, rounding);
   EXPECT_NEAR(at_epoch(options, 30), 0.2, rounding);
+}
+
+TEST(Schedule, InverseSqrtHalvesInFourTimesTheWarmup) {
+  auto options = warmed(ScheduleKind::inverse_sqrt);
+  EXPECT_NEAR(at_epoch(options, 8), 0.4, rounding);
+  EXPECT_NEAR(at_epoch(options, 18), 0.8 / 3, rounding);  // beyond the end, too
+  EXPECT_FALSE(depends_on_length(options.kind));
+  options.warmup_epochs = 0;  // counts as one step
+  EXPECT_EQ(learning_rate(options, 0, steps_per_epoch), 0.8);
+  EXPECT_EQ(learning_rate(options, 1, steps_per_epoch), 0.8);
+  for (const double step : {4.0, 25.0, 100.0})
+    EXPECT_NEAR(learning_rate(options, step, steps_per_epoch), 0.8 / std::sqrt(step), rounding);
+}
+
+TEST(Schedule, OptionsSpellTheKindsWithDashes) {
+  const auto& kinds = schedule_kinds();
+  EXPECT_EQ(kinds.front(), std::pair(std::string("constant"), ScheduleKind::constant));
+  EXPECT_EQ(kinds.at(5), std::pair(std::string("inverse-sqrt"), ScheduleKind::inverse_sqrt));
+  EXPECT_EQ(kinds.back(), std::pair(std::string("plsc"), ScheduleKind::plsc));
 }
 
 TEST(Schedule, StepDropsAtEachMilestone) {

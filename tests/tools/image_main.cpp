@@ -123,7 +123,8 @@ std::string prepare_request(std::istream& request) {
   const auto stored = encoded_shape(file.sample);
   ImageShape shape{
       static_cast<std::int64_t>(preprocessing.mean.size()), stored.height, stored.width};
-  if (preprocessing.crop.cut != CropMode::none) shape.height = shape.width = preprocessing.crop.size;
+  if (preprocessing.crop.cut != CropMode::none)
+    shape.height = shape.width = preprocessing.crop.size;
   std::vector<float> out(static_cast<std::size_t>(shape.size()));
   PrepareScratch scratch;
   prepare(file.sample,

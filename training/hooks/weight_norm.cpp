@@ -7,7 +7,9 @@ namespace {
 /// After each epoch: how long the weights are, and how far from those of the start of this process.
 class WeightNorm final : public Hook {
  public:
-  void begin(const RunView& run) override { start_ = run.setup.model.flat.weights.detach().clone(); }
+  void begin(const RunView& run) override {
+    start_ = run.setup.model.flat.weights.detach().clone();
+  }
 
   void after_epoch(const RunView& run, const CurveRow& row) override {
     const auto weights = run.setup.model.flat.weights.detach();
