@@ -1,13 +1,15 @@
 // device_algebra DEVICE COLUMNS COMPONENTS REPEATS: both reads of P [COMPONENTS x COLUMNS] in a
-// step of stage 2 by each algebra that the device has, P in float32 and in bfloat16, in turn with a
-// copy of P within the device. Prints one JSON line: seconds of each turn, and the bytes that each
-// must at least move.
+// step of stage 2 by each algebra that the device has, and the algebra of a step without momentum
+// (project, BFGS, back-project), P in float32 and in bfloat16, in turn with a copy of P within the
+// device. Prints one JSON line: seconds of each turn, and the bytes that each must at least move.
 #include <torch/cuda.h>
 
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "method/inverse_hessian.h"
+#include "stage2/projection.h"
 #include "stage2/projection_device.h"
 #include "stage2/tensor_space.h"
 #include "support/stopwatch.h"
@@ -47,6 +49,15 @@ class AlgebraSpace final : public stage2::TensorSpace {
   double gradient_loss() override { return 0; }
 };
 
+/// The algebra of a step without momentum.
+void update(const torch::Tensor& basis, const torch::Tensor& gradient, method::InverseHessian& h) {
+  const auto numbers = stage2::project(basis, gradient);
+  const Eigen::Map<const Eigen::VectorXd> g_k(numbers.data(), basis.size(0));
+  h.update(0.5 * g_k, g_k, method::bfgs, {});
+  const Eigen::VectorXd d = h.direction(g_k).d;
+  stage2::back_project(basis, {d.data(), numbers.size()}, std::span<const double>(numbers));
+}
+
 /// Both reads of P in a step, on one rank.
 Json turns(const torch::Device& device,
            const torch::Tensor& dense,
@@ -60,9 +71,9 @@ Json turns(const torch::Device& device,
   const auto communicator = distributed::single_rank();
   const distributed::Columns alone;
   AlgebraSpace space(subspace, *communicator, alone, vectors[1], g);
+  method::InverseHessian h(space.block_sizes());
   auto copy = torch::empty_like(dense);
-  const auto vector = static_cast<std::int64_t>(g.nbytes());
-  const auto bytes = static_cast<std::int64_t>(dense.nbytes());
+  const auto vector = g.nbytes(), bytes = dense.nbytes();
   Json result = {{"dtype", dense.scalar_type() == torch::kFloat32 ? "float32" : "bfloat16"},
                  {"algebra", algebra == stage2::DeviceAlgebra::fused ? "fused" : "aten"},
                  {"project_bytes", bytes + 2 * vector},  // P, g, m
@@ -79,6 +90,8 @@ Json turns(const torch::Device& device,
           {.direction = d, .projected = d, .gamma = 0.9, .alpha = 0.005, .moves_momentum = true});
       space.move_to(1);
     });
+    if (device.is_cpu()) add("update", [&] { update(dense, g, h); });
+    // The same bytes through memory: P read once and written once is as much as P read twice.
     add("copy", [&] { copy.copy_(dense); });
   }
   return result;

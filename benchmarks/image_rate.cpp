@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,13 @@
 namespace dimred::data {
 namespace {
 
+using Json = nlohmann::json;
+
 double resident_megabytes() {
   std::ifstream in("/proc/self/statm");
   double whole = 0, resident = 0;
   in >> whole >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
+  return resident * sysconf(_SC_PAGESIZE) / 1e6;
 }
 
 /// One epoch; returns what it cost.
@@ -42,32 +45,25 @@ LoaderReport run(const Dataset& dataset,
   return loader.report();
 }
 
-std::string epochs_json(const Dataset& dataset,
-                        const Preprocessing& preprocessing,
-                        const LoaderOptions& options,
-                        std::int64_t epochs) {
-  std::string seconds, memory;
+Json epochs_json(const Dataset& dataset,
+                 const Preprocessing& preprocessing,
+                 const LoaderOptions& options,
+                 std::int64_t epochs) {
+  Json result{{"images", dataset.size()}};
   LoaderReport report;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     const Stopwatch clock;
     report = run(dataset, preprocessing, options, epoch);
-    const auto* comma = epoch == 0 ? "" : ", ";
-    seconds += formatted("{}{}", comma, clock.seconds());
-    memory += formatted("{}{}", comma, resident_megabytes());
+    result["epoch_seconds"].push_back(clock.seconds());
+    result["resident_megabytes"].push_back(resident_megabytes());
   }
-  const auto each = [&](double total) { return 1e6 * total / static_cast<double>(report.samples); };
-  return formatted(
-      "\"images\": {}, \"epoch_seconds\": [{}], \"resident_megabytes\": [{}], \"read_us\": {}, "
-      "\"decode_us\": {}, \"transform_us\": {}",
-      dataset.size(),
-      seconds,
-      memory,
-      each(report.read_seconds),
-      each(report.decode_seconds),
-      each(report.transform_seconds));
+  result["read_us"] = 1e6 * report.read_seconds / report.samples;
+  result["decode_us"] = 1e6 * report.decode_seconds / report.samples;
+  result["transform_us"] = 1e6 * report.transform_seconds / report.samples;
+  return result;
 }
 
-std::string photos(const std::vector<std::string>& words) {
+Json photos(const std::vector<std::string>& words) {
   const auto dataset = open_image_folder(words.at(1));
   const LoaderOptions options{.batch_size = std::stoll(words.at(3)),
                               .threads = std::stoll(words.at(4)),
@@ -79,27 +75,24 @@ std::string photos(const std::vector<std::string>& words) {
 }
 
 /// The best that one thread can do: the same random choices, without a queue or a batch.
-std::string decode_alone(const std::vector<std::string>& words) {
+Json decode_alone(const std::vector<std::string>& words) {
   const auto dataset = open_image_folder(words.at(1));
   const auto preprocessing = recipe(Recipe::imagenet, std::stoll(words.at(2)));
-  const auto table = pixel_table(preprocessing);
-  const auto shape = prepared_shape(preprocessing, *dataset);
+  const Preparer preparer(preprocessing, prepared_shape(preprocessing, *dataset));
   std::vector<std::uint8_t> encoded;
-  std::vector<float> out(static_cast<std::size_t>(shape.size()));
+  std::vector<float> out(preparer.shape().size());
   PrepareScratch scratch;
   const auto pass = [&](std::int64_t epoch) {
-    for (std::int64_t index = 0; index < dataset->size(); ++index) {
-      const auto sample = dataset->read(index, encoded);
-      prepare(sample, shape, preprocessing, table, PixelOrder::planes, epoch, index, scratch, out);
-    }
+    for (std::int64_t index = 0; index < dataset->size(); ++index)
+      preparer.prepare(dataset->read(index, encoded), epoch, index, scratch, out);
   };
   pass(0);
   const Stopwatch clock;
   pass(1);
-  return formatted("\"images\": {}, \"seconds\": {}", dataset->size(), clock.seconds());
+  return {{"images", dataset->size()}, {"seconds", clock.seconds()}};
 }
 
-std::string folder(const std::vector<std::string>& words) {
+Json folder(const std::vector<std::string>& words) {
   const auto threads = std::stoll(words.at(3));
   const Stopwatch clock;
   const std::shared_ptr<const Dataset> files = open_image_folder(words.at(1));
@@ -114,9 +107,9 @@ std::string folder(const std::vector<std::string>& words) {
                                     .seed = 1};
   const LoaderOptions options{.batch_size = std::stoll(words.at(2)),
                               .pool = std::make_shared<BatchPool>()};
-  return formatted("\"open_seconds\": {}, {}",
-                   opened,
-                   epochs_json(*kept, preprocessing, options, std::stoll(words.at(4))));
+  auto result = epochs_json(*kept, preprocessing, options, std::stoll(words.at(4)));
+  result["open_seconds"] = opened;
+  return result;
 }
 
 }  // namespace
@@ -125,11 +118,11 @@ std::string folder(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    std::string text;
-    if (words.at(0) == "photos") text = dimred::data::photos(words);
-    if (words.at(0) == "decode") text = dimred::data::decode_alone(words);
-    if (words.at(0) == "folder") text = dimred::data::folder(words);
-    std::cout << '{' << text << "}\n";
+    nlohmann::json result;
+    if (words.at(0) == "photos") result = dimred::data::photos(words);
+    if (words.at(0) == "decode") result = dimred::data::decode_alone(words);
+    if (words.at(0) == "folder") result = dimred::data::folder(words);
+    std::cout << result.dump() << '\n';
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     std::cerr << "image_rate: " << error.what() << '\n';

@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <numeric>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/order.h"
 #include "data/packed.h"
 #include "data/record_readers.h"
 #include "data/tf_example.h"
@@ -54,7 +55,7 @@ void write_files(const fs::path& folder, std::int64_t count) {
   PackedWriter packed(folder / "rate.packed");
   AtomicFile records(folder / "rate.tfrecord");
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto image = image_of(static_cast<std::uint64_t>(i));
+    const auto image = image_of(i);
     packed.add(sample_of(image));
     const auto record =
         to_tfrecord(to_message({.encoded = sample_of(image).bytes, .format = "jpeg", .label = 1}));
@@ -113,36 +114,11 @@ double seconds_of_epoch(const Dataset& dataset, const std::vector<std::int64_t>&
   return watch.seconds();
 }
 
-struct Series {
-  std::string name;
-  std::vector<double> ratios;  // seconds of the copy / seconds of ours
-};
-
-void print_json(const std::vector<Series>& all, double gigabytes) {
-  std::printf("{\"gigabytes\": %.3f", gigabytes);
-  for (auto series : all) {
-    auto& ratios = series.ratios;
-    std::ranges::sort(ratios);
-    std::printf(",\n \"%s\": {\"median\": %.3f, \"min\": %.3f, \"max\": %.3f}",
-                series.name.c_str(),
-                ratios[ratios.size() / 2],
-                ratios.front(),
-                ratios.back());
-  }
-  std::printf("}\n");
-}
-
 std::vector<std::int64_t> order_of(std::int64_t count, bool shuffled) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    order[static_cast<std::size_t>(i)] =
-        shuffled ? static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(i),
-                                                      static_cast<std::uint64_t>(count),
-                                                      1,
-                                                      RandomPurpose::order,
-                                                      0))
-                 : i;
-  return order;
+  const Order order{.seed = 1, .size = count, .shuffled = shuffled};
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < count; ++i) indices.push_back(order.at(/*epoch=*/0, i));
+  return indices;
 }
 
 }  // namespace
@@ -155,30 +131,28 @@ int main(int count, char** values) {
   const auto samples = megabytes * 1'000'000 / static_cast<std::int64_t>(image_bytes);
   fs::create_directories(folder);
   write_files(folder, samples);
-  std::vector<Series> all;
+  nlohmann::ordered_json ratios;  // seconds of the copy / seconds of ours
   for (const auto* form : {"tfrecord", "packed"}) {
     const auto file = folder / formatted("rate.{}", form);
     const bool packed = std::string(form) == "packed";
     const auto open = [&] { return packed ? open_packed(file) : open_tfrecord({.files = {file}}); };
     open();  // makes the index
-    std::vector<Series> series;
-    for (const auto* kind : {"first", "later", "shuffled"})
-      for (const auto* copy : {"read", "memcpy"})
-        series.push_back({formatted("{} {} / {}", form, kind, copy), {}});
     for (int repeat = 0; repeat <= repeats; ++repeat) {
       const auto dataset = open();
-      const double first = seconds_of_epoch(*dataset, order_of(samples, false));
-      const double copies[] = {seconds_of_read(file), seconds_of_memcpy(file)};
-      const double later = seconds_of_epoch(*dataset, order_of(samples, false));
-      const double shuffled = seconds_of_epoch(*dataset, order_of(samples, true));
-      const double ours[] = {first, later, shuffled};
+      using Seconds = std::pair<const char*, double>;
+      const Seconds first{"first", seconds_of_epoch(*dataset, order_of(samples, false))};
+      const Seconds copies[] = {{"read", seconds_of_read(file)},
+                                {"memcpy", seconds_of_memcpy(file)}};
+      const Seconds later{"later", seconds_of_epoch(*dataset, order_of(samples, false))};
+      const Seconds shuffled{"shuffled", seconds_of_epoch(*dataset, order_of(samples, true))};
       if (repeat == 0) continue;  // warms the page cache
-      for (std::size_t i = 0; i < series.size(); ++i)
-        series[i].ratios.push_back(copies[i % 2] / ours[i / 2]);
+      for (const auto& [epoch, ours] : {first, later, shuffled})
+        for (const auto& [copy, seconds] : copies)
+          ratios[formatted("{} {} / {}", form, epoch, copy)].push_back(seconds / ours);
     }
-    all.insert(all.end(), series.begin(), series.end());
+    fs::remove(file);
   }
-  print_json(all, static_cast<double>(megabytes) / 1000);
-  for (const auto* form : {"tfrecord", "packed"}) fs::remove(folder / formatted("rate.{}", form));
   fs::remove_all(folder / ".dimred");
+  std::cout << nlohmann::ordered_json{{"gigabytes", megabytes / 1000.0}, {"ratios", ratios}}.dump()
+            << '\n';
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -23,9 +24,8 @@ def main() -> None:
     rates = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
     options.json.write_text(json.dumps({"processor": processor()} | rates, indent=1) + "\n")
     print(f"{'copy seconds / our seconds':36} median    min    max   (bar: 0.8)")
-    for name, ratio in rates.items():
-        if isinstance(ratio, dict):
-            print(f"{name:36} {ratio['median']:6.2f} {ratio['min']:6.2f} {ratio['max']:6.2f}")
+    for name, ratios in rates["ratios"].items():
+        print(f"{name:36} {statistics.median(ratios):6.2f} {min(ratios):6.2f} {max(ratios):6.2f}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 // bytes a rank sends, averaged over ranks.
 #include <torch/utils.h>
 
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/tensor_space.h"
+#include "support/stopwatch.h"
 
 namespace {
 
@@ -27,16 +27,12 @@ struct Problem {
 };
 
 Problem make_problem(std::int64_t columns, std::int64_t components, const Communicator& ranks) {
-  layout::Parameter row;
-  row.name = "w";
-  row.shape = {columns};
-  const auto layout = layout::make_layout({row});
+  const auto layout = layout::make_layout({{.name = "w", .shape = {columns}}});
   Problem problem{.gradient = torch::randn({layout.memory_size}),
                   .weights = torch::randn({layout.memory_size})};
   problem.columns = distributed::columns_of(layout, ranks);
   const auto own = problem.columns.own.memory_columns();
-  problem.basis =
-      torch::randn({components, own}) / std::sqrt(static_cast<double>(layout.memory_size));
+  problem.basis = torch::randn({components, own}) / std::sqrt(layout.memory_size);
   return problem;
 }
 
@@ -79,11 +75,10 @@ template <class Work>
 void measure(nlohmann::json& result, const char* scheme, Communicator& ranks, const Work& work) {
   ranks.barrier();
   const auto bytes = ranks.bytes_sent();
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch clock;
   work();
   ranks.barrier();
-  result["seconds"][scheme].push_back(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  result["seconds"][scheme].push_back(clock.seconds());
   std::array<double, 1> sent{static_cast<double>(ranks.bytes_sent() - bytes)};
   ranks.all_reduce(sent);
   result["bytes"][scheme] = sent[0] / ranks.size();

@@ -28,15 +28,15 @@ std::vector<T> read_columns(const InputFile& file,
         0 <= begin && begin <= end && end <= count,
         "[checkpoints] needs ranges within the {} elements of a vector of '{}', received [{}, {})",
         count,
-        file.path().string(),
+        file.path(),
         begin,
         end);
     size += end - begin;
   }
-  std::vector<T> values(static_cast<std::size_t>(size));
+  std::vector<T> values(size);
   auto rest = std::span(values);
   for (const auto& range : ranges) {
-    const auto part = rest.first(static_cast<std::size_t>(range.size()));
+    const auto part = rest.first(range.size());
     file.read(offset + range.begin * std::int64_t{sizeof(T)}, std::as_writable_bytes(part));
     rest = rest.subspan(part.size());
   }

@@ -25,12 +25,8 @@ inline void require_finite(std::span<const float> values,
                            std::string_view name) {
   const auto bad = first_not_finite(values);
   if (!bad) return;
-  require(false,
-          "[{}] needs finite values, received {} in {}[{}]",
-          scope,
-          values[static_cast<std::size_t>(*bad)],
-          name,
-          *bad);
+  require(
+      false, "[{}] needs finite values, received {} in {}[{}]", scope, values[*bad], name, *bad);
 }
 
 /// Throws std::runtime_error with the file, the tensor's name and the first such element.
@@ -43,7 +39,7 @@ inline void require_finite_in_file(std::span<const float> values,
       !bad,
       "[{}] '{}': \"{}\" needs values that are finite as float32, received another at element {}",
       scope,
-      path.string(),
+      path,
       name,
       bad.value_or(0));
 }

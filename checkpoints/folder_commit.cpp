@@ -48,7 +48,7 @@ void commit_folder(const fs::path& temporary, const fs::path& final_path, Replac
     return;
   }
   require_environment(
-      fs::is_directory(final_path), "[file] '{}' exists and is not a folder", final_path.string());
+      fs::is_directory(final_path), "[file] '{}' exists and is not a folder", final_path);
   fs::path old = temporary;
   if (replacement == Replacement::two_renames || !exchange(temporary, final_path)) {
     old = set_aside(final_path);

@@ -1,6 +1,5 @@
 #include "checkpoints/folder_lock.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,8 +7,6 @@
 #include <string>
 
 #include "support/errors.h"
-#include "support/file_lock.h"
-#include "support/open_file.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -23,22 +20,25 @@ std::string holder(int descriptor) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  descriptor_ = open_no_follow(folder / file_name, O_RDWR | O_CREAT);
-  if (try_lock(descriptor_) == LockResult::busy) {
-    const auto process = holder(descriptor_);
-    ::close(descriptor_);
+std::string holder_of(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / FolderLock::file_name)) return {};
+  FileLock lock(folder / FolderLock::file_name);
+  return lock.try_take(LockKind::exclusive) ? std::string() : holder(lock.descriptor());
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(folder / file_name) {
+  if (!lock_.try_take(LockKind::exclusive)) {
+    const auto process = holder(lock_.descriptor());
     throw std::runtime_error(
         formatted("[file] '{}' is in use by process {}; wait for its end or choose another folder",
-                  folder.string(),
+                  folder,
                   process.empty() ? "(unknown)" : process));
   }
   const auto own = std::to_string(::getpid());
   // For the text above alone: a full disk is no reason to stop here.
-  if (::ftruncate(descriptor_, 0) == 0 && ::pwrite(descriptor_, own.data(), own.size(), 0) < 0)
+  if (::ftruncate(lock_.descriptor(), 0) == 0 &&
+      ::pwrite(lock_.descriptor(), own.data(), own.size(), 0) < 0)
     errno = 0;
 }
-
-FolderLock::~FolderLock() { ::close(descriptor_); }
 
 }  // namespace dimred::checkpoints

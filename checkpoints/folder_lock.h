@@ -2,7 +2,12 @@
 
 #include <filesystem>
 
+#include "support/file_lock.h"
+
 namespace dimred::checkpoints {
+
+/// The process that holds the folder's lock now; empty: nobody.
+std::string holder_of(const std::filesystem::path& folder);
 
 /// While it lives, nobody else gets the folder: flock of <folder>/.lock, which the kernel gives up
 /// however the process ends. Throws std::runtime_error, with the holder's process id, when the
@@ -12,12 +17,9 @@ class FolderLock {
   static constexpr const char* file_name = ".lock";
 
   explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int descriptor_ = -1;
+  FileLock lock_;
 };
 
 }  // namespace dimred::checkpoints

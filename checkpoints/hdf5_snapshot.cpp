@@ -198,8 +198,7 @@ std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
       H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate");
   write_contents(file, snapshot);
   checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
-  std::vector<std::byte> image(
-      static_cast<std::size_t>(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image")));
+  std::vector<std::byte> image(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image"));
   checked(H5Fget_file_image(file, image.data(), image.size()), "H5Fget_file_image");
   // The library leaves the user block out of an image, but its addresses count it.
   check(std::memcmp(image.data(), "\x89HDF", 4) == 0, "an HDF5 image starts at its superblock");

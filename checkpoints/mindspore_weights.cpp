@@ -70,8 +70,8 @@ struct Message {
             std::type_identity_t<FormatString<sizeof...(Values)>> text,
             const Values&... values) const {
     if (holds) return;
-    throw std::runtime_error(formatted(
-        "[{}] '{}': \"{}\" {}", scope, path.string(), value.tag, formatted(text, values...)));
+    throw std::runtime_error(
+        formatted("[{}] '{}': \"{}\" {}", scope, path, value.tag, formatted(text, values...)));
   }
 };
 
@@ -145,8 +145,7 @@ Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
   for (const auto byte : bytes.last(8)) written = written << 8 | byte;
   const Bytes message = bytes.first(bytes.size() - tail);
   const auto actual = crc32_z(crc32_z(0, nullptr, 0), message.data(), message.size());
-  require_environment(
-      actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path.string());
+  require_environment(actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path);
   return message;
 }
 
@@ -176,9 +175,8 @@ std::string name_from_mindspore(std::string_view name) {
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
   const InputFile input(path);
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(input.size()));
-  input.read(0, std::as_writable_bytes(std::span(bytes)));
-  const Message message{without_crc(bytes, path), path};
+  const std::string bytes = input.part(0, input.size());
+  const Message message{without_crc(bytes_of(bytes), path), path};
   WeightsFile file{.format = std::string(scope), .tensors = {}};
   Value last;
   auto fields = message.fields(message.bytes);
@@ -200,10 +198,10 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
     throw std::runtime_error(formatted("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
                                        scope,
-                                       path.string(),
+                                       path,
                                        std::string_view(error.what()).substr(scope.size() + 3)));
   }
-  require_environment(!file.tensors.empty(), "[MindSpore] '{}': has no tensor", path.string());
+  require_environment(!file.tensors.empty(), "[MindSpore] '{}': has no tensor", path);
   check_size(message, last, file.tensors.back());
   return file;
 }

@@ -10,6 +10,7 @@
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -40,14 +41,15 @@ class HeaderReader {
     if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
     std::string known;
     for (const auto type : types) known += formatted("{}'{}'", known.empty() ? "" : " or ", type);
-    if (std::ranges::find(types, *type_) == types.end()) fail("needs dtype " + known, *type_);
+    if (std::ranges::find(types, *type_) == types.end())
+      fail("needs dtype " + known + (known.starts_with("'<f4'") ? " (float32 or float64)" : ""),
+           *type_);
     return {.shape = *shape_, .fortran_order = *fortran_, .item_bytes = type_->back() - '0'};
   }
 
  private:
   [[noreturn]] void fail(std::string_view rule, std::string_view received) const {
-    throw std::runtime_error(
-        formatted("[npy] '{}' {}, received '{}'", path_.string(), rule, received));
+    throw std::runtime_error(formatted("[npy] '{}' {}, received '{}'", path_, rule, received));
   }
 
   void read_entry() {
@@ -140,12 +142,6 @@ std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
   return bytes;
 }
 
-std::string read_string(const InputFile& file, std::int64_t offset, std::int64_t size) {
-  std::string text(static_cast<std::size_t>(size), '\0');
-  file.read(offset, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 std::int64_t little_endian(std::string_view bytes) {
   std::int64_t value = 0;
   for (std::size_t i = bytes.size(); i-- > 0;) {
@@ -171,11 +167,13 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
                                 std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                                 const Values&... values) {
     if (holds) return;
-    throw std::runtime_error(formatted("[npy] '{}' {}", path.string(), formatted(rule, values...)));
+    throw std::runtime_error(formatted("[npy] '{}' {}", path, formatted(rule, values...)));
   };
   require_file(file.size() >= 12, "needs at least 12 bytes, received {}", file.size());
-  const std::string start = read_string(file, 0, 12);
-  require_file(start.starts_with(npy_magic), "needs to start with \\x93NUMPY");
+  const std::string start = file.part(0, 12);
+  require_file(start.starts_with(npy_magic),
+               "needs to be a .npy file, which starts with \\x93NUMPY{}",
+               html_remark(start));
   const int version = static_cast<unsigned char>(start[6]);
   require_file(version >= 1 && version <= 3 && start[7] == 0,
                "needs format version 1.0, 2.0 or 3.0, received {}.{}",
@@ -185,10 +183,10 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
   const auto digits = static_cast<std::size_t>(begin - 8);
   const std::int64_t length = little_endian(std::string_view(start).substr(8, digits));
   require_file(length <= kLongestHeader && length <= file.size() - begin,
-               "needs a header of at most {} bytes, received {}",
-               std::min(kLongestHeader, file.size() - begin),
-               length);
-  const std::string text = read_string(file, begin, length);
+               "is cut or damaged: its header says that it has {} bytes, {} are there",
+               length,
+               std::min(kLongestHeader, file.size() - begin));
+  const std::string text = file.part(begin, length);
   NpyHeader header = HeaderReader(text, path).read(types);
   header.data_offset = begin + length;
   const std::optional<std::int64_t> bytes = data_bytes(header);

@@ -40,7 +40,7 @@ class NamelessFile {
   static void check(bool holds) {
     require_environment(holds,
                         "[PyTorch] cannot write a temporary file in {}, which $TMPDIR replaces: {}",
-                        folder().string(),
+                        folder(),
                         std::strerror(errno));
   }
 
@@ -59,8 +59,8 @@ WeightsFile read_pytorch_weights(const fs::path& path) {
     return file;
   } catch (const std::runtime_error& error) {
     const std::string_view text = error.what();  // "[safetensors] 'its path': ..."
-    throw std::runtime_error(formatted(
-        "[PyTorch] '{}{}", path.string(), text.substr(std::min(text.find("': "), text.size()))));
+    throw std::runtime_error(
+        formatted("[PyTorch] '{}{}", path, text.substr(std::min(text.find("': "), text.size()))));
   }
 }
 

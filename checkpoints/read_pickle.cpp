@@ -30,7 +30,7 @@ void read_pickle(std::string_view kind,
   const std::vector<std::string> words{
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
   const auto end = run_program(words, /*timeout=*/0, sink);
-  const auto prefix = formatted("[{}] '{}': ", scope, file.string());
+  const auto prefix = formatted("[{}] '{}': ", scope, file);
   if (end.code == refused) throw Unreadable(prefix + last_line(end.errors));
   if (end.started && end.code == 0) return;
   throw std::runtime_error(formatted("{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/list_files.h"
@@ -40,6 +40,7 @@ constexpr std::array free_options{"epochs",
                                   "stream_fetches",
                                   "quiet",
                                   "stop_at_step",
+                                  "yes",
                                   "log_loss_every_n_iters",
                                   "profile_every_n_iters",
                                   "profile_at_task",
@@ -135,7 +136,7 @@ void require_recorded(const fs::path& run,
         found != now.end() && found->second == was,
         "[run] {} is not what {} was trained with: that has {} = {}, config.toml {}{}",
         (run / "config.toml").string(),
-        from.string(),
+        from,
         key,
         was,
         found == now.end() ? "does not say it" : found->second,
@@ -146,35 +147,33 @@ void require_recorded(const fs::path& run,
 }  // namespace
 
 std::string read_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  require_environment(in.good(), "[run] cannot read {}", file.string());
-  return text.str();
+  const InputFile in(file);
+  return in.text(in.size());
 }
 
 std::string with_digest(const std::string& toml) {
-  return formatted("{}{}\n{}", kDigestLine, digest(std::as_bytes(std::span(toml))), toml);
+  return formatted("{}{}\n{}", kDigestLine, digest(toml), toml);
 }
 
 std::string read_config(const fs::path& folder) {
   const auto path = folder / "config.toml";
-  require_environment(fs::exists(path), "[run] {} is missing{}", path.string(), remedy);
+  require_environment(
+      fs::is_regular_file(path), "[run] {} is missing, or is no file{}", path, remedy);
   auto text = read_text(path);
   const std::string head = kDigestLine;
   const bool has_digest = text.starts_with(head);
   require_environment(has_digest || !assignments(text).empty(),
                       "[run] {} is damaged: it is empty, or no option is left in it{}",
-                      path.string(),
+                      path,
                       remedy);
   if (!has_digest) return text;  // of a version that wrote none
   const auto line_end = std::min(text.find('\n'), text.size() - 1);
   const auto written = text.substr(head.size(), line_end - head.size());
   text.erase(0, line_end + 1);
   require_environment(
-      digest(std::as_bytes(std::span(text))) == written,
+      digest(text) == written,
       "[run] {} is damaged, or was changed after the run wrote it: its digest differs{}",
-      path.string(),
+      path,
       remedy);
   return text;
 }
@@ -227,6 +226,21 @@ OpenedRun open_run(const fs::path& path) {
   return run;
 }
 
+namespace {
+
+/// The way on for who meant something else by the option `key`, which was `was`.
+std::string way_on(const std::string& key, const std::string& was) {
+  if (key == "total_epochs")
+    return formatted(
+        "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
+        "and another --output starts anew",
+        was);
+  return formatted("{}; choose another --output",
+                   key == "global_batch_size" ? " (batch_size x ranks unless given)" : "");
+}
+
+}  // namespace
+
 void require_same_configuration(const fs::path& folder,
                                 const std::string& earlier,
                                 const RunConfig& config) {
@@ -242,13 +256,12 @@ void require_same_configuration(const fs::path& folder,
     const auto found = before.find(key);
     const auto was = found == before.end() ? "(unset)" : found->second;
     require(was == value,
-            "[run] {} belongs to another configuration: it has {} = {}, received {}{}; choose "
-            "another --output",
-            folder.string(),
+            "[run] {} belongs to another configuration: it has {} = {}, received {}{}",
+            folder,
             key,
             was,
             value,
-            key == "global_batch_size" ? " (batch_size x ranks unless given)" : "");
+            way_on(key, was));
   }
 }
 

@@ -25,7 +25,7 @@ inline const std::vector<std::string> persistent_groups{"Data", "Model", "Loss",
 /// them.
 std::string persistent_options(const OptionTable& table);
 
-/// The bytes of a run's small file. Throws std::runtime_error naming it.
+/// The bytes of a run's small file. Throws std::invalid_argument naming it where it is none.
 std::string read_text(const std::filesystem::path& file);
 
 /// config.toml of a run, without its first line, which holds the digest of the rest. Throws

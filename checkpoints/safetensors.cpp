@@ -1,6 +1,8 @@
 #include "checkpoints/safetensors.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -10,46 +12,138 @@
 #include "checkpoints/float_formats.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::checkpoints {
 namespace {
 
+using nlohmann::json;
+
+/// Elements from byte `at` on, as another type.
+template <class Value>
+using Reader = void (*)(const InputFile& file, std::int64_t at, std::span<Value> out);
+
+template <class Stored, class Value, auto convert>
+void read_as(const InputFile& file, std::int64_t at, std::span<Value> out) {
+  std::vector<Stored> stored(out.size());
+  file.read(at, std::as_writable_bytes(std::span(stored)));
+  std::ranges::transform(stored, out.begin(), convert);
+}
+
+template <class Value>
+void read_same(const InputFile& file, std::int64_t at, std::span<Value> out) {
+  file.read(at, std::as_writable_bytes(out));
+}
+
+using Integer = std::int64_t;
+template <class Stored>
+constexpr Reader<Integer> widened = read_as<Stored, Integer, [](Stored v) { return Integer{v}; }>;
+
+struct Dtype {
+  std::string_view name;
+  std::int64_t bytes;
+  Reader<float> floats = nullptr;      // of a type that becomes float32
+  Reader<Integer> integers = nullptr;  // of one that becomes int64
+};
+constexpr std::array kDtypes{Dtype{"BOOL", 1, nullptr, widened<std::uint8_t>},
+                             Dtype{"U8", 1, nullptr, widened<std::uint8_t>},
+                             Dtype{"I8", 1, nullptr, widened<std::int8_t>},
+                             Dtype{"F8_E5M2", 1},
+                             Dtype{"F8_E4M3", 1},
+                             Dtype{"I16", 2, nullptr, widened<std::int16_t>},
+                             Dtype{"U16", 2},
+                             Dtype{"F16", 2, read_as<std::uint16_t, float, from_half>},
+                             Dtype{"BF16", 2, read_as<std::uint16_t, float, from_bfloat>},
+                             Dtype{"I32", 4, nullptr, widened<std::int32_t>},
+                             Dtype{"U32", 4},
+                             Dtype{"F32", 4, read_same<float>},
+                             Dtype{"F64", 8, read_as<double, float, from_double>},
+                             Dtype{"I64", 8, nullptr, read_same<Integer>},
+                             Dtype{"U64", 8},
+                             Dtype{"C64", 8}};
+
+std::int64_t size_from(const json& value, const std::string& name) {
+  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  require_environment(value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargest,
+                      "\"{}\" needs sizes and offsets that are integers in [0, 2^63), received {}",
+                      name,
+                      value.dump());
+  return value.get<std::int64_t>();
+}
+
+/// nullptr: unknown.
+const Dtype* dtype_of(std::string_view name) {
+  const auto* const found = std::ranges::find(kDtypes, name, &Dtype::name);
+  return found == kDtypes.end() ? nullptr : found;
+}
+
+TensorInfo tensor_from(const std::string& name, const json& row) {
+  require_environment(row.is_object() && row.size() == 3 && row.contains("dtype") &&
+                          row.contains("shape") && row.contains("data_offsets"),
+                      "\"{}\" needs exactly dtype, shape and data_offsets",
+                      name);
+  const json& offsets = row["data_offsets"];
+  require_environment(row["dtype"].is_string() && row["shape"].is_array() && offsets.is_array() &&
+                          offsets.size() == 2,
+                      "\"{}\" needs a text dtype, a list shape and two data_offsets",
+                      name);
+  TensorInfo tensor;
+  tensor.name = name;
+  tensor.dtype = row["dtype"].get<std::string>();
+  tensor.elements = 1;
+  for (const json& extent : row["shape"]) {
+    tensor.shape.push_back(size_from(extent, name));
+    require_environment(
+        !__builtin_mul_overflow(tensor.elements, tensor.shape.back(), &tensor.elements),
+        "\"{}\" has a shape that overflows",
+        name);
+  }
+  const Dtype* const dtype = dtype_of(tensor.dtype);
+  require_environment(dtype != nullptr, "\"{}\" has the unknown dtype \"{}\"", name, tensor.dtype);
+  require_environment(!__builtin_mul_overflow(tensor.elements, dtype->bytes, &tensor.bytes),
+                      "\"{}\" has a shape that overflows",
+                      name);
+  tensor.offset = size_from(offsets[0], name);
+  const std::int64_t end = size_from(offsets[1], name);
+  require_environment(tensor.offset <= end && end - tensor.offset == tensor.bytes,
+                      "\"{}\" needs {} bytes for its shape, received data_offsets {}",
+                      name,
+                      tensor.bytes,
+                      offsets.dump());
+  return tensor;
+}
+
+void check_metadata(const json& metadata) {
+  require_environment(
+      metadata.is_object() &&
+          std::ranges::all_of(metadata, [](const json& value) { return value.is_string(); }),
+      "__metadata__ needs to be texts only");
+}
+
 constexpr std::int64_t kLargestHeader = 100'000'000;  // the format's own limit
 
-template <class Stored, class Value, class Convert>
-std::vector<Value> read_as(const InputFile& file, const TensorInfo& tensor, Convert convert) {
+/// The whole tensor by one of its type's readers; `types` are those that have one.
+template <class Value>
+std::vector<Value> read_whole(const InputFile& file,
+                              const TensorInfo& tensor,
+                              Reader<Value> Dtype::*reader,
+                              std::string_view types) {
+  const Dtype* const dtype = dtype_of(tensor.dtype);
+  require_environment(dtype != nullptr && dtype->*reader != nullptr,
+                      "[safetensors] '{}': \"{}\" needs one of {}, received {}",
+                      file.path(),
+                      tensor.name,
+                      types,
+                      tensor.dtype);
   const std::int64_t room = file.size() - tensor.offset;
   require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
-                          tensor.elements <= room / std::int64_t{sizeof(Stored)},
+                          tensor.elements <= room / dtype->bytes,
                       "[safetensors] '{}': \"{}\" reaches beyond the end of the file",
-                      file.path().string(),
+                      file.path(),
                       tensor.name);
-  std::vector<Stored> stored(static_cast<std::size_t>(tensor.elements));
-  file.read(tensor.offset, std::as_writable_bytes(std::span(stored)));
-  if constexpr (std::is_same_v<Stored, Value>) {
-    return stored;
-  } else {
-    std::vector<Value> values(stored.size());
-    std::ranges::transform(stored, values.begin(), convert);
-    return values;
-  }
-}
-
-[[noreturn]] void refuse(const InputFile& file, const TensorInfo& tensor, std::string_view rule) {
-  throw std::runtime_error(formatted("[safetensors] '{}': \"{}\" needs {}, received {}",
-                                     file.path().string(),
-                                     tensor.name,
-                                     rule,
-                                     tensor.dtype));
-}
-
-std::vector<float> read_floats(const InputFile& file, const TensorInfo& tensor) {
-  const auto same = [](float value) { return value; };
-  if (tensor.dtype == "F32") return read_as<float, float>(file, tensor, same);
-  if (tensor.dtype == "F64") return read_as<double, float>(file, tensor, from_double);
-  if (tensor.dtype == "F16") return read_as<std::uint16_t, float>(file, tensor, from_half);
-  if (tensor.dtype == "BF16") return read_as<std::uint16_t, float>(file, tensor, from_bfloat);
-  refuse(file, tensor, "one of F32, F64, F16, BF16");
+  std::vector<Value> values(tensor.elements);
+  (dtype->*reader)(file, tensor.offset, values);
+  return values;
 }
 
 /// Adds one tensor's entry behind `offset`, which moves to its end.
@@ -95,51 +189,84 @@ void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
 
 }  // namespace
 
+std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes) {
+  require_environment(text.starts_with('{'), "the header needs to start with '{{'");
+  const json header = parse_json(text, "the header", {.depth = 4});
+  std::vector<TensorInfo> tensors;
+  for (const auto& [name, row] : header.items()) {
+    if (name == "__metadata__") {
+      check_metadata(row);
+    } else {
+      tensors.push_back(tensor_from(name, row));
+    }
+  }
+  std::ranges::sort(tensors, [](const TensorInfo& a, const TensorInfo& b) {
+    return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
+  });
+  std::int64_t end = 0;
+  for (const TensorInfo& tensor : tensors) {
+    require_environment(
+        tensor.offset == end,
+        "\"{}\" needs to start at byte {} of the data (no holes, no overlap), received {}",
+        tensor.name,
+        end,
+        tensor.offset);
+    end += tensor.bytes;  // each end is at most 2^63 - 1, as checked
+  }
+  require_environment(
+      end == data_bytes, "needs {} bytes of data behind the header, received {}", end, data_bytes);
+  return tensors;
+}
+
 std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path) {
   const InputFile file(path);
   std::uint64_t length = 0;
   require_environment(file.size() >= 8,
                       "[safetensors] '{}': needs 8 bytes of header length, received {}",
-                      path.string(),
+                      path,
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   require_environment(
       std::cmp_less_equal(length, kLargestHeader) && std::cmp_less_equal(length, file.size() - 8),
       "[safetensors] '{}': needs a header of at most {} bytes, received {}",
-      path.string(),
+      path,
       std::min(kLargestHeader, file.size() - 8),
       length);
-  std::string text(length, '\0');
-  file.read(8, std::as_writable_bytes(std::span(text)));
   const auto data = static_cast<std::int64_t>(8 + length);
   try {
-    std::vector<TensorInfo> tensors = parse_safetensors_header(text, file.size() - data);
+    std::vector<TensorInfo> tensors =
+        parse_safetensors_header(file.part(8, length), file.size() - data);
     for (TensorInfo& tensor : tensors) tensor.offset += data;
     return tensors;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("[safetensors] '{}': {}", path.string(), error.what()));
+    throw std::runtime_error(formatted("[safetensors] '{}': {}", path, error.what()));
   }
 }
 
 std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor) {
   const InputFile file(path);
-  std::vector<float> values = read_floats(file, tensor);
+  std::vector<float> values = read_whole(file, tensor, &Dtype::floats, "F32, F64, F16, BF16");
   require_finite_in_file(values, "safetensors", path, tensor.name);
   return values;
 }
 
 std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
                                               const TensorInfo& tensor) {
-  using Integer = std::int64_t;
-  const InputFile file(path);
-  const auto widen = [](auto value) { return static_cast<Integer>(value); };
-  if (tensor.dtype == "I64") return read_as<Integer, Integer>(file, tensor, widen);
-  if (tensor.dtype == "I32") return read_as<std::int32_t, Integer>(file, tensor, widen);
-  if (tensor.dtype == "I16") return read_as<std::int16_t, Integer>(file, tensor, widen);
-  if (tensor.dtype == "I8") return read_as<std::int8_t, Integer>(file, tensor, widen);
-  if (tensor.dtype == "U8" || tensor.dtype == "BOOL")
-    return read_as<std::uint8_t, Integer>(file, tensor, widen);
-  refuse(file, tensor, "one of I64, I32, I16, I8, U8, BOOL");
+  return read_whole(InputFile(path), tensor, &Dtype::integers, "I64, I32, I16, I8, U8, BOOL");
+}
+
+bool is_float_type(std::string_view dtype) {
+  const Dtype* const known = dtype_of(dtype);
+  return known != nullptr && known->floats != nullptr;
+}
+
+void read_floats(const InputFile& file,
+                 std::string_view dtype,
+                 std::int64_t offset,
+                 std::int64_t first,
+                 std::span<float> out) {
+  const Dtype& known = *dtype_of(dtype);
+  known.floats(file, offset + first * known.bytes, out);
 }
 
 void write_safetensors(const std::filesystem::path& path,
@@ -155,9 +282,9 @@ void write_safetensors(const std::filesystem::path& path,
   const std::uint64_t length = header.size();
   AtomicFile file(path);
   file.append(std::as_bytes(std::span(&length, 1)));
-  file.append(std::as_bytes(std::span(header)));
-  for (const IntegerTensor& tensor : integers) file.append(std::as_bytes(std::span(tensor.values)));
-  for (const FloatTensor& tensor : tensors) file.append(std::as_bytes(std::span(tensor.values)));
+  file.append(header);
+  for (const IntegerTensor& tensor : integers) file.append(tensor.values);
+  for (const FloatTensor& tensor : tensors) file.append(tensor.values);
   file.commit();
 }
 

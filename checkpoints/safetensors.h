@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/atomic_file.h"
 
 // safetensors: 8 bytes of header length, a JSON header, then the tensors without gaps.
 // Format: https://github.com/huggingface/safetensors (header <= 100 MB, starts with '{', offsets
@@ -36,6 +39,17 @@ std::vector<float> read_float_tensor(const std::filesystem::path& path, const Te
 /// One tensor as int64 (I64, I32, I16, I8, U8, BOOL).
 std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
                                               const TensorInfo& tensor);
+
+/// Whether a tensor of this type is read as float32: F32, F64, F16 or BF16.
+bool is_float_type(std::string_view dtype);
+
+/// out.size() elements of such a tensor, which begins at byte `offset`, from element `first` on.
+/// What is not finite as float32 stays so.
+void read_floats(const InputFile& file,
+                 std::string_view dtype,
+                 std::int64_t offset,
+                 std::int64_t first,
+                 std::span<float> out);
 
 struct FloatTensor {
   std::string name;

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "checkpoints/finite.h"
 #include "checkpoints/hdf5_snapshot.h"
+#include "checkpoints/step_names.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -16,13 +20,13 @@ namespace {
 
 constexpr std::string_view snapshot_magic = "dimred-snapshot 1\n";
 constexpr std::string_view kDigestName = "xxh3-128 ";
-using UserBlock = std::array<char, kUserBlock>;
+// Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
+constexpr std::size_t kSuperblockVersion = 8, kSuperblockEnd = 40, kSuperblockLength = 48;
 
 /// Magic line, digest line, zeros: every byte of the block is fixed by the digest.
-UserBlock user_block(const std::string& digest_hex) {
-  UserBlock block{};
-  const std::string text = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
-  std::ranges::copy(text, block.begin());
+std::string user_block(const std::string& digest_hex) {
+  std::string block = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
+  block.resize(kUserBlock);
   return block;
 }
 
@@ -48,21 +52,14 @@ void require_in_range(const SnapshotInfo& info) {
 void verify(const InputFile& file) {
   require(is_snapshot(file.path()),
           "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 1\"",
-          file.path().string());
-  require_environment(file.size() > std::ssize(UserBlock{}),
+          file.path());
+  require_environment(std::cmp_greater(file.size(), kUserBlock),
                       "[snapshot] '{}' is damaged: it ends after {} bytes",
-                      file.path().string(),
+                      file.path(),
                       file.size());
-  UserBlock block;
-  file.read(0, std::as_writable_bytes(std::span(block)));
-  require_environment(block == user_block(file_digest(file.path(), kUserBlock)),
+  require_environment(file.part(0, kUserBlock) == user_block(file_digest(file.path(), kUserBlock)),
                       "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
-                      file.path().string());
-}
-
-template <class T>
-std::vector<T> read_values(const InputFile& file, DatasetExtent extent) {
-  return read_columns<T>(file, extent.offset, extent.count, std::nullopt);
+                      file.path());
 }
 
 std::vector<float> read_finite(const InputFile& file,
@@ -73,7 +70,7 @@ std::vector<float> read_finite(const InputFile& file,
   const auto bad = first_not_finite(values);
   require_environment(!bad,
                       "[snapshot] '{}' is damaged: {}[{}] is not finite",
-                      file.path().string(),
+                      file.path(),
                       name,
                       index_in_vector(columns, bad.value_or(0)));
   return values;
@@ -84,14 +81,12 @@ Hdf5Contents read_verified(const InputFile& file) {
   try {
     Hdf5Contents contents = read_hdf5(file.path(), file.size());
     for (const auto& [extent, text] : {std::pair(contents.layout, &contents.info.layout_json),
-                                       std::pair(contents.run, &contents.info.run_json)}) {
-      const std::vector<char> letters = read_values<char>(file, extent);
-      text->assign(letters.begin(), letters.end());
-    }
+                                       std::pair(contents.run, &contents.info.run_json)})
+      *text = file.part(extent.offset, extent.count);
     require_in_range(contents.info);
     return contents;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("[snapshot] '{}': {}", file.path().string(), error.what()));
+    throw std::runtime_error(formatted("[snapshot] '{}': {}", file.path(), error.what()));
   }
 }
 
@@ -106,10 +101,10 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
       !snapshot.weights.empty() && !snapshot.layout_json.empty() && !snapshot.layout_hash.empty(),
       "[snapshot] needs weights and a layout, received an empty one");
   const std::vector<std::byte> image = hdf5_image(snapshot);
-  const UserBlock block = user_block(digest(image));
+  const std::string block = user_block(digest(image));
   AtomicFile file(path);
   file.reserve(std::ssize(block) + std::ssize(image));
-  file.append(std::as_bytes(std::span(block)));
+  file.append(block);
   file.append(image);
   file.commit();
 }
@@ -121,7 +116,8 @@ Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& ch
   const auto columns = choose ? choose(info) : std::nullopt;
   return {read_finite(file, {info.weights_offset, info.parameters}, columns, "weights"),
           read_finite(file, contents.buffers, std::nullopt, "buffers"),
-          read_values<std::int64_t>(file, contents.counters),
+          read_columns<std::int64_t>(
+              file, contents.counters.offset, contents.counters.count, std::nullopt),
           info.epoch,
           info.step,
           info.train_loss,
@@ -138,19 +134,37 @@ SnapshotInfo read_snapshot_info(const std::filesystem::path& path) {
 std::string snapshot_digest(const std::filesystem::path& path) {
   const InputFile file(path);
   const std::string head = formatted("{}{}", snapshot_magic, kDigestName);
-  std::string text(kUserBlock, '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));  // throws where the file ends before
-  require_environment(
-      text.starts_with(head), "[snapshot] '{}' has no digest in its head", path.string());
+  const std::string text =
+      file.part(0, kUserBlock + kSuperblockLength);  // throws where the file ends before
+  require_environment(text.starts_with(head), "[snapshot] '{}' has no digest in its head", path);
+  std::int64_t length = file.size();
+  if (text[kUserBlock + kSuperblockVersion] == 0)
+    std::memcpy(&length, &text[kUserBlock + kSuperblockEnd], sizeof(length));
+  require_environment(length == file.size(),
+                      "[snapshot] '{}' is damaged: needs {} bytes, received {}",
+                      path,
+                      length,
+                      file.size());
   return text.substr(head.size(), text.find('\n', head.size()) - head.size());
 }
 
 bool is_snapshot(const std::filesystem::path& path) {
   const InputFile file(path);
-  if (file.size() < std::ssize(snapshot_magic)) return false;
-  std::array<char, snapshot_magic.size()> start{};
-  file.read(0, std::as_writable_bytes(std::span(start)));
-  return std::string_view(start.data(), start.size()) == snapshot_magic;
+  return file.begins_with(snapshot_magic);
+}
+
+SnapshotStore::SnapshotStore(std::filesystem::path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  require(keep >= 1, "[SnapshotStore] needs keep >= 1, received {}", keep);
+}
+
+std::filesystem::path SnapshotStore::save(const Snapshot& snapshot) const {
+  create_folder_in_existing(folder_);
+  remove_stale_temporaries(folder_, kSnapshotNames.prefix);
+  std::filesystem::path path = folder_ / kSnapshotNames.name_of(snapshot.step);
+  write_snapshot(path, snapshot);
+  remove_oldest(folder_, kSnapshotNames, keep_, path);
+  return path;
 }
 
 }  // namespace dimred::checkpoints

@@ -64,7 +64,7 @@ Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& ch
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
 
 /// The digest in the file's head, not verified. Throws as is_snapshot does, and std::runtime_error
-/// when the file has none.
+/// when the file has none or another length than HDF5 wrote.
 std::string snapshot_digest(const std::filesystem::path& path);
 
 /// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.

@@ -50,10 +50,10 @@ std::vector<fs::path> listed_files(const fs::path& list) {
     files.push_back(list.parent_path() / line);
     require(seen.insert(files.back().lexically_normal()).second,
             "[snapshots] needs each snapshot once, '{}' lists twice: {}",
-            list.string(),
+            list,
             line);
   }
-  require(!files.empty(), "[snapshots] needs a list of files, '{}' is empty", list.string());
+  require(!files.empty(), "[snapshots] needs a list of files, '{}' is empty", list);
   return files;
 }
 
@@ -120,7 +120,7 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
   return formatted("{} of {} snapshots of {} are there as they were written, {}",
                    count - missing.size() - changed.size(),
                    count,
-                   folder.string(),
+                   folder,
                    parts);
 }
 
@@ -146,7 +146,7 @@ std::string unlisted(const fs::path& folder) {
   return formatted(
       "no state of {} lists its snapshots (of an earlier version, or none is saved yet): whether "
       "all are there is not known",
-      run.string());
+      run);
 }
 
 bool is_snapshot_list(const fs::path& path) {

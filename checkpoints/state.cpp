@@ -4,9 +4,11 @@
 #include <bit>
 #include <cctype>
 #include <span>
+#include <utility>
 
 #include "checkpoints/finite.h"
 #include "checkpoints/folder_commit.h"
+#include "checkpoints/step_names.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -30,10 +32,6 @@ bool is_plain_name(std::string_view name) {
   });
 }
 
-std::span<const std::byte> bytes_of_text(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 template <class T>
 constexpr std::string_view kSuffix = std::is_same_v<T, float> ? ".f32" : ".i64";
 
@@ -43,7 +41,7 @@ void write_vectors(const fs::path& folder,
                    const std::map<std::string, std::vector<T>>& vectors,
                    json& files) {
   for (const auto& [name, values] : vectors) {
-    const auto bytes = std::as_bytes(std::span(values));
+    const ByteView bytes(values);
     const std::string file_name = formatted("{}{}", name, kSuffix<T>);
     AtomicFile file(folder / file_name);
     file.reserve(std::ssize(bytes));
@@ -57,7 +55,7 @@ void write_vectors(const fs::path& folder,
 std::string header_text(const json& files, const json& scalars) {
   const std::string body = json{{"files", files}, {"scalars", scalars}}.dump(1);
   const std::string rest = formatted("\",{}\n", body.substr(1));
-  return formatted("{}{}{}", kHead, digest(bytes_of_text(rest)), rest);
+  return formatted("{}{}{}", kHead, digest(rest), rest);
 }
 
 void check_state(const State& state) {
@@ -77,7 +75,7 @@ void check_state(const State& state) {
 }
 
 [[noreturn]] void damaged(const fs::path& file, std::string_view why) {
-  throw std::runtime_error(formatted("[state] '{}' is damaged: {}", file.string(), why));
+  throw std::runtime_error(formatted("[state] '{}' is damaged: {}", file, why));
 }
 
 template <class T>
@@ -89,7 +87,7 @@ std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRa
                     elements == file.size() / std::int64_t{sizeof(T)};
   if (!fits) damaged(path, formatted("needs {} values, received {} bytes", elements, file.size()));
   auto values = read_columns<T>(file, 0, elements, columns);
-  const auto found = columns ? file_digest(path) : digest(std::as_bytes(std::span(values)));
+  const auto found = columns ? file_digest(path) : digest(values);
   if (found != row.at("digest").get<std::string>()) {
     damaged(path, "its bytes do not have the digest in state.json");
   }
@@ -120,6 +118,23 @@ void read_file_of(const fs::path& folder,
   }
 }
 
+void remove_temporary_folders(const fs::path& folder) {
+  std::vector<fs::path> stale;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string name = item.path().filename().string();
+    if (name.starts_with(kStateNames.prefix) && name.ends_with(".tmp"))
+      stale.push_back(item.path());
+  }
+  for (const fs::path& path : stale) fs::remove_all(path);
+}
+
+std::int64_t step_of(const State& state) {
+  const auto step = state.scalars.find("step");
+  require(step != state.scalars.end() && step->is_number_integer(),
+          "[StateStore] needs an integer scalar 'step'");
+  return step->get<std::int64_t>();
+}
+
 }  // namespace
 
 void write_state(const fs::path& folder, const State& state) {
@@ -147,10 +162,10 @@ json read_state_header(const fs::path& folder) {
   const std::size_t start = kHead.size() + kDigestLength;
   if (!text.starts_with(kHead) || text.size() < start) damaged(file.path(), "it has no digest");
   const std::string_view rest = std::string_view(text).substr(start);
-  if (digest(bytes_of_text(rest)) != text.substr(kHead.size(), kDigestLength)) {
+  if (digest(rest) != text.substr(kHead.size(), kDigestLength)) {
     damaged(file.path(), "its text does not have the digest in its first line");
   }
-  json header = parse_json(text, formatted("[state] '{}' is damaged", file.path().string()));
+  json header = parse_json(text, formatted("[state] '{}' is damaged", file.path()));
   if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
     damaged(file.path(), "it lacks files or scalars");
   }
@@ -187,12 +202,38 @@ State read_state(const fs::path& folder, const VectorChoice& choose) {
 
 bool is_state(const fs::path& folder) {
   const fs::path path = folder / "state.json";
-  if (!fs::is_regular_file(path)) return false;
-  const InputFile file(path);
-  std::string start(kHead.size(), '\0');
-  if (file.size() < std::ssize(start)) return false;
-  file.read(0, std::as_writable_bytes(std::span(start)));
-  return start == kHead;
+  return fs::is_regular_file(path) && InputFile(path).begins_with(kHead);
 }
+
+StateStore::StateStore(fs::path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  require(keep >= 1, "[StateStore] needs keep >= 1, received {}", keep);
+}
+
+fs::path StateStore::save(const State& state) const {
+  fs::path path = folder_ / kStateNames.name_of(step_of(state));
+  create_folder_in_existing(folder_);
+  remove_temporary_folders(folder_);
+  write_state(path, state);
+  remove_oldest(folder_, kStateNames, keep_, path);
+  return path;
+}
+
+std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped,
+                                              const VectorChoice& choose) const {
+  std::vector<fs::path> paths = list();
+  for (; !paths.empty(); paths.pop_back()) {
+    try {
+      return read_state(paths.back(), choose);
+    } catch (const std::invalid_argument& error) {  // state.json is missing
+      if (skipped != nullptr) skipped->emplace_back(error.what());
+    } catch (const std::runtime_error& error) {
+      if (skipped != nullptr) skipped->emplace_back(error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<fs::path> StateStore::list() const { return list_steps(folder_, kStateNames); }
 
 }  // namespace dimred::checkpoints

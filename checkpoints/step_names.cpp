@@ -29,9 +29,7 @@ std::vector<std::filesystem::path> list_steps(const std::filesystem::path& folde
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     if (names.matches(item.path().filename().string())) found.push_back(item.path());
   }
-  std::ranges::sort(found, [](const auto& a, const auto& b) {
-    return natural_less(a.filename().string(), b.filename().string());
-  });
+  sort_naturally(found);
   return found;
 }
 

@@ -18,38 +18,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Head = std::array<unsigned char, 16>;
-
-bool starts_with(const Head& head, std::initializer_list<unsigned char> bytes, std::size_t at = 0) {
-  return std::equal(bytes.begin(), bytes.end(), head.begin() + static_cast<std::ptrdiff_t>(at));
-}
-
-Head head_of(const fs::path& path) {
-  const InputFile file(path);
-  Head head{};
-  const auto size = std::min<std::int64_t>(std::ssize(head), file.size());
-  file.read(0, std::as_writable_bytes(std::span(head)).first(static_cast<std::size_t>(size)));
-  return head;
-}
-
 [[noreturn]] void refuse_file(const fs::path& path, std::string_view why) {
-  throw std::invalid_argument(formatted("[weights] '{}': {}", path.string(), why));
+  throw std::invalid_argument(formatted("[weights] '{}': {}", path, why));
 }
 
 WeightsFile read_by_content(const fs::path& path) {
-  const Head head = head_of(path);
+  using namespace std::string_view_literals;
+  const InputFile file(path);
+  const std::string head = file.part(0, std::min<std::int64_t>(16, file.size()));
+  const auto begins = [&head](std::string_view bytes) { return head.starts_with(bytes); };
   // First, as a header's length may begin like anything.
-  if (starts_with(head, {0, 0, 0, 0, '{'}, 4)) return read_safetensors_weights(path);
-  if (starts_with(head, {'P', 'K'})) return read_pytorch_weights(path);
-  if (starts_with(head, {0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20})) {
+  if (head.find("\0\0\0\0{"sv) == 4) return read_safetensors_weights(path);
+  if (begins("PK")) return read_pytorch_weights(path);
+  if (begins("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")) {
     refuse_file(
         path,
         "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
         "torch.load(FILE, weights_only=True), FILE)");
   }
-  if (starts_with(head, {0x80}))
+  if (begins("\x80"))
     refuse_file(path, "is a plain pickle, which could run code; write it anew with torch.save");
-  if (starts_with(head, {0x0a})) return read_mindspore_weights(path);
+  if (begins("\x0a")) return read_mindspore_weights(path);
   refuse_file(
       path,
       "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
@@ -107,12 +96,12 @@ WeightsFile read_weights(const fs::path& path) {
     require_environment(names.insert(tensor.name).second,
                         "[{}] '{}': needs different names, received '{}' twice",
                         file.format,
-                        path.string(),
+                        path,
                         tensor.name);
     require_environment(utf8_text(tensor.name) == tensor.name,
                         "[{}] '{}': needs names in UTF-8, received '{}'",
                         file.format,
-                        path.string(),
+                        path,
                         utf8_text(tensor.name));
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }

@@ -103,7 +103,7 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
                   part.name,
                   count_text(report ? report->samples : part.dataset->size()),
                   part.dataset->classes(),
-                  options.output.string()));
+                  options.output));
 }
 
 /// Before anything is written: what contradicts the target or the parts.
@@ -131,10 +131,7 @@ void validate(const ConvertOptions& options,
 int data_convert(const std::vector<std::string>& arguments) {
   ConvertOptions options;
   auto table = convert_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   check_output(options.output, options.source);
   const auto parts = open_source(options.source);
   validate(options, table, parts);

@@ -53,10 +53,7 @@ OptionTable index_table(DataIndexOptions& options) {
 int data_index(const std::vector<std::string>& arguments) {
   DataIndexOptions options;
   auto table = index_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   require(!options.data.empty(), "[data] needs --data PATH");
   require(options.stream_cache == 0 || data::source_of(options.data),
           "[data] stream_cache needs data at a URL, received {}",
@@ -64,10 +61,10 @@ int data_index(const std::vector<std::string>& arguments) {
   require(options.output.filename() == data::shards_index_name,
           "[data] needs an --output named {}, received {}",
           data::shards_index_name,
-          options.output.string());
+          options.output);
   require(options.overwrite || !std::filesystem::exists(options.output),
           "[data] needs a new --output or --overwrite, received {}, which is there",
-          options.output.string());
+          options.output);
   const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
   std::int64_t samples = 0, bad = 0;
   for (const auto& [name, shard] : indices) {
@@ -81,7 +78,7 @@ int data_index(const std::vector<std::string>& arguments) {
                     count_text(std::ssize(indices)),
                     count_text(samples),
                     bad > 0 ? formatted("{} bad ones left out, ", count_text(bad)) : std::string(),
-                    options.output.string()));
+                    options.output));
   return exit_success;
 }
 

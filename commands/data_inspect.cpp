@@ -99,14 +99,10 @@ bool show(const SourcePart& part, const InspectOptions& options) {
 int data_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
   auto table = inspect_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   bool problems = false;
   for (const auto& part : open_source(options.source)) problems = show(part, options) || problems;
-  require_environment(
-      !problems, "[data] {} holds damaged samples", options.source.dataset.path.string());
+  require_environment(!problems, "[data] {} holds damaged samples", options.source.dataset.path);
   return exit_success;
 }
 

@@ -52,10 +52,7 @@ OptionTable pack_table(DataPackOptions& options) {
 int data_pack(const std::vector<std::string>& arguments) {
   DataPackOptions options;
   auto table = pack_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   check_output(options.output, options.source);
   options.pack.threads = thread_count(options.source);
   options.pack.skip_bad = options.source.dataset.skip_bad;
@@ -81,7 +78,7 @@ int data_pack(const std::vector<std::string>& arguments) {
                       name,
                       count_text(samples),
                       bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
-                      file.string()));
+                      file));
   }
   return exit_success;
 }

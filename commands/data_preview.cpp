@@ -66,10 +66,7 @@ data::Preprocessing preprocessing_of(const PreviewOptions& options, const data::
 int data_preview(const std::vector<std::string>& arguments) {
   PreviewOptions options;
   auto table = preview_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);
@@ -86,7 +83,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
   write_file_atomically(options.output, data::to_png(sheet.pixels, sheet.shape));
   std::string text =
-      formatted("{}: {} samples of {}\n", options.output.string(), rows, dataset->description());
+      formatted("{}: {} samples of {}\n", options.output, rows, dataset->description());
   for (const auto index : indices) text += formatted("  {}\n", dataset->origin(index));
   print(text);
   return exit_success;

@@ -45,10 +45,7 @@ OptionTable split_table(ShuffleSplitOptions& options) {
 int data_shuffle_split(const std::vector<std::string>& arguments) {
   ShuffleSplitOptions options;
   auto table = split_table(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   check_output(options.output, options.source);
   require(options.source.split != Split::both, "[data] split needs to be train or test here");
   const auto part = open_source(options.source).front();
@@ -71,7 +68,7 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
                     options.ranks,
                     count_text(plan.count / options.ranks),
                     count_text(plan.count - size),
-                    options.output.string()));
+                    options.output));
   return exit_success;
 }
 

@@ -135,7 +135,7 @@ void check_output(const fs::path& output, const SourceOptions& options) {
   for (const auto& source : {options.dataset.path, options.dataset.test_path}) {
     require(!lies_in(output, searched(source)),
             "[data] needs an --output outside the data, received {}",
-            output.string());
+            output);
   }
 }
 

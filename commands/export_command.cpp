@@ -17,10 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ExportOptions {
-  training::CommonOptions common;
-  fs::path weights, output;
-  bool recalibrate_batchnorm = true;
+struct ExportOptions : SavedOptions {
+  fs::path output;
   bool score = true;
 };
 
@@ -30,7 +28,7 @@ nlohmann::ordered_json source_of(const ExportOptions& options,
   nlohmann::ordered_json source;
   source["run"] = checkpoints::run_of(options.weights).string();
   source["weights"] = weights.source;
-  source["weights_digest"] = digest(std::as_bytes(std::span(weights.values)));  // file order
+  source["weights_digest"] = digest(weights.values);  // file order
   source["epoch"] = weights.epoch;
   source["step"] = weights.step;
   source["parameters"] = setup.model.flat.layout.global_size;
@@ -41,9 +39,10 @@ nlohmann::ordered_json source_of(const ExportOptions& options,
 
 /// In float32, as those who read the export will compute.
 int write(ExportOptions& options, const distributed::Ranks& ranks) {
-  options.common.model.precision = training::PrecisionChoice::float32;
+  auto& model = options.common.model;
+  model.precision = training::PrecisionChoice::float32;
   auto setup = training::make_setup(options.common, ranks);
-  const auto weights = load_saved(setup, options.weights, options.recalibrate_batchnorm);
+  const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
           "[export] needs the data that the weights were trained on, whose mean and deviation an "
           "export holds: {}; give that data by --data",
@@ -55,12 +54,11 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;
   }
-  const auto& model = options.common.model;
   const auto folder = serving::export_network(setup,
                                               serving::signature_of(setup, model.model, source),
                                               options.output,
                                               training::module_of(model));
-  print(formatted("{}-> {}\n", lines_of(weights), folder.string()));
+  print(formatted("-> {}\n", folder));
   return exit_success;
 }
 
@@ -68,7 +66,7 @@ fs::path default_output(const fs::path& weights) {
   const auto run = checkpoints::run_of(weights);
   require(!run.empty(),
           "[export] needs --output FOLDER for weights that belong to no run folder, received {}",
-          weights.string());
+          weights);
   return run / "export";
 }
 
@@ -79,31 +77,21 @@ int export_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred export",
                     "Weights with a signature in a new version folder, for other programs.");
   table.group("Export");
-  add_saved_options(table, options.weights, options.recalibrate_batchnorm);
+  add_saved_options(table, options);
   table.add("output",
             &options.output,
             "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
             "weights' run)");
   table.add("score", &options.score, "also measure the test accuracy, for signature.json");
-  training::add_compute_options(table, options.common.run);
-  training::add_data_options(table, options.common.data);
-  table.locate_after_adoption("data");
-  training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common);
-  add_store_options(table);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
-  adopt_run_of(table, options.weights, options.common, "export");
+  add_network_options(table, options.common);
+  if (printed_help(table, arguments)) return exit_success;
+  adopt_run_of(table, options, "export");
   if (options.output.empty()) options.output = default_output(options.weights);
-  const auto rank_info = launch::discover();
-  require(rank_info.size == 1, "[export] runs alone, received {} ranks", rank_info.size);
-  training::resolve(options.common, rank_info.size, table);
+  const auto ranks = launch::discover().size;
+  require(ranks == 1, "[export] runs alone, received {} ranks", ranks);
+  training::resolve(options.common, ranks, table);
   return with_ranks(
-      "dimred export", rank_info, options.common.ranks, /*on_gpu=*/false, [&](auto& ranks) {
-        return write(options, ranks);
-      });
+      table, options.common, [&](const auto& alone) { return write(options, alone); });
 }
 
 }  // namespace dimred::commands

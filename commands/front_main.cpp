@@ -1,6 +1,15 @@
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "commands/completion.h"
 #include "commands/data_command.h"
-#include "commands/front.h"
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/pca_command.h"
@@ -17,37 +26,103 @@ namespace {
 
 using namespace dimred::commands;
 
+int complete(const std::vector<std::string>& arguments);
+
+constexpr std::array subcommands = {
+    Subcommand{"stage1", "train conventionally and record weight snapshots", nullptr},
+    Subcommand{"pca",
+               "snapshots -> k x M projection matrix (pca_mat.npy)",
+               [](const auto& arguments) { return pca_command(arguments); }},
+    Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix", nullptr},
+    Subcommand{
+        "evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots", nullptr},
+    Subcommand{
+        "export", "weights and a signature in a new version folder, for other programs", nullptr},
+    Subcommand{"predict", "classes of images, by a run's or an export's network", nullptr},
+    Subcommand{
+        "verify", "whether pairs of images show the same, by a network's embeddings", nullptr},
+    Subcommand{"data", "data sets from one form to another, and what they hold", data_command},
+    Subcommand{
+        "store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)", store_command},
+    Subcommand{
+        "import", "say what FastNN's or MindSpore's configuration file means here", import_command},
+    Subcommand{
+        "completion", "completion of commands, options and values for bash and zsh", complete},
+    Subcommand{"inspect",
+               "say what a file or folder of ours holds, and whether it is whole",
+               inspect_command},
+};
+
+void print_help() {
+  print(
+      "dimred: dimension-reduce training of neural networks\n\n"
+      "usage: dimred SUBCOMMAND [options]\n\n" +
+      summaries(subcommands, 12) +
+      "\n  --help      this text; dimred SUBCOMMAND --help lists a subcommand's options\n"
+      "  --version   version and revision\n\n"
+      "First steps (IMAGES: a folder of classes; without --data: Debian's Fashion-MNIST):\n"
+      "  dimred stage1 --data IMAGES --epochs 20 --output run1\n"
+      "  dimred pca run1\n"
+      "  dimred stage2 --checkpoint run1 --pca_mat pca_mat.npy --output run2\n"
+      "  dimred evaluate run2\n");
+}
+
+int complete(const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const auto& known : subcommands) names.emplace_back(known.name);
+  return completion_command(arguments, names);
+}
+
+/// Becomes the program dimred-train, which lies beside this one. Returns only by
+/// std::runtime_error: it is not there or cannot be executed.
+[[noreturn]] void execute_trainer(const std::vector<std::string>& arguments) {
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dimred-train";
+  auto texts = arguments;
+  texts.insert(texts.begin(), program.string());
+  std::vector<char*> pointers;
+  for (auto& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  // Its libraries would add pages of stack traces to our one line when a rank is gone.
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
+  execv(program.c_str(), pointers.data());
+  throw std::runtime_error(dimred::formatted(
+      "cannot run {}: {}; it is built with -DDIMRED_TRAINERS=ON", program, std::strerror(errno)));
+}
+
+bool needs_trainer(const Subcommand& command, const std::vector<std::string>& arguments) {
+  return command.run == nullptr || (command.name == "pca" && dimred::launch::discover().size > 1) ||
+         (command.name == "inspect" && needs_network(arguments));
+}
+
 int dispatch(const std::vector<std::string>& arguments) {
-  dimred::require(!arguments.empty(), "[dimred] needs a subcommand; see dimred --help");
+  if (arguments.empty()) print_help();
+  dimred::require(!arguments.empty(), "[dimred] needs a subcommand");
   const auto& name = arguments.front();
-  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (name == "--help" || name == "-h" || name == "help") {
-    print(front_help());
-  } else if (name == "--version") {
-    print(dimred::formatted("dimred {} ({})\n", dimred::version(), dimred::revision()));
-  } else if (name == "pca" && dimred::launch::discover().size == 1) {
-    return pca_command(rest);
-  } else if (name == "import") {
-    return import_command(rest);
-  } else if (name == "store") {
-    return store_command(rest);
-  } else if (name == "data") {
-    return data_command(rest);
-  } else if (name == "inspect" && !needs_network(rest)) {
-    return inspect_command(rest);
-  } else {
-    check_subcommand(name);
-    execute_trainer(arguments);
+    print_help();
+    return exit_success;
   }
-  return exit_success;
+  if (name == "--version") {
+    print(dimred::formatted("dimred {} ({})\n", dimred::version(), dimred::revision()));
+    return exit_success;
+  }
+  const auto& command = subcommand(subcommands,
+                                   name,
+                                   {"--help", "--version"},
+                                   dimred::printable(name) + ": unknown subcommand",
+                                   "dimred --help");
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (needs_trainer(command, rest)) execute_trainer(arguments);
+  return command.run(rest);
 }
 
 }  // namespace
 
 int main(int count, char** values) {
   const auto arguments = arguments_after(count, values, 1);
-  return run(program_name(arguments), [&] {
-    const auto command = arguments.empty() ? std::string() : arguments.front();
-    return with_remote_urls(command, [&] { return dispatch(arguments); });
-  });
+  const auto first = arguments.empty() ? std::string() : arguments.front();
+  const bool known = std::ranges::find(subcommands, first, &Subcommand::name) != subcommands.end();
+  return run(known ? "dimred " + first : "dimred",
+             [&] { return with_remote_urls(first, [&] { return dispatch(arguments); }); });
 }

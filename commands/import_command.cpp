@@ -1,11 +1,12 @@
 #include "commands/import_command.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "commands/run.h"
-#include "imports/import.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/options.h"
 
 namespace dimred::commands {
@@ -14,12 +15,9 @@ namespace {
 void write_config(const std::filesystem::path& file, const imports::Import& import) {
   require(file.extension() == ".toml",
           "[import] output needs a name that ends in .toml, received {}",
-          file.string());
+          file);
   write_file_atomically(file, imports::to_toml(import));
-  print(formatted("wrote {}: dimred {} --config {} --output RUN\n",
-                  file.string(),
-                  import.command,
-                  file.string()));
+  print(formatted("wrote {}: dimred {} --config {} --output RUN\n", file, import.command, file));
 }
 
 }  // namespace
@@ -35,10 +33,7 @@ int import_command(const std::vector<std::string>& arguments) {
       "file", &file, "FastNN's key=value lines, MindSpore's boost dictionary or a rank_table.json");
   table.positional("file");
   table.add("output", &output, "write what is mapped as a .toml for --config");
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::Format::rank_table) {
@@ -52,6 +47,50 @@ int import_command(const std::vector<std::string>& arguments) {
   imports::require_overridden(import, [](std::string_view) { return false; });
   if (!output.empty()) write_config(output, import);
   return exit_success;
+}
+
+std::filesystem::path take_file(std::vector<std::string>& arguments, const std::string& flag) {
+  std::filesystem::path file;
+  for (std::size_t i = 0; i < arguments.size();) {
+    const bool joined = arguments[i].starts_with(flag + "=");
+    if (!joined && arguments[i] != flag) {
+      ++i;
+      continue;
+    }
+    const bool has_next = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+    const auto value = joined     ? arguments[i].substr(flag.size() + 1)
+                       : has_next ? arguments[i + 1]
+                                  : "";
+    if (value.empty()) throw std::invalid_argument(formatted("{}: needs a file", flag));
+    if (looks_like_url(value))
+      throw std::invalid_argument(
+          formatted("{}: cannot be a URL, received {}", flag, without_credentials(value)));
+    if (!file.empty()) throw std::invalid_argument(formatted("{}: given twice", flag));
+    file = value;
+    const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
+    arguments.erase(at, at + (joined ? 1 : 2));
+  }
+  return file;
+}
+
+std::string foreign_help(const std::string& flag, const std::string& what) {
+  return formatted("\n  {} FILE  {}; `dimred import FILE` says what each line means\n", flag, what);
+}
+
+std::vector<std::string> adopt_import(OptionTable& table, const imports::Import& import) {
+  const auto& rows = table.rows();
+  for (const auto& row : rows) {
+    require(row.origin != OptionOrigin::file,
+            "[{}] needs --config or a file of another system, received both",
+            import.command);
+  }
+  imports::require_overridden(import, [&](std::string_view name) {
+    return std::ranges::any_of(rows, [&](const Option& row) {
+      return row.name == name && row.origin == OptionOrigin::flag;
+    });
+  });
+  table.read_entries(imports::entries_of(import));
+  return imports::remarks(import);
 }
 
 }  // namespace dimred::commands

@@ -1,18 +1,191 @@
 #include "commands/inspect_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "commands/run.h"
-#include "commands/schedule_drawing.h"
 #include "schedules/options.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/human.h"
+#include "support/option_values.h"
 
 namespace dimred::commands {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A learning rate step by step.
+struct RateCurve {
+  std::vector<double> rates;  // of steps 0, 1, ...; not empty
+  double steps_per_epoch = 1;
+};
+
+/// What a column of a drawing stands for: one step at least.
+struct Column {
+  std::size_t step;
+  double first, low, high, last;  // rates
+};
+
+std::vector<Column> columns_of(const std::vector<double>& rates, std::size_t count) {
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto begin = std::min(i * rates.size() / count, rates.size() - 1);
+    const auto end = std::max(begin + 1, (i + 1) * rates.size() / count);
+    const auto [low, high] = std::ranges::minmax(std::span(rates).subspan(begin, end - begin));
+    columns.push_back({begin, rates[begin], low, high, rates[end - 1]});
+  }
+  return columns;
+}
+
+/// What stands at the top.
+double greatest(const RateCurve& curve) { return std::max(std::ranges::max(curve.rates), 1e-300); }
+
+/// Three digits: 0.188, 1e-05.
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+double epoch_of(const RateCurve& curve, double step) { return step / curve.steps_per_epoch; }
+
+constexpr std::size_t width = 72, height = 14, margin = 9;
+
+std::string right(const std::string& text, std::size_t columns) {
+  return std::string(columns - std::min(columns, text.size()), ' ') + text;
+}
+
+/// "0      epochs      90" below the columns.
+std::string epoch_axis(const RateCurve& curve) {
+  const auto last = short_number(epoch_of(curve, static_cast<double>(curve.rates.size())));
+  const std::string name = "epochs";
+  auto axis = std::string("0") + std::string(width / 2 - name.size() / 2 - 1, ' ') + name;
+  axis += right(last, width - axis.size());
+  return std::string(margin + 1, ' ') + axis + '\n';
+}
+
+// The picture's plotting area, in its units.
+constexpr double left = 64, top = 36, across = 640, down = 220;
+
+/// `text` is made of options' values, which hold no < and no &.
+std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
+  return formatted("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, text);
+}
+
+std::string line_at(double x1, double y1, double x2, double y2) {
+  return formatted("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", x1, y1, x2, y2);
+}
+
+std::string svg_axes(const RateCurve& curve, double high) {
+  std::string lines = "<g stroke=\"#ddd\">\n", texts;
+  const double epochs = epoch_of(curve, static_cast<double>(curve.rates.size()));
+  for (int i = 0; i <= 4; ++i) {
+    const double part = i / 4.0, y = top + down * (1 - part), x = left + across * part;
+    lines += line_at(left, y, left + across, y);
+    texts += text_at(left - 8, y + 4, "end", short_number(high * part));
+    texts += text_at(x, top + down + 20, "middle", short_number(epochs * part));
+  }
+  return lines + "</g>\n" + texts + text_at(left + across / 2, top + down + 38, "middle", "epochs");
+}
+
+std::string svg_corners(const RateCurve& curve, double high) {
+  const auto steps = curve.rates.size();
+  std::string points;
+  const auto add = [&](std::size_t step, double rate) {
+    const double x = across * static_cast<double>(step) / static_cast<double>(steps);
+    points += formatted("{}{},{}",
+                        points.empty() ? "" : " ",
+                        decimal_text(left + x, 2),
+                        decimal_text(top + down * (1 - rate / high), 2));
+  };
+  for (const auto& column : columns_of(curve.rates, std::min<std::size_t>(steps, 720))) {
+    const bool rises = column.first <= column.last;
+    add(column.step, rises ? column.low : column.high);
+    if (column.low != column.high) add(column.step, rises ? column.high : column.low);
+  }
+  add(steps, curve.rates.back());
+  return points;
+}
+
+/// 72 x 14 characters with axes (rate upwards, epochs to the right); a column shows every rate
+/// between the least and the greatest of its steps.
+std::string text_drawing(const RateCurve& curve) {
+  const double high = greatest(curve);
+  std::vector<std::string> rows(height, std::string(width, ' '));
+  const auto row_of = [high](double rate) {
+    const auto row = std::lround(rate / high * (height - 1));
+    return height - 1 - static_cast<std::size_t>(std::clamp<long>(row, 0, height - 1));
+  };
+  const auto columns = columns_of(curve.rates, width);
+  for (std::size_t i = 0; i < width; ++i) {
+    for (auto row = row_of(columns[i].high); row <= row_of(columns[i].low); ++row)
+      rows[row][i] = '*';
+  }
+  std::string text;
+  for (std::size_t row = 0; row < height; ++row) {
+    const double rate = high * static_cast<double>(height - 1 - row) / (height - 1);
+    const bool labelled = row == 0 || row == height - 1 || row == height / 2;
+    auto line =
+        right(labelled ? short_number(rate) : "", margin) + (labelled ? '+' : '|') + rows[row];
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text + epoch_axis(curve);
+}
+
+/// The same as a picture of 720 x 300 with `title`, at most 1440 corners.
+std::string svg_drawing(const RateCurve& curve, const std::string& title) {
+  const double high = greatest(curve);
+  return formatted(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"300\" viewBox=\"0 0 720 "
+      "300\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"720\" height=\"300\" "
+      "fill=\"white\"/>\n{}{}<polyline fill=\"none\" stroke=\"#0b6fa4\" stroke-width=\"2\" "
+      "points=\"{}\"/>\n</svg>\n",
+      text_at(left, 22, "start", "learning rate: " + title),
+      svg_axes(curve, high),
+      svg_corners(curve, high));
+}
+
+/// step,epoch,learning_rate; a row a step, numbers that read back as the same bits.
+std::string rates_csv(const RateCurve& curve) {
+  std::string text = "step,epoch,learning_rate\n";
+  for (std::size_t step = 0; step < curve.rates.size(); ++step) {
+    text += formatted("{},{},{}\n",
+                      step,
+                      number_text(epoch_of(curve, static_cast<double>(step))),
+                      number_text(curve.rates[step]));
+  }
+  return text;
+}
+
+/// Steps where something begins or ends, a line each: the first, the greatest, the least, the last,
+/// and where the rate at once becomes less than 0.9 or more than 1.11 of what it was.
+std::string landmarks(const RateCurve& curve) {
+  const auto& rates = curve.rates;
+  const auto index = [&](auto found) { return static_cast<std::size_t>(found - rates.begin()); };
+  std::set<std::size_t> steps = {0,
+                                 index(std::max_element(rates.begin(), rates.end())),
+                                 index(std::min_element(rates.begin(), rates.end())),
+                                 rates.size() - 1};
+  constexpr std::size_t longest = 24;
+  for (std::size_t i = 1; i < rates.size() && steps.size() < longest; ++i) {
+    if (rates[i] < 0.9 * rates[i - 1] || rates[i] > rates[i - 1] / 0.9) steps.insert(i);
+  }
+  std::string text;
+  for (const auto step : steps) {
+    text += formatted("step {}  epoch {}  rate {}\n",
+                      right(std::to_string(step), 8),
+                      right(decimal_text(epoch_of(curve, static_cast<double>(step)), 2), 8),
+                      number_text(rates[step]));
+  }
+  return text;
+}
 
 struct DrawingOptions {
   schedules::ScheduleOptions schedule;
@@ -25,7 +198,7 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
                    std::int64_t steps,
                    std::int64_t steps_per_epoch) {
   RateCurve curve{.steps_per_epoch = static_cast<double>(steps_per_epoch)};
-  curve.rates.reserve(static_cast<std::size_t>(steps));
+  curve.rates.reserve(steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     curve.rates.push_back(
         schedules::learning_rate(schedule, static_cast<double>(step), curve.steps_per_epoch));
@@ -35,7 +208,7 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
 
 void write_text(const fs::path& file, const std::string& text) {
   write_file_atomically(file, text);
-  print(formatted("wrote {}\n", file.string()));
+  print(formatted("wrote {}\n", file));
 }
 
 /// The options that were set, as flags: the drawing's title.
@@ -69,10 +242,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   table.group("Drawing");
   table.add("svg", &options.svg, "write the drawing to this file, too");
   table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file");
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
           "[inspect] needs at most {} steps, received {} epochs of {}",

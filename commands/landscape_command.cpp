@@ -1,23 +1,190 @@
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
-#include "commands/landscape.h"
+#include "checkpoints/run_config.h"
+#include "checkpoints/state.h"
+#include "checkpoints/step_names.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "commands/text_table.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
 #include "pca/basis.h"
 #include "support/atomic_file.h"
+#include "support/console.h"
 #include "support/errors.h"
+#include "support/list_files.h"
+#include "support/option_values.h"
+#include "support/stopwatch.h"
 #include "training/data_sets.h"
 #include "training/weights/frozen.h"
+#include "training/weights/landscape.h"
+#include "training/weights/weights.h"
 
 namespace dimred::commands {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Weights on the path of a run: a file or state, and what the user called the run.
+struct PathFile {
+  fs::path file;
+  std::string source;
+};
+
+/// One row of the second CSV.
+struct PathPoint {
+  std::string source;
+  std::int64_t step = 0, epoch = 0;
+  training::Coordinates coordinates;
+  double loss = 0, accuracy = 0;  // of the weights themselves, not of their projection
+};
+
+/// A measurement: where, on which samples, and how.
+struct Landscape {
+  training::Setup& setup;  // of this rank alone
+  distributed::Communicator& communicator;
+  Console& console;
+  const training::Plane& plane;
+  const data::Dataset& samples;
+  training::LandscapeOptions options;
+};
+
+/// Tells the console how far the work is.
+std::function<void(std::int64_t)> progress_on(Console& console,
+                                              const std::string& label,
+                                              std::int64_t total) {
+  return [&console, label, total, clock = Stopwatch()](std::int64_t done) {
+    const auto left = static_cast<double>(total - done);
+    console.progress({.label = label,
+                      .done = done,
+                      .total = total,
+                      .seconds_left = left * clock.seconds() / static_cast<double>(done)});
+    if (done == total) console.clear();
+  };
+}
+
+std::string row_of(const std::vector<double>& numbers) {
+  std::string text;
+  for (const double number : numbers) {
+    if (!text.empty()) text += ',';
+    text += number_text(number);
+  }
+  return text + '\n';
+}
+
+/// All weights that `path` holds, oldest first of each kind: itself when it is a state or a file;
+/// of a run folder its states, snapshots and final.h5; of another folder its snapshots. `source` is
+/// the path as seen from here. Throws std::invalid_argument when it holds none.
+std::vector<PathFile> path_files(const fs::path& path) {
+  require(fs::exists(path), "[inspect] no such file or folder: {}", path);
+  std::vector<fs::path> files;
+  const auto add_snapshots = [&files](const fs::path& folder) {
+    if (!fs::is_directory(folder)) return;
+    const auto found = list_files(folder, {".h5"});
+    files.insert(files.end(), found.begin(), found.end());
+  };
+  if (!fs::is_directory(path) || checkpoints::is_state(path)) {
+    files = {path};
+  } else if (checkpoints::is_run(path)) {
+    files = checkpoints::list_steps(path / "checkpoints", checkpoints::kStateNames);
+    add_snapshots(path / "snapshots");
+    if (fs::exists(path / "final.h5")) files.push_back(path / "final.h5");
+  } else {
+    add_snapshots(path);
+  }
+  require(!files.empty(), "[inspect] {} holds no snapshots and no states", path);
+  const std::string source = path.lexically_proximate(fs::current_path());
+  std::vector<PathFile> result;
+  for (const auto& file : files) result.push_back({file, source});
+  return result;
+}
+
+/// Projects and evaluates every file, shared among the ranks. By source in the order given, then by
+/// step; of two with one step the later in the list stays.
+std::vector<PathPoint> measure_path(const Landscape& landscape,
+                                    const std::vector<PathFile>& files) {
+  auto& setup = landscape.setup;
+  const auto count = std::ssize(files);
+  constexpr std::int64_t width = 7;
+  const auto measure = [&](std::int64_t index) -> std::vector<double> {
+    const auto weights = training::load_weights(setup, files[index].file);
+    training::apply(setup.model, weights);
+    const auto at = training::coordinates(landscape.plane, setup.model.flat.weights);
+    const auto score = training::score_here(setup, landscape.samples, landscape.options);
+    return {static_cast<double>(weights.step),
+            static_cast<double>(weights.epoch),
+            at.a,
+            at.b,
+            at.distance,
+            score.loss,
+            score.accuracy};
+  };
+  const auto numbers = training::shared_among(
+      landscape.communicator, count, width, measure, progress_on(landscape.console, "path", count));
+  std::map<std::string, std::size_t> order;                          // of the sources
+  std::map<std::pair<std::size_t, std::int64_t>, PathPoint> points;  // by source and step
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto& source = files[i].source;
+    const auto index = order.try_emplace(source, order.size()).first->second;
+    const auto* row = &numbers[i * width];
+    const auto step = static_cast<std::int64_t>(row[0]);
+    points[{index, step}] = {.source = source,
+                             .step = step,
+                             .epoch = static_cast<std::int64_t>(row[1]),
+                             .coordinates = {.a = row[2], .b = row[3], .distance = row[4]},
+                             .loss = row[5],
+                             .accuracy = row[6]};
+  }
+  std::vector<PathPoint> result;
+  result.reserve(points.size());
+  for (auto& [key, point] : points) result.push_back(std::move(point));
+  return result;
+}
+
+/// Loss and accuracy at every point of the grid, shared among the ranks, as the CSV
+/// a,b,loss,accuracy: b by b, in each all a.
+std::string measure_surface(const Landscape& landscape,
+                            const training::Axis& a,
+                            const training::Axis& b) {
+  const auto count = a.points * b.points;
+  const auto at = [&](std::int64_t i) { return std::pair{a.at(i % a.points), b.at(i / a.points)}; };
+  const auto measure = [&](std::int64_t i) -> std::vector<double> {
+    const auto [along_a, along_b] = at(i);
+    const auto score = training::score_in_plane(
+        landscape.setup, landscape.plane, along_a, along_b, landscape.samples, landscape.options);
+    return {score.loss, score.accuracy};
+  };
+  const auto scores = training::shared_among(
+      landscape.communicator, count, 2, measure, progress_on(landscape.console, "surface", count));
+  std::string text = "a,b,loss,accuracy\n";
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto [along_a, along_b] = at(i);
+    text += row_of({along_a, along_b, scores[2 * i], scores[2 * i + 1]});
+  }
+  return text;
+}
+
+/// The CSV source,step,epoch,a,b,distance_from_plane,loss,accuracy.
+std::string path_csv(const std::vector<PathPoint>& points) {
+  std::string text = "source,step,epoch,a,b,distance_from_plane,loss,accuracy\n";
+  for (const auto& point : points) {
+    text += formatted("{},{},{},", csv_field(point.source), point.step, point.epoch);
+    text += row_of({point.coordinates.a,
+                    point.coordinates.b,
+                    point.coordinates.distance,
+                    point.loss,
+                    point.accuracy});
+  }
+  return text;
+}
 
 enum class Center { last, mean };
 enum class Samples { train, validation, test };
@@ -105,17 +272,17 @@ void check_options(const LandscapeOptions& options) {
           options.components[0]);
   require(options.center == Center::last || options.center_file.empty(),
           "[inspect] needs --center or --center_file, received both");
-  require(fs::exists(options.run), "[inspect] no such run: {}", options.run.string());
+  require(fs::exists(options.run), "[inspect] no such run: {}", options.run);
   require(!options.pca_mat.empty(), "[inspect] a landscape needs --pca_mat FILE");
   require(options.output.extension() == ".csv",
           "[inspect] needs --output NAME.csv, received {}",
-          options.output.string());
+          options.output);
   const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
   require(fs::is_directory(folder), "[inspect] needs an existing folder for --output");
   for (const auto& path : {options.output, path_output(options)}) {
     require(options.overwrite || !fs::exists(path),
             "[inspect] {} exists already; choose another --output or give --overwrite",
-            path.string());
+            path);
   }
 }
 
@@ -194,7 +361,7 @@ std::vector<double> along(const std::vector<PathPoint>& points,
   return values;
 }
 
-int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
+int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, distributed::single_process(ranks.rank_info));
   training::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
@@ -231,7 +398,7 @@ int measure(const LandscapeOptions& options, const distributed::Ranks& ranks) {
   if (ranks.rank_info.rank != 0) return exit_success;
   write_file_atomically(path_output(options), path_csv(points));
   write_file_atomically(options.output, surface);
-  console.line(formatted("wrote {}, {}", options.output.string(), path_output(options).string()));
+  console.line(formatted("wrote {}, {}", options.output, path_output(options)));
   return exit_success;
 }
 
@@ -253,22 +420,14 @@ int landscape_command(const std::vector<std::string>& arguments) {
   training::add_loss_options(table, options.common);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   check_options(options);
   const auto run = checkpoints::open_run(options.run);
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");
-  const auto rank_info = launch::discover();
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
-  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
   return with_ranks(
-      "dimred inspect", rank_info, options.common.ranks, on_gpu, [&](const auto& ranks) {
-        require_same_options(ranks, table);
-        return measure(options, ranks);
-      });
+      table, options.common, [&](const auto& ranks) { return measure(options, ranks); });
 }
 
 }  // namespace dimred::commands

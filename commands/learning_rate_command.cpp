@@ -49,15 +49,13 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
 /// All that can be refused is refused before anything is loaded.
 void check_finder(const LearningRateOptions& options) {
   const auto& file = options.table;
-  require(file.extension() == ".csv",
-          "[find_learning_rate] needs NAME.csv, received {}",
-          file.string());
+  require(file.extension() == ".csv", "[find_learning_rate] needs NAME.csv, received {}", file);
   require(fs::is_directory(file.parent_path()),
           "[find_learning_rate] needs an existing folder, received {}",
-          file.parent_path().string());
+          file.parent_path());
   require(options.overwrite || !fs::exists(file),
           "[find_learning_rate] {} is there already; --overwrite replaces it",
-          file.string());
+          file);
   stage1::validate(options.finder);
   optimizers::validate(options.optimizer);
   training::validate(options.transfer);
@@ -77,7 +75,7 @@ std::string finder_text(const std::vector<stage1::FinderPoint>& points,
       whole ? "" : ", where the loss had grown too large");
 }
 
-int find(const LearningRateOptions& options, const distributed::Ranks& ranks) {
+int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   training::require_cache_for_pass(setup.data);
   auto console = console_of(ranks, options.common.run.quiet);
@@ -108,20 +106,11 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   optimizers::add_options(table, options.optimizer);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   check_finder(options);
   require_effects(table, options.optimizer);
-  const auto rank_info = launch::discover();
-  training::resolve(options.common, rank_info.size, table);
-  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
-  return with_ranks(
-      "dimred stage1", rank_info, options.common.ranks, on_gpu, [&](const auto& ranks) {
-        require_same_options(ranks, table);
-        return find(options, ranks);
-      });
+  training::resolve(options.common, launch::discover().size, table);
+  return with_ranks(table, options.common, [&](const auto& ranks) { return find(options, ranks); });
 }
 
 }  // namespace dimred::commands

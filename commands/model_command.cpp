@@ -1,7 +1,7 @@
-#include "commands/inspect.h"
-#include "commands/model_table.h"
+#include "commands/model_command.h"
+
 #include "commands/run.h"
-#include "commands/trainer_commands.h"
+#include "commands/text_table.h"
 #include "models/network.h"
 #include "models/script.h"
 #include "support/errors.h"
@@ -18,6 +18,20 @@ struct ModelOptions {
 };
 
 }  // namespace
+
+std::string model_table(const models::NetworkSummary& summary) {
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "kind", "weight", "output", "parameters", "multiply-adds"}};
+  for (const auto& layer : summary.layers) {
+    rows.push_back({layer.name,
+                    layer.kind,
+                    shape_text(layer.weight),
+                    layer.output.empty() ? "-" : shape_text(layer.output),
+                    count_text(layer.parameters),
+                    layer.multiply_adds == 0 ? "" : count_text(layer.multiply_adds)});
+  }
+  return aligned(rows, /*left=*/4);
+}
 
 int model_command(const std::vector<std::string>& arguments) {
   ModelOptions options;
@@ -41,10 +55,7 @@ int model_command(const std::vector<std::string>& arguments) {
             &options.classes,
             "number of classes; of a TorchScript module, what it has to have",
             at_least(2));
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,
@@ -56,13 +67,14 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto network = any_classes ? models::load_script(options.model, input, /*classes=*/0)
                                    : models::make_network(options.model, input, options.classes);
   const auto summary = models::summarise(*network, input);
-  print(model_table(summary) + "\n" + text_row("network", options.model) +
-        text_row("image", shape_text({input.channels, input.height, input.width})) +
-        text_row("parameters M", count_text(summary.parameters)) +
-        text_row("multiply-adds",
-                 count_text(summary.multiply_adds) + " an image, forward (2 FLOPs each)") +
-        text_row("snapshot", bytes_text(4 * (summary.parameters + summary.buffers))) +
-        text_row("32 x M matrix", bytes_text(4L * 32 * summary.parameters)) +
+  print(model_table(summary) + "\n" +
+        text_rows({{"network", options.model},
+                   {"image", shape_text({input.channels, input.height, input.width})},
+                   {"parameters M", count_text(summary.parameters)},
+                   {"multiply-adds",
+                    count_text(summary.multiply_adds) + " an image, forward (2 FLOPs each)"},
+                   {"snapshot", bytes_text(4 * (summary.parameters + summary.buffers))},
+                   {"32 x M matrix", bytes_text(4L * 32 * summary.parameters)}}) +
         (script ? "" : text_row("last layer", info.logits)));
   return exit_success;
 }

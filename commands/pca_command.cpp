@@ -25,6 +25,7 @@ struct PcaOptions {
   fs::path snapshots;
   fs::path output = "pca_mat.npy";
   std::int64_t components = 32;
+  bool fewer_allowed = false;  // nobody gave a number
   pca::Kind kind = pca::Kind::pca;
   pca::Blocks blocks = pca::Blocks::whole;
   std::int64_t seed = 0;
@@ -43,7 +44,8 @@ OptionTable table_of(PcaOptions& options) {
   table.group("Files");
   table.add("snapshots",
             &options.snapshots,
-            "folder of snapshots (.h5) or of safetensors files, a list of such files (.txt, one a "
+            "run folder, folder of snapshots (.h5) or of safetensors files, a list of such files "
+            "(.txt, one a "
             "line), or one n x M .npy");
   table.add("output",
             &options.output,
@@ -67,7 +69,8 @@ OptionTable table_of(PcaOptions& options) {
   table.group("Components");
   table.add("components",
             &options.components,
-            "k, rows of the matrix; needs n - 1 >= k (span: n >= k, and all n unless given)",
+            "k, rows of the matrix; needs n - 1 >= k (span: n >= k); unless given at most n - 1 "
+            "(span: n)",
             at_least(1));
   table.add_choice("kind",
                    &options.kind,
@@ -96,25 +99,22 @@ OptionTable table_of(PcaOptions& options) {
 void check_paths(const PcaOptions& options) {
   require(!options.snapshots.empty(), "[pca] needs --snapshots FOLDER, LIST.txt or FILE.npy");
   const auto& output = options.output;
-  require(
-      output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output.string());
+  require(output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output);
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  require(fs::is_directory(folder),
-          "[pca] needs an existing folder for --output, received {}",
-          output.string());
-  require(!fs::is_directory(output),
-          "[pca] needs a file for --output, received the folder {}",
-          output.string());
+  require(
+      fs::is_directory(folder), "[pca] needs an existing folder for --output, received {}", output);
+  require(
+      !fs::is_directory(output), "[pca] needs a file for --output, received the folder {}", output);
   for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram}) {
     require(options.overwrite || path.empty() || !fs::exists(path),
             "[pca] {} exists already; choose another {} or give --overwrite",
-            path.string(),
+            path,
             path == options.gram ? "--gram" : "--output");
   }
   std::error_code none;
   require(!fs::equivalent(options.snapshots, output, none),
           "[pca] --output would replace the snapshots themselves, received {}",
-          output.string());
+          output);
 }
 
 /// Largest resident memory of this process so far; empty where /proc does not tell.
@@ -133,6 +133,7 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
     if (first) check_paths(options);
   });
   pca::FitOptions fit{.components = options.components,
+                      .fewer_allowed = options.fewer_allowed,
                       .kind = options.kind,
                       .blocks = options.blocks,
                       .seed = static_cast<std::uint64_t>(options.seed),
@@ -159,11 +160,10 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
 int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks) {
   PcaOptions options;
   auto table = table_of(options);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
-  if (options.kind == pca::Kind::span && !table.was_set("components")) options.components = 0;
+  if (printed_help(table, arguments)) return exit_success;
+  options.fewer_allowed = !table.was_set("components");
+  if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
+  if (fs::is_directory(options.snapshots / "snapshots")) options.snapshots /= "snapshots";
   if (!run_on_ranks) return fit(options, {});
   return run_on_ranks(
       table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });

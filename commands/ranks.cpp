@@ -10,11 +10,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "commands/device_memory.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
 #include "support/version.h"
+#include "training/device/device.h"
 
 namespace dimred::commands {
 namespace {
@@ -108,6 +108,17 @@ int with_ranks(const std::string& name,
   }
 }
 
+int with_ranks(const OptionTable& table,
+               const training::CommonOptions& options,
+               const std::function<int(const distributed::Ranks&)>& work) {
+  const bool on_gpu = training::parse_device(options.run.device).is_cuda();
+  return with_ranks(
+      table.command(), launch::discover(), options.ranks, on_gpu, [&](const auto& ranks) {
+        require_same_options(ranks, table);
+        return work(ranks);
+      });
+}
+
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
   const std::set<std::string> own{"threads", "prefetch", "quiet"};
   // Another build may make its collectives in another order.
@@ -116,6 +127,14 @@ void require_same_options(const distributed::Ranks& ranks, const OptionTable& ta
     if (!own.contains(row.name)) facts.emplace_back(row.name, row.show());
   }
   distributed::require_agreement(*ranks.communicator, facts);
+}
+
+pca::Ranks pca_ranks(distributed::Communicator& communicator) {
+  if (communicator.size() == 1) return {};
+  return {.rank = communicator.rank(),
+          .size = communicator.size(),
+          .sum = [&](std::span<double> values) { communicator.all_reduce(values); },
+          .gather = [&](const std::string& text) { return communicator.gather(text); }};
 }
 
 Console console_of(const distributed::Ranks& ranks, bool quiet) {

@@ -16,6 +16,27 @@
 namespace dimred::commands {
 namespace {
 
+/// "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.50 GiB is free":
+/// from `begin` up to and without `end`, or the first line where torch says it in other words.
+std::string between_words(const std::string& text,
+                          const std::string& begin,
+                          const std::string& end) {
+  const auto from = text.find(begin);
+  const auto to = from == std::string::npos ? from : text.find(end, from);
+  if (to == std::string::npos) return text.substr(0, text.find('\n'));
+  return text.substr(from, to - from);
+}
+
+std::string options_of(const std::string& command) {
+  if (command == "evaluate" || command == "predict" || command == "verify")
+    return "lower --batch_size";
+  std::string common =
+      "lower --batch_size (--gradient_accumulation splits a step's batch to the same result), or "
+      "give --precision bfloat16, --cuda_graphs false or --data_on_device no";
+  if (command != "stage2") return common;
+  return common + "; the matrix takes 4 x n_component x M bytes, so a smaller one lowers it, too";
+}
+
 /// Other libraries' texts may go on with a stack trace: the first line says what happened. A text
 /// that came from a file may have megabytes.
 std::string first_line(std::string text) {
@@ -25,8 +46,8 @@ std::string first_line(std::string text) {
 }
 
 std::string describe(const std::filesystem::filesystem_error& error) {
-  auto text = formatted("cannot use {}", error.path1().string());
-  if (!error.path2().empty()) text += formatted(" and {}", error.path2().string());
+  auto text = formatted("cannot use {}", error.path1());
+  if (!error.path2().empty()) text += formatted(" and {}", error.path2());
   return formatted("{}: {}", text, error.code().message());
 }
 
@@ -69,6 +90,13 @@ ErrorReport error_report_of(const std::exception& error) {
   return {error.what()};
 }
 
+std::string memory_advice(const std::string& message, const std::string& command) {
+  return formatted("[device] out of memory: {}{}; {}",
+                   between_words(message, "Tried to allocate", " is free"),
+                   message.find(" is free") == std::string::npos ? "" : " is free",
+                   options_of(command));
+}
+
 int run(const std::string& name,
         const std::function<int()>& command,
         const ReportToRanks& report_to_ranks) {
@@ -95,6 +123,32 @@ std::vector<std::string> arguments_after(int count, char** values, int first) {
 }
 
 void print(const std::string& text) { put_text(stdout, text); }
+
+bool printed_help(OptionTable& table,
+                  const std::vector<std::string>& arguments,
+                  const std::string& more) {
+  const auto help = table.parse(arguments);
+  if (help) print(*help + more);
+  return help.has_value();
+}
+
+std::string summaries(std::span<const Subcommand> all, std::size_t column) {
+  std::string text;
+  for (const auto& [name, summary, run] : all)
+    text += formatted("  {}{}{}\n", name, std::string(column - name.size(), ' '), summary);
+  return text;
+}
+
+const Subcommand& subcommand(std::span<const Subcommand> all,
+                             const std::string& name,
+                             std::vector<std::string> flags,
+                             const std::string& unknown,
+                             const std::string& help) {
+  const auto found = std::ranges::find(all, name, &Subcommand::name);
+  if (found != all.end()) return *found;
+  for (const auto& known : all) flags.emplace_back(known.name);
+  throw std::invalid_argument(unknown + suggestion(name, flags, "; see " + help));
+}
 
 bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {
   const auto flag = formatted("--{}", option);

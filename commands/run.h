@@ -2,8 +2,12 @@
 
 #include <exception>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "support/options.h"
 
 // The outermost edge that all our commands share: exit codes and one-line errors.
 namespace dimred::commands {
@@ -18,6 +22,10 @@ struct ErrorReport {
   int code = exit_environment;
 };
 ErrorReport error_report_of(const std::exception& error);
+
+/// One line of what a device's memory was asked for, out of torch's message, and which options of
+/// `command` (stage1, stage2, evaluate, ...) lower it.
+std::string memory_advice(const std::string& message, const std::string& command);
 
 /// How a rank that cannot start reports to the others, which wait for it.
 using ReportToRanks = std::function<void(const std::string& text)>;
@@ -38,6 +46,30 @@ std::vector<std::string> arguments_after(int count, char** values, int first);
 
 /// Prints `text` on standard output.
 void print(const std::string& text);
+
+/// Reads the arguments; prints --help, and `more` behind it, where they ask for it, and is then
+/// true.
+bool printed_help(OptionTable& table,
+                  const std::vector<std::string>& arguments,
+                  const std::string& more = {});
+
+/// A part of a program or a command, by its name.
+struct Subcommand {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(const std::vector<std::string>& arguments);  // nullptr: another program has it
+};
+
+/// A line each, the summaries from `column` on.
+std::string summaries(std::span<const Subcommand> all, std::size_t column);
+
+/// The one that is called `name`; else throws std::invalid_argument("UNKNOWN; did you mean X?"), X
+/// the nearest of them and of `flags`, or "UNKNOWN; see HELP" where none is near.
+const Subcommand& subcommand(std::span<const Subcommand> all,
+                             const std::string& name,
+                             std::vector<std::string> flags,
+                             const std::string& unknown,
+                             const std::string& help);
 
 /// Whether `--option` or `--option=...` is among them.
 bool asks_for(const std::vector<std::string>& arguments, std::string_view option);

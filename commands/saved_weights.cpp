@@ -2,8 +2,11 @@
 
 #include <span>
 
+#include "checkpoints/folder_lock.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "commands/ranks.h"
+#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "distributed/agreement.h"
@@ -28,26 +31,48 @@ training::Weights load(const training::Setup& setup, const fs::path& path) {
 
 }  // namespace
 
-void add_saved_options(OptionTable& table, fs::path& weights, bool& recalibrate) {
+void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table.add("weights",
-            &weights,
+            &saved.weights,
             "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
             "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean");
   table.positional("weights");
   table.add("recalibrate_batchnorm",
-            &recalibrate,
+            &saved.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics anew for a mean");
 }
 
-void adopt_run_of(OptionTable& table,
-                  const fs::path& weights,
-                  training::CommonOptions& common,
-                  const std::string& command) {
-  require(!weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
-  require(fs::exists(weights), "[{}] no such file or folder: {}", command, weights.string());
-  const auto run = checkpoints::open_run(weights);
-  for (const auto& line : adopt_run(table, run, common, "not as the weights' run: "))
+void add_network_options(OptionTable& table, training::CommonOptions& common) {
+  training::add_compute_options(table, common.run);
+  training::add_data_options(table, common.data);
+  table.locate_after_adoption("data");
+  training::add_model_options(table, common.model);
+  training::add_loss_options(table, common);
+  add_store_options(table);
+}
+
+void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command) {
+  require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
+  require(fs::exists(saved.weights), "[{}] no such file or folder: {}", command, saved.weights);
+  require_state(saved.weights, command);
+  const auto run = checkpoints::open_run(saved.weights);
+  for (const auto& line : adopt_run(table, run, saved.common, "not as the weights' run: "))
     print(line + "\n");
+}
+
+void require_state(const fs::path& path, const std::string& command) {
+  if (!fs::exists(path / "config.toml") ||
+      !checkpoints::StateStore(path / "checkpoints", 1).list().empty())
+    return;
+  const auto process = checkpoints::holder_of(path);
+  throw std::invalid_argument(formatted(
+      "[{}] {} has no state yet; {}",
+      command,
+      path.string(),
+      process.empty() ? "its run ended before the first epoch did, and the same command goes on"
+                      : formatted("process {} is training in it, and the first epoch's end writes "
+                                  "one",
+                                  process)));
 }
 
 void refuse_run_options(const OptionTable& table,
@@ -60,28 +85,37 @@ void refuse_run_options(const OptionTable& table,
             "[{}] {} is an export, whose signature.json says how images are prepared: --{} has no "
             "place",
             command,
-            folder.string(),
+            folder,
             row.name);
   }
 }
 
-std::string lines_of(const training::Weights& weights) {
-  return weights.source + (weights.note.empty() ? "\n" : formatted("\n{}\n", weights.note));
-}
-
-training::Weights load_saved(training::Setup& setup, const fs::path& path, bool recalibrate) {
-  const bool list = checkpoints::is_snapshot_list(path);
-  training::load_frozen(setup, list ? training::snapshot_files(path).front() : path);
-  auto weights = load(setup, path);
+training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) {
+  const bool list = checkpoints::is_snapshot_list(saved.weights);
+  training::load_frozen(setup,
+                        list ? training::snapshot_files(saved.weights).front() : saved.weights);
+  auto weights = load(setup, saved.weights);
   distributed::require_agreement(
       *setup.communicator,
       {{"the weights", formatted("{} {}", digest_of(weights.values), digest_of(weights.buffers))}});
   training::apply(setup.model, weights);
-  if (weights.needs_recalibration && recalibrate && setup.model.batchnorm_layers > 0) {
+  if (weights.needs_recalibration && saved.recalibrate_batchnorm &&
+      setup.model.batchnorm_layers > 0) {
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";
   }
+  print(weights.source + (weights.note.empty() ? "\n" : formatted("\n{}\n", weights.note)));
   return weights;
+}
+
+int with_saved_network(const OptionTable& table,
+                       SavedOptions& saved,
+                       const std::function<int(training::Setup&)>& work) {
+  return with_ranks(table, saved.common, [&](const auto& ranks) {
+    auto setup = training::make_setup(saved.common, ranks);
+    load_saved(setup, saved);
+    return work(setup);
+  });
 }
 
 }  // namespace dimred::commands

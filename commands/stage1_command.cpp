@@ -1,22 +1,29 @@
+#include <algorithm>
+#include <filesystem>
+
 #include "commands/effects.h"
-#include "commands/foreign_options.h"
-#include "commands/model_table.h"
+#include "commands/import_command.h"
+#include "commands/model_command.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "distributed/agreement.h"
 #include "models/network.h"
 #include "optimizers/options.h"
 #include "schedules/options.h"
 #include "stage1/train.h"
 #include "support/errors.h"
 #include "support/human.h"
+#include "support/list_files.h"
 #include "training/data_sets.h"
 #include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
+
+namespace fs = std::filesystem;
 
 void add_save_options(OptionTable& table, stage1::Options& options) {
   auto& saves = options.saves;
@@ -30,6 +37,10 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "first epoch with snapshots, counted from 1",
             at_least(1));
   table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots that stay", at_least(1));
+  table.add(
+      "yes",
+      &saves.yes,
+      "train a network of more than 1e9 parameters, or one whose snapshots may fill the disk");
   table.add("checkpoint_every",
             &saves.checkpoint_every,
             "epochs between full resume states",
@@ -110,6 +121,21 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
+  table.positional("data");
+  table.essential({"output",
+                   "data",
+                   "validation_fraction",
+                   "model",
+                   "epochs",
+                   "batch_size",
+                   "optimizer",
+                   "learning_rate",
+                   "schedule",
+                   "weight_decay",
+                   "snapshots_per_epoch",
+                   "resume_from",
+                   "device",
+                   "seed"});
   return table;
 }
 
@@ -129,23 +155,24 @@ std::string statistics_of(const training::Setup& setup, const training::ModelOpt
                    count_text(summary.multiply_adds));
 }
 
-/// Fills in values that the options leave open; returns the config.toml with them. A schedule keeps
-/// its length when the run is later continued to more epochs.
-checkpoints::RunConfig resolve(const training::CommonOptions& common,
-                               stage1::Options& options,
-                               const OptionTable& table) {
+/// Fills in values that the options leave open; returns the options that a run takes, while the
+/// given ones are those of config.toml. A schedule keeps its length when the run is later continued
+/// to more epochs.
+stage1::Options resolve(const training::CommonOptions& common,
+                        stage1::Options& options,
+                        const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
+  if (!table.was_set("learning_rate"))
+    schedule.learning_rate =
+        optimizers::usual_learning_rate(options.optimizer.kind).value_or(schedule.learning_rate);
   schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::depends_on_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
-  checkpoints::RunConfig config{.toml = table.to_toml(),
-                                .defaults = table.defaults(),
-                                .module = training::module_of(common.model),
-                                .persistent = checkpoints::persistent_options(table)};
-  schedule = resolved;
-  return config;
+  auto run = options;
+  run.schedule = resolved;
+  return run;
 }
 
 void require_validation_set(const stage1::ControlOptions& control,
@@ -154,6 +181,41 @@ void require_validation_set(const stage1::ControlOptions& control,
   require(!wanted || data.validation_fraction > 0,
           "[stage1] {} needs validation_fraction > 0, received 0",
           control.keep_best ? "keep_best" : "early_stopping_patience");
+}
+
+/// A network or a folder of snapshots of this size is more often a slip than meant.
+void require_consent(const training::Setup& setup,
+                     const stage1::Options& options,
+                     const fs::path& output) {
+  constexpr std::int64_t huge = 1'000'000'000;
+  const auto& saves = options.saves;
+  const auto parameters = setup.model.flat.layout.global_size;
+  require(saves.yes || parameters <= huge,
+          "[stage1] the network has {} parameters, {} a snapshot; to train it give --yes",
+          count_text(parameters),
+          bytes_text(4 * parameters));
+  if (saves.yes || saves.snapshots_per_epoch == 0 || output.empty()) return;
+  distributed::on_rank_0(*setup.communicator, [&] {
+    auto folder = output;
+    while (!fs::exists(folder)) folder = fs::absolute(folder).parent_path();
+    const auto there = fs::exists(output / "snapshots")
+                           ? std::ssize(list_files(output / "snapshots", {".h5"}))
+                           : 0;
+    const auto epochs = std::max<std::int64_t>(0, options.epochs - saves.snapshot_from_epoch + 1);
+    const auto all = epochs > saves.keep_snapshots / saves.snapshots_per_epoch
+                         ? saves.keep_snapshots
+                         : epochs * saves.snapshots_per_epoch;
+    const auto to_come = std::max<std::int64_t>(0, all - there);
+    const auto room = static_cast<std::int64_t>(fs::space(folder).available);
+    require(to_come <= room / (4 * parameters),
+            "[stage1] {} snapshots of {} need more than the {} that are free at {}; lower "
+            "--snapshots_per_epoch or --keep_snapshots, or give --yes",
+            to_come,
+            bytes_text(4 * parameters),
+            bytes_text(room),
+            output.string());
+    return std::string();
+  });
 }
 
 }  // namespace
@@ -177,28 +239,30 @@ int stage1_command(const std::vector<std::string>& arguments) {
   keep_image_size(table, common.run.output);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);
-  const auto config = resolve(common, options, table);
-  stage1::validate(options);
+  const auto resolved = resolve(common, options, table);
+  stage1::validate(resolved);
   training::validate(options.hooks, rank_info.size);
   require_validation_set(options.control, common.data);
-  require_effects(table, options);
+  require_effects(table, resolved);
   require_effects(table, common.loss_scale);
 
-  const bool on_gpu = training::parse_device(common.run.device).is_cuda();
-  return with_ranks("dimred stage1", rank_info, common.ranks, on_gpu, [&](const auto& ranks) {
-    require_same_options(ranks, table);
+  return with_ranks(table, common, [&](const auto& ranks) {
+    const auto preprocessing = common.data.preprocessing_name;
     auto setup = training::make_setup(common, ranks);
+    const auto config = run_config(common, table);
     setup.persistent_options = config.persistent;
     training::require_cache_for_training(setup.data);
+    require_consent(setup, resolved, common.run.output);
     const training::RunFolder folder(
         common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn(line);
+    if (const auto line = describe_choice(preprocessing, common); !line.empty()) console.line(line);
     if (options.control.print_model_statistics) console.line(statistics_of(setup, common.model));
     return train_run(ranks, setup, folder, "stage1", console, [&] {
       training::catch_stop_signals();
-      return stage1::train(setup, folder, options, console);
+      return stage1::train(setup, folder, resolved, console);
     });
   });
 }

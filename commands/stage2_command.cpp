@@ -3,11 +3,11 @@
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/effects.h"
-#include "commands/foreign_options.h"
-#include "commands/pca_ranks.h"
+#include "commands/import_command.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "commands/saved_weights.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
@@ -42,6 +42,9 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
   require(fs::exists(plan.options.checkpoint),
           "[stage2] no such checkpoint: {}",
           plan.options.checkpoint.string());
+  require_state(plan.options.checkpoint, "stage2");
+  // Of another run of stage 2.
+  if (fs::is_directory(plan.options.pca_mat)) plan.options.pca_mat /= "pca_mat.npy";
   const auto run = checkpoints::open_run(plan.options.checkpoint);
   require(!run.config.empty() || table.was_set("model"),
           "[stage2] {} belongs to no run folder: needs --model",
@@ -49,6 +52,34 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
   if (plan.options.snapshots.empty() && !run.folder.empty())
     plan.options.snapshots = run.folder / "snapshots";
   return adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
+}
+
+/// A start that was killed between the two renames left no sidecar, and so no digests.
+bool is_matrix(const fs::path& file) {
+  return fs::exists(file) && fs::exists(fs::path(file).replace_extension(".json"));
+}
+
+/// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
+/// snapshots allow no more.
+void choose_components(Plan& plan, std::vector<std::string>& remarks) {
+  auto& options = plan.options;
+  const auto& preset = method::preset(options.preset);
+  const auto basis = options.basis.value_or(preset.basis);
+  const bool centred = basis == method::BasisKind::pca || basis == method::BasisKind::shuffled;
+  const auto own_matrix = plan.common.run.output / "pca_mat.npy";
+  if (!options.pca_mat.empty() || (centred && is_matrix(own_matrix))) {
+    const auto& matrix = options.pca_mat.empty() ? own_matrix : options.pca_mat;
+    options.n_component = pca::read_basis_header(matrix).components;
+    return;
+  }
+  if (!centred || !fs::exists(options.snapshots) || options.range != pca::SnapshotRange{}) return;
+  const auto snapshots = std::ssize(training::snapshot_files(options.snapshots));
+  if (snapshots < 2 || snapshots > preset.components) return;
+  options.n_component = snapshots - 1;
+  remarks.push_back(formatted("{} components, as there are {} snapshots; the preset's are {}",
+                              *options.n_component,
+                              snapshots,
+                              preset.components));
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
@@ -153,10 +184,8 @@ fs::path basis_file(const Plan& plan,
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
-  const auto there = distributed::on_rank_0(*setup.communicator, [&]() -> std::string {
-    // A start that was killed between the two renames left no sidecar, and so no digests.
-    return fs::exists(file) && fs::exists(fs::path(file).replace_extension(".json")) ? "yes" : "no";
-  });
+  const auto there = distributed::on_rank_0(
+      *setup.communicator, [&]() -> std::string { return is_matrix(file) ? "yes" : "no"; });
   if (there == "yes") {
     console.line("reusing " + file.string());
     return file;
@@ -194,11 +223,13 @@ pca::Basis load_subspace(const Plan& plan,
   return basis;
 }
 
-int descend(const Plan& plan,
+int descend(Plan& plan,
             const distributed::Ranks& ranks,
-            const checkpoints::RunConfig& config,
+            const OptionTable& table,
             const std::vector<std::string>& overridden) {
+  const auto preprocessing = plan.common.data.preprocessing_name;
   auto setup = training::make_setup(plan.common, ranks);
+  const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
@@ -209,6 +240,8 @@ int descend(const Plan& plan,
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn(line);
+  if (const auto line = describe_choice(preprocessing, plan.common); !line.empty())
+    console.line(line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const bool subspace = plan.resolved.basis != method::BasisKind::none;
     training::keep_frozen(setup, folder.path());
@@ -253,6 +286,20 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   add_store_options(table, /*uploads=*/true);
+  table.positional("checkpoint");
+  table.essential({"output",
+                   "checkpoint",
+                   "pca_mat",
+                   "snapshots",
+                   "preset",
+                   "n_component",
+                   "start",
+                   "basis",
+                   "epochs",
+                   "batch_size",
+                   "validation_fraction",
+                   "device",
+                   "seed"});
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");
   if (const auto help = table.parse(flags)) {
@@ -265,27 +312,21 @@ int stage2_command(const std::vector<std::string>& arguments) {
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
   keep_image_size(table, plan.common.run.output);
-  if (!plan.options.pca_mat.empty() && !plan.options.n_component)
-    plan.options.n_component = pca::read_basis_header(plan.options.pca_mat).components;
+  if (!plan.options.n_component) choose_components(plan, remarks);
   plan.resolved = stage2::resolve(plan.options);
   const auto rank_info = launch::discover();
   training::resolve(plan.common, rank_info.size, table);
   training::validate(plan.hooks, rank_info.size);
   require_effects(table, plan.resolved);
   require_effects(table, plan.common.loss_scale);
-  const checkpoints::RunConfig config{.toml = table.to_toml(),
-                                      .defaults = table.defaults(),
-                                      .module = training::module_of(plan.common.model),
-                                      .persistent = checkpoints::persistent_options(table)};
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
           "[stage2] --device_algebra fused needs --device cuda, received {}",
           plan.common.run.device);
-  return with_ranks("dimred stage2", rank_info, plan.common.ranks, on_gpu, [&](const auto& ranks) {
-    require_same_options(ranks, table);
+  return with_ranks(table, plan.common, [&](const auto& ranks) {
     auto console = console_of(ranks, plan.common.run.quiet);
     for (const auto& line : remarks) console.line(line);
-    return descend(plan, ranks, config, overridden);
+    return descend(plan, ranks, table, overridden);
   });
 }
 

@@ -100,10 +100,7 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
     table.positional("to");
   }
   stores::add_options(table, options.stores, /*uploads=*/false);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  if (printed_help(table, arguments)) return exit_success;
   require(!options.from.empty() && (tool.to == nullptr || !options.to.empty()),
           "[store] {} needs {}{}; see dimred store {} --help",
           tool.name,
@@ -127,11 +124,9 @@ int store_command(const std::vector<std::string>& arguments) {
     if (tool.name == name) return run_tool(tool, {arguments.begin() + 1, arguments.end()});
     names.emplace_back(tool.name);
   }
-  const auto near = nearest(name, names);
-  throw std::invalid_argument(formatted(
-      "store {}: unknown tool; {}",
-      printable(name),
-      near ? formatted("did you mean {}?", *near) : std::string("see dimred store --help")));
+  throw std::invalid_argument(formatted("store {}: unknown tool{}",
+                                        printable(name),
+                                        suggestion(name, names, "; see dimred store --help")));
 }
 
 }  // namespace dimred::commands

@@ -1,8 +1,8 @@
 #include "commands/train_run.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -88,12 +88,35 @@ std::vector<std::string> adopt_run(OptionTable& table,
   return overridden;
 }
 
+checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table) {
+  return {.toml = table.to_toml(),
+          .defaults = table.defaults(),
+          .module = training::module_of(common.model),
+          .persistent = checkpoints::persistent_options(table)};
+}
+
+std::string describe_choice(const std::optional<data::Recipe>& asked,
+                            const training::CommonOptions& common) {
+  const auto chosen = *common.data.preprocessing_name;
+  if (asked || chosen == data::Recipe::none) return {};
+  const auto named = std::ranges::find(
+      data::recipe_names(), chosen, &std::pair<std::string, data::Recipe>::second);
+  return formatted(
+      "images of differing sizes: --preprocessing_name {} --image_size {}, as {} was "
+      "made for",
+      named->first,
+      common.data.image_size,
+      common.model.model);
+}
+
 void keep_image_size(OptionTable& table, const fs::path& run) {
   constexpr auto kept = "image_size = 0";
   if (table.was_set("image_size")) return;
-  std::ifstream in(run / "config.toml");
+  const auto config = run / "config.toml";
+  if (!fs::exists(config)) return;
+  std::istringstream in(checkpoints::read_text(config));
   for (std::string line; std::getline(in, line);) {
-    if (line == kept) table.read_words("image_size=0", (run / "config.toml").string());
+    if (line == kept) table.read_words("image_size=0", config.string());
   }
 }
 
@@ -150,6 +173,9 @@ int train_run(const distributed::Ranks& ranks,
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {
+    require_environment(fs::exists(folder.path()),
+                        "[run] the run folder {} is gone: it was removed while the run wrote to it",
+                        folder.path().string());
     try {
       folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
       folder.abandon();

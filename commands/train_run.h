@@ -22,6 +22,13 @@ std::vector<std::string> adopt_run(OptionTable& table,
                                    training::CommonOptions& common,
                                    const std::string& otherwise);
 
+/// The config.toml of the run, once make_setup() has filled in what the data decide.
+checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table);
+
+/// How photographs are prepared, where `asked` left it open and the network decides; else empty.
+std::string describe_choice(const std::optional<data::Recipe>& asked,
+                            const training::CommonOptions& common);
+
 /// Keeps a run that is taken up again at the recipe's own image size, where its config.toml says
 /// 0 and nobody says a size now.
 void keep_image_size(OptionTable& table, const std::filesystem::path& run);

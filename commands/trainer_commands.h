@@ -33,7 +33,4 @@ int verify_command(const std::vector<std::string>& arguments);
 /// CSV.
 int landscape_command(const std::vector<std::string>& arguments);
 
-/// `dimred inspect --model NAME`: layers, shapes, parameters and compute of a network.
-int model_command(const std::vector<std::string>& arguments);
-
 }  // namespace dimred::commands

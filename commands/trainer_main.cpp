@@ -1,7 +1,7 @@
 #include <cstdlib>
 
+#include "commands/model_command.h"
 #include "commands/pca_command.h"
-#include "commands/pca_ranks.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"

@@ -21,10 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct VerifyOptions {
-  training::CommonOptions common;
-  fs::path weights, pairs, output;
-  bool recalibrate_batchnorm = true;
+struct VerifyOptions : SavedOptions {
+  fs::path pairs, output;
   bool with_flipped = true;
 };
 
@@ -117,18 +115,13 @@ int verify_export(const VerifyOptions& options, const serving::PairList& list) {
 /// In float32, unless another precision is asked for: distances of equal faces are small.
 int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairList& list) {
   if (!table.was_set("precision")) table.read_words("precision=float32", "verify");
-  adopt_run_of(table, options.weights, options.common, "verify");
+  adopt_run_of(table, options, "verify");
   if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
   require(!options.output.empty(), "[verify] needs --output FOLDER for weights without a run");
   options.common.model.any_outputs = true;
   training::resolve(options.common, 1, table);
-  const bool on_gpu = training::parse_device(options.common.run.device).is_cuda();
-  return with_ranks(
-      "dimred verify", launch::discover(), options.common.ranks, on_gpu, [&](const auto& ranks) {
-        auto setup = training::make_setup(options.common, ranks);
-        print(lines_of(load_saved(setup, options.weights, options.recalibrate_batchnorm)));
-        return verify_pairs(options, setup, list);
-      });
+  return with_saved_network(
+      table, options, [&](training::Setup& setup) { return verify_pairs(options, setup, list); });
 }
 
 }  // namespace
@@ -139,7 +132,7 @@ int verify_command(const std::vector<std::string>& arguments) {
                     "Whether pairs of images show the same, by the distance of their embeddings: "
                     "dimred verify (RUN|EXPORT) --pairs FILE.");
   table.group("Verify");
-  add_saved_options(table, options.weights, options.recalibrate_batchnorm);
+  add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
             "a list, a line \"path_a path_b 0\" or 1 (the same) for each pair; or FILE.bin, a "
@@ -150,21 +143,15 @@ int verify_command(const std::vector<std::string>& arguments) {
   table.add("with_flipped",
             &options.with_flipped,
             "add the embedding of the image flipped left to right");
-  training::add_compute_options(table, options.common.run);
-  training::add_data_options(table, options.common.data);
-  table.locate_after_adoption("data");
-  training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common);
-  add_store_options(table);
-  if (const auto help = table.parse(arguments)) {
-    print(*help);
-    return exit_success;
-  }
+  add_network_options(table, options.common);
+  if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.pairs.empty(),
           "[verify] needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
   require(launch::discover().size == 1, "[verify] runs alone, received several ranks");
-  require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs.string());
-  const bool is_export = fs::exists(options.weights / serving::signature_file);
+  require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs);
+  const auto exported = serving::find_export(options.weights);
+  const bool is_export = !exported.empty();
+  if (is_export) options.weights = exported;
   if (is_export) refuse_run_options(table, options.weights, "verify");
   const auto list = serving::read_pairs(options.pairs);
   serving::require_folds(list.pairs);

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +7,7 @@
 #include "data/format.h"
 #include "data/paths.h"
 #include "data/read_file.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -27,25 +28,22 @@ struct Form {
   std::int64_t classes;
 };
 
-const std::vector<Form>& forms() {
-  static const std::vector<Form> both{
-      {"cifar-10-batches-bin",
-       {"data_batch_1.bin",
-        "data_batch_2.bin",
-        "data_batch_3.bin",
-        "data_batch_4.bin",
-        "data_batch_5.bin"},
-       {"test_batch.bin"},
-       "batches.meta.txt",
-       1,
-       10},
-      {"cifar-100-binary", {"train.bin"}, {"test.bin"}, "fine_label_names.txt", 2, 100}};
-  return both;
-}
+const std::vector<Form> forms{
+    {"cifar-10-batches-bin",
+     {"data_batch_1.bin",
+      "data_batch_2.bin",
+      "data_batch_3.bin",
+      "data_batch_4.bin",
+      "data_batch_5.bin"},
+     {"test_batch.bin"},
+     "batches.meta.txt",
+     1,
+     10},
+    {"cifar-100-binary", {"train.bin"}, {"test.bin"}, "fine_label_names.txt", 2, 100}};
 
 /// The folder that holds the files, and their form; null where there are none.
 std::pair<fs::path, const Form*> find(const fs::path& folder) {
-  for (const auto& form : forms()) {
+  for (const auto& form : forms) {
     for (const auto& candidate : {folder, folder / form.inner}) {
       const auto is_there = [&](const auto& name) { return fs::is_regular_file(candidate / name); };
       if (std::ranges::any_of(form.train, is_there)) return {candidate, &form};
@@ -56,7 +54,7 @@ std::pair<fs::path, const Form*> find(const fs::path& folder) {
 
 std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) {
   std::vector<std::string> names;
-  std::ifstream in(file);
+  std::istringstream in(fs::exists(file) ? InputFile(file).text(1 << 20) : "");
   for (std::string line; std::getline(in, line);)
     if (const auto name = trimmed(line); !name.empty()) names.emplace_back(name);
   if (names.empty()) return numbered_classes(classes);

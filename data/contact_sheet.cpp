@@ -43,7 +43,8 @@ ContactSheet contact_sheet(const Dataset& dataset,
                            std::int64_t columns) {
   require(columns >= 1, "[data::contact_sheet] needs at least one column, received {}", columns);
   const auto shape = prepared_shape(preprocessing, dataset);
-  validate(preprocessing, shape);
+  const Preparer augmented(preprocessing, shape, PixelOrder::interleaved);
+  const Preparer plain(without_augmentation(preprocessing), shape, PixelOrder::interleaved);
   const std::int64_t rows = indices.size();
   ContactSheet sheet;
   sheet.shape = {
@@ -54,8 +55,6 @@ ContactSheet contact_sheet(const Dataset& dataset,
           sheet.shape.height,
           sheet.shape.width);
   sheet.pixels.assign(sheet.shape.size(), 255);
-  const auto plain = without_augmentation(preprocessing);
-  const auto table = pixel_table(preprocessing);
   std::vector<float> image(shape.size());
   std::vector<std::uint8_t> encoded;
   PrepareScratch scratch;
@@ -63,15 +62,9 @@ ContactSheet contact_sheet(const Dataset& dataset,
     const auto index = indices[row];
     for (std::int64_t column = 0; column < columns; ++column) {
       try {
-        prepare(dataset.read(index, encoded),
-                shape,
-                column == 0 ? plain : preprocessing,
-                table,
-                PixelOrder::interleaved,
-                std::max<std::int64_t>(0, column - 1),
-                index,
-                scratch,
-                image);
+        const auto& preparer = column == 0 ? plain : augmented;
+        const auto epoch = std::max<std::int64_t>(0, column - 1);
+        preparer.prepare(dataset.read(index, encoded), epoch, index, scratch, image);
       } catch (const std::runtime_error& error) {
         throw with_origin(error, dataset.origin(index));
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <utility>
 
 #include "support/digest.h"
@@ -9,6 +10,12 @@
 #include "support/random.h"
 
 namespace dimred::data {
+
+std::string Dataset::title() const {
+  static const std::regex digests(
+      ",? ?(indices |pixels )?xxh3( [a-z]+)* [0-9a-f]{32}( labels [0-9a-f]{32})?");
+  return std::regex_replace(description(), digests, "");
+}
 namespace {
 
 class Subset : public DatasetView {

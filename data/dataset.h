@@ -54,6 +54,8 @@ class Dataset {
   virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
+  /// The same without digests, for messages.
+  std::string title() const;
   /// Tells these samples from others, as far as that is known without a further pass: of the
   /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
   /// decoded; by default the description.

@@ -14,6 +14,7 @@
 #include "data/planes.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -32,10 +33,11 @@ std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
                       got);
   const auto magic = big_endian<4>(header, 0);
   require_environment(magic == 0x800 + rank,
-                      "[idx] {}: needs magic number {}, received {}",
+                      "[idx] {}: needs magic number {}, received {}{}",
                       path_text(file.path()),
                       0x800 + rank,
-                      magic);
+                      magic,
+                      html_remark({reinterpret_cast<const char*>(header.data()), length}));
   std::vector<std::uint32_t> dimensions;
   for (std::size_t i = 0; i < rank; ++i) {
     dimensions.push_back(big_endian<4>(header, 4 + 4 * i));

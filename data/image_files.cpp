@@ -40,9 +40,10 @@ class ImageFiles : public Dataset {
     const auto encoding = sniff(scratch);
     require_environment(
         encoding.has_value(),
-        "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither",
+        "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
         origin(index),
-        scratch.size());
+        scratch.size(),
+        html_remark({reinterpret_cast<const char*>(scratch.data()), scratch.size()}));
     if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) misnamed_[at] = true;
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }

@@ -10,6 +10,7 @@
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -44,10 +45,11 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
     const auto label = two ? line.substr(blank + 1) : std::string_view();
     // "im 9.jpg" has no label but a blank in its name.
     require_environment(two && !is_image_name(label),
-                        "[list] {}:{}: needs \"path label\", received {}",
+                        "[list] {}:{}: needs \"path label\", received {}{}",
                         file,
                         number,
-                        printable(line));
+                        printable(line),
+                        html_remark(line));
     entries.push_back({trimmed(line.substr(0, blank)), label, number});
     const auto& first = entries.front();
     if (is_number(entries.back()) != is_number(first))
@@ -102,6 +104,10 @@ std::string content_of(const fs::path& file) {
   require(fs::is_regular_file(file),
           "[list] needs a file of lines \"path label\", received {}",
           path_text(file));
+  for (const auto* end : {".tar", ".gz", ".tgz", ".zip", ".xz", ".bz2", ".7z"})
+    require(file.extension() != end,
+            "[list] {} is an archive; unpack it and give the folder that it makes",
+            path_text(file));
   return read_text(file, "list");
 }
 

@@ -62,9 +62,8 @@ Loader::Loader(const Dataset& dataset,
                std::int64_t epoch,
                std::int64_t first_step)
     : dataset_(dataset),
-      shape_(prepared_shape(preprocessing, dataset)),
       order_(order),
-      preprocessing_(preprocessing),
+      preparer_(preprocessing, prepared_shape(preprocessing, dataset), options.order),
       options_(options),
       epoch_(epoch),
       steps_(steps_per_epoch(dataset.size(), options.batch_size, options.drop_last)),
@@ -73,7 +72,6 @@ Loader::Loader(const Dataset& dataset,
       chunk_(dataset.shape() && preprocessing.crop.cut == CropMode::none ? 64 : 1),
       next_step_(first_step) {
   validate_loading(options_, order_, dataset_.size());
-  validate(preprocessing_, shape_);
   require(steps_ >= 1,
           "[data::Loader] needs at least one batch of {}{}, received {} samples",
           options_.batch_size,
@@ -84,8 +82,7 @@ Loader::Loader(const Dataset& dataset,
           "[data::Loader] needs 0 <= first_step <= {}, received {}",
           steps_,
           first_step);
-  table_ = pixel_table(preprocessing_);
-  options_.prefetch = bounded_prefetch(options_, shape_);
+  options_.prefetch = bounded_prefetch(options_, preparer_.shape());
   if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
   if (options_.pool == nullptr) options_.pool = std::make_shared<BatchPool>();
   start_threads();
@@ -201,12 +198,12 @@ void Loader::lay_out(Batch& batch, std::int64_t step) const {
   const auto part =
       batch_part(dataset_.size(), options_.batch_size, step, options_.rank, options_.ranks);
   const std::size_t count = part.end - part.begin;
-  batch.shape = shape_;
+  batch.shape = preparer_.shape();
   batch.order = options_.order;
   batch.epoch = epoch_;
   batch.position = part.begin;
   batch.global_count = part.global_count;
-  batch.images.resize(count * shape_.size());
+  batch.images.resize(count * batch.shape.size());
   batch.labels.resize(count);
   batch.indices.resize(count);
 }
@@ -282,10 +279,11 @@ void Loader::prepare_sample(Batch& batch,
                             std::int64_t index,
                             Worker& worker) const {
   // A clock takes a twentieth of the time of a small resident sample that is only normalised.
-  constexpr std::int64_t small = 20'000;  // values
-  const bool timed = !dataset_.shape() || preprocessing_.crop.cut != CropMode::none ||
-                     preprocessing_.jitter.any() || shape_.size() > small;
-  const std::size_t image_size = shape_.size();
+  constexpr std::size_t small = 20'000;  // values
+  const auto& preprocessing = preparer_.preprocessing();
+  const std::size_t image_size = batch.shape.size();
+  const bool timed = !dataset_.shape() || preprocessing.crop.cut != CropMode::none ||
+                     preprocessing.jitter.any() || image_size > small;
   const auto out = std::span(batch.images).subspan(slot * image_size, image_size);
   std::optional<Stopwatch> clock;
   auto& report = worker.report;
@@ -294,8 +292,7 @@ void Loader::prepare_sample(Batch& batch,
   report.fetch_seconds += sample.seconds_fetching;
   if (timed) report.read_seconds += clock->restart() - sample.seconds_fetching;
   worker.scratch.damage.clear();
-  prepare(
-      sample, shape_, preprocessing_, table_, options_.order, epoch_, index, worker.scratch, out);
+  preparer_.prepare(sample, epoch_, index, worker.scratch, out);
   if (timed) {
     report.decode_seconds += worker.scratch.decode_seconds;
     report.transform_seconds += clock->seconds() - worker.scratch.decode_seconds;

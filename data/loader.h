@@ -103,10 +103,8 @@ class Loader {
   static void fail(PendingBatch& pending, std::size_t slot, std::exception_ptr failure);
 
   const Dataset& dataset_;
-  ImageShape shape_;  // of the images of a batch
   Order order_;
-  Preprocessing preprocessing_;
-  PixelTable table_;
+  Preparer preparer_;
   LoaderOptions options_;
   std::int64_t epoch_, steps_;
   std::uint64_t number_;  // among the process's loaders

@@ -76,13 +76,13 @@ void require_same_classes(const Dataset& dataset,
           "[data::open] num_classes needs what the {} set has ({}, in {}), received {}",
           split_text(train),
           classes,
-          dataset.description(),
+          dataset.title(),
           options.num_classes);
   require(class_names.empty() || class_names == dataset.class_names(),
           "[data::open] needs the training set's {} classes in the test set, received the {} of {}",
           class_names.size(),
           classes,
-          dataset.description());
+          dataset.title());
 }
 
 /// nullptr where the path has no such part, unless it is `needed`.

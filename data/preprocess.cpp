@@ -167,6 +167,8 @@ void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
     require(std::isfinite(mean), "[data::Preprocessing] needs finite means, received {}", mean);
   }
   for (const auto deviation : preprocessing.deviation) {
+    require(deviation != 0,
+            "[data::Preprocessing] a channel of all training images has one constant value");
     require(std::isfinite(deviation) && deviation > 0,
             "[data::Preprocessing] needs deviations > 0, received {}",
             deviation);
@@ -196,8 +198,8 @@ ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dat
   const auto shape = dataset.shape();
   require(shape.has_value(),
           "[data::Preprocessing] images of differing (or not yet known) sizes need a crop: "
-          "preprocessing_name and image_size; received {}",
-          dataset.description());
+          "--preprocessing_name imagenet --image_size 224, or those of the network; received {}",
+          dataset.title());
   return *shape;
 }
 
@@ -220,39 +222,40 @@ Augmentation augmentation_of(const Preprocessing& preprocessing,
   return draw(preprocessing, stream);
 }
 
-void prepare(const Sample& sample,
-             const ImageShape& shape,
-             const Preprocessing& preprocessing,
-             const PixelTable& table,
-             PixelOrder order,
-             std::int64_t epoch,
-             std::int64_t index,
-             PrepareScratch& scratch,
-             std::span<float> out) {
-  check(std::ssize(out) == shape.size() && std::ssize(table) == shape.channels,
-        "prepare: sizes of table and output");
+Preparer::Preparer(const Preprocessing& preprocessing, const ImageShape& shape, PixelOrder order)
+    : preprocessing_(preprocessing), shape_(shape), order_(order) {
+  validate(preprocessing, shape);
+  table_ = pixel_table(preprocessing);
+}
+
+void Preparer::prepare(const Sample& sample,
+                       std::int64_t epoch,
+                       std::int64_t index,
+                       PrepareScratch& scratch,
+                       std::span<float> out) const {
+  check(std::ssize(out) == shape_.size(), "prepare: size of the output");
   scratch.decode_seconds = 0;
   const bool plain = sample.encoding == Encoding::planes &&
-                     preprocessing.crop.cut == CropMode::none && !preprocessing.jitter.any();
+                     preprocessing_.crop.cut == CropMode::none && !preprocessing_.jitter.any();
   Augmentation drawn;
   if (plain) {
-    check(sample.shape == shape && sample.bytes.size() == out.size(),
+    check(sample.shape == shape_ && sample.bytes.size() == out.size(),
           "prepare: size of the sample");
-    drawn = augmentation_of(preprocessing, epoch, index);
+    drawn = augmentation_of(preprocessing_, epoch, index);
   } else {
-    auto stream = stream_of(preprocessing, epoch, index);
-    decode_and_crop(sample, shape, preprocessing.crop, stream, scratch);
-    drawn = draw(preprocessing, stream);
-    jitter(preprocessing.jitter, scratch.pixels, shape.channels, stream);
+    auto stream = stream_of(preprocessing_, epoch, index);
+    decode_and_crop(sample, shape_, preprocessing_.crop, stream, scratch);
+    drawn = draw(preprocessing_, stream);
+    jitter(preprocessing_.jitter, scratch.pixels, shape_.channels, stream);
   }
   write_values(plain ? sample.bytes.data() : scratch.pixels.data(),
-               strides_of(shape, plain ? PixelOrder::planes : PixelOrder::interleaved),
-               shape,
+               strides_of(shape_, plain ? PixelOrder::planes : PixelOrder::interleaved),
+               shape_,
                drawn,
-               table,
-               strides_of(shape, order),
+               table_,
+               strides_of(shape_, order_),
                out.data());
-  if (preprocessing.standardise) standardise(out);
+  if (preprocessing_.standardise) standardise(out);
 }
 
 }  // namespace dimred::data

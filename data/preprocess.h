@@ -70,20 +70,33 @@ struct PrepareScratch {
   std::string damage;         // of the last sample, see Image
 };
 
-/// Writes one sample as the network wants it. `out` has shape.size() values in `order`; `table` is
-/// pixel_table(preprocessing). `index` keys the random choices together with epoch and
-/// preprocessing.seed. With the stream of (seed, augmentation, epoch, index): the crop's draws,
-/// then row offset = below(2 pad + 1), column offset likewise, flip = below(2) == 1, then the
-/// colours'. Throws std::runtime_error when the sample cannot be decoded or, without a crop, has
-/// another size than `shape`.
-void prepare(const Sample& sample,
-             const ImageShape& shape,
-             const Preprocessing& preprocessing,
-             const PixelTable& table,
-             PixelOrder order,
-             std::int64_t epoch,
-             std::int64_t index,
-             PrepareScratch& scratch,
-             std::span<float> out);
+/// Writes samples as the network wants them; many threads may use one.
+class Preparer {
+ public:
+  /// Throws as validate().
+  Preparer(const Preprocessing& preprocessing,
+           const ImageShape& shape,
+           PixelOrder order = PixelOrder::planes);
+
+  const Preprocessing& preprocessing() const { return preprocessing_; }
+  const ImageShape& shape() const { return shape_; }
+
+  /// `out` has shape.size() values in `order`. `index` keys the random choices together with epoch
+  /// and preprocessing.seed. With the stream of (seed, augmentation, epoch, index): the crop's
+  /// draws, then row offset = below(2 pad + 1), column offset likewise, flip = below(2) == 1, then
+  /// the colours'. Throws std::runtime_error when the sample cannot be decoded or, without a crop,
+  /// has another size than `shape`.
+  void prepare(const Sample& sample,
+               std::int64_t epoch,
+               std::int64_t index,
+               PrepareScratch& scratch,
+               std::span<float> out) const;
+
+ private:
+  Preprocessing preprocessing_;
+  ImageShape shape_;
+  PixelOrder order_;
+  PixelTable table_;
+};
 
 }  // namespace dimred::data

@@ -37,18 +37,17 @@ Preprocessing vgg(std::int64_t size) {
                    .side_high = size * 512 / 224}};
 }
 
+const std::vector<std::pair<std::string, Recipe>> recipes{{"none", Recipe::none},
+                                                          {"imagenet", Recipe::imagenet},
+                                                          {"inception", Recipe::inception},
+                                                          {"vgg", Recipe::vgg},
+                                                          {"cifarnet", Recipe::cifarnet},
+                                                          {"lenet", Recipe::lenet},
+                                                          {"fashion", Recipe::fashion}};
+
 }  // namespace
 
-const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
-  static const std::vector<std::pair<std::string, Recipe>> names{{"none", Recipe::none},
-                                                                 {"imagenet", Recipe::imagenet},
-                                                                 {"inception", Recipe::inception},
-                                                                 {"vgg", Recipe::vgg},
-                                                                 {"cifarnet", Recipe::cifarnet},
-                                                                 {"lenet", Recipe::lenet},
-                                                                 {"fashion", Recipe::fashion}};
-  return names;
-}
+const std::vector<std::pair<std::string, Recipe>>& recipe_names() { return recipes; }
 
 void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   if (strengths.empty()) return;

@@ -18,10 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void sort_naturally(std::vector<fs::path>& files) {
-  std::ranges::sort(files, [](const auto& a, const auto& b) { return natural_less(a, b); });
-}
-
 std::vector<fs::path> files_matching(const fs::path& pattern) {
   auto files = matches(pattern, "shards");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });

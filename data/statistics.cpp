@@ -50,11 +50,8 @@ std::int64_t for_good_samples(const Dataset& dataset, std::int64_t count, const 
 }
 
 void require_good(const char* place, std::int64_t good, std::int64_t count, const Dataset& whole) {
-  require_environment(good > 0,
-                      "[data::{}] none of {} samples of {} can be read",
-                      place,
-                      count,
-                      whole.description());
+  require_environment(
+      good > 0, "[data::{}] none of {} samples of {} can be read", place, count, whole.title());
 }
 
 }  // namespace
@@ -63,7 +60,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset) {
   require(dataset.size() >= 1, "[data::channel_statistics] needs at least one sample");
   require(dataset.shape().has_value(),
           "[data::channel_statistics] needs images of one size, received those of {}",
-          dataset.description());
+          dataset.title());
   const auto shape = *dataset.shape();
   const std::size_t plane = shape.height * shape.width;
   std::vector<Sums> sums(shape.channels);
@@ -99,13 +96,13 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
   plain.deviation.assign(count, 1);
   plain.standardise = false;
   const auto shape = prepared_shape(plain, dataset);
-  const auto table = pixel_table(plain);
+  const Preparer preparer(plain, shape);
   const auto taken = std::min(samples, dataset.size());
   std::vector<double> sums(count, 0), squares(count, 0);
   std::vector<float> values(shape.size());
   PrepareScratch scratch;
   const auto good = for_good_samples(dataset, taken, [&](std::int64_t index, const Sample& sample) {
-    prepare(sample, shape, plain, table, PixelOrder::planes, 0, index, scratch, values);
+    preparer.prepare(sample, /*epoch=*/0, index, scratch, values);
     for (std::size_t at = 0; at < values.size(); ++at) {
       const double value = values[at];
       sums[at * count / values.size()] += value;

@@ -4,7 +4,7 @@
 
 #include "support/bytes.h"
 #include "support/errors.h"
-#include "support/protobuf.h"
+#include "support/protobuf_message.h"
 
 namespace dimred::data {
 namespace {
@@ -52,29 +52,20 @@ Feature read_feature(Bytes content, const std::uint8_t* origin) {
   return feature;
 }
 
-void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-std::string field_1_to_7(int number, std::string_view content) {
-  std::string out(1, number << 3 | 2);
-  append_varint(out, content.size());
-  return out += content;
+std::string field(int number, std::string_view content) {
+  return protobuf::Message().bytes(number, content).text();
 }
 
 std::string map_entry(std::string_view name, std::string_view feature) {
-  return field_1_to_7(1, field_1_to_7(1, name) + field_1_to_7(2, feature));
+  return field(1, field(1, name) + field(2, feature));
 }
 
 std::string bytes_entry(std::string_view name, std::string_view value) {
-  return map_entry(name, field_1_to_7(1, field_1_to_7(1, value)));
+  return map_entry(name, field(1, field(1, value)));
 }
 
 std::string integer_entry(std::string_view name, std::int64_t value) {
-  std::string packed;
-  append_varint(packed, value);
-  return map_entry(name, field_1_to_7(3, field_1_to_7(1, packed)));
+  return map_entry(name, field(3, field(1, protobuf::varint(value))));
 }
 
 }  // namespace
@@ -129,7 +120,7 @@ std::string to_message(const ImageExample& example) {
   if (example.class_name) features += bytes_entry("image/class/text", *example.class_name);
   features += bytes_entry("image/encoded", text_of(example.encoded));
   features += bytes_entry("image/format", example.format);
-  return field_1_to_7(1, features);
+  return field(1, features);
 }
 
 }  // namespace dimred::data

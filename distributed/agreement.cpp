@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/failure.h"
+#include "support/json.h"
 
 namespace dimred::distributed {
 namespace {
@@ -32,9 +33,7 @@ void compare(const nlohmann::json& first, const nlohmann::json& other, std::size
 
 void require_agreement(Communicator& communicator, const Facts& facts) {
   if (communicator.size() == 1) return;
-  const auto own =
-      nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto all = communicator.gather(own);
+  const auto all = communicator.gather(json_line(nlohmann::json(facts)));
   const auto first = nlohmann::json::parse(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all.front()) compare(first, nlohmann::json::parse(all[rank]), rank);

@@ -6,8 +6,7 @@ Columns columns_of(const layout::Layout& layout, const Communicator& communicato
   Columns columns{.sharded = {layout.replicated_size, layout.memory_size}};
   for (int rank = 0; rank < communicator.size(); ++rank)
     columns.shares.push_back(layout::shard_of(layout, rank, communicator.size()));
-  columns.own =
-      layout::with_sharded(layout, columns.shares[static_cast<std::size_t>(communicator.rank())]);
+  columns.own = layout::with_sharded(layout, columns.shares[communicator.rank()]);
   return columns;
 }
 

@@ -54,7 +54,7 @@ bool any_rank(Communicator& communicator, bool flag) {
 
 std::string broadcast_text(Communicator& communicator, const std::string& text, int root) {
   if (communicator.size() == 1) return text;
-  auto length = torch::tensor({static_cast<std::int64_t>(text.size())});
+  auto length = torch::tensor({std::ssize(text)});
   communicator.broadcast(length, root);
   auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kUInt8);
   if (communicator.rank() == root) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());

@@ -8,8 +8,12 @@
 
 #include "distributed/job_store.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::distributed {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failure, rank, text, exit_code, reporting_rank, silent)
+
 namespace {
 
 constexpr auto failure_key = "failure";
@@ -25,24 +29,6 @@ std::chrono::duration<double> period_of(double timeout) {
 
 std::string heartbeat_key(int rank) { return "beat" + std::to_string(rank); }
 
-std::vector<std::uint8_t> encode(const Failure& failure) {
-  const nlohmann::json json{{"rank", failure.rank},
-                            {"text", failure.text},
-                            {"exit_code", failure.exit_code},
-                            {"reporting_rank", failure.reporting_rank},
-                            {"silent", failure.silent}};
-  return stored(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-Failure decode(const std::vector<std::uint8_t>& bytes) {
-  const auto json = nlohmann::json::parse(bytes);
-  return {json.at("rank"),
-          json.at("text"),
-          json.at("exit_code"),
-          json.at("reporting_rank"),
-          json.at("silent")};
-}
-
 }  // namespace
 
 HeartbeatMonitor::HeartbeatMonitor(c10::intrusive_ptr<c10d::Store> store,
@@ -56,7 +42,7 @@ HeartbeatMonitor::HeartbeatMonitor(c10::intrusive_ptr<c10d::Store> store,
       period_(period_of(options.timeout)),
       timeout_(options.timeout),
       on_failure_(std::move(on_failure)),
-      heartbeats_(static_cast<std::size_t>(options.size), Heartbeat{.beats = -1, .since = now()}),
+      heartbeats_(options.size, Heartbeat{.beats = -1, .since = now()}),
       last_round_(now()) {
   watcher_ = std::thread([this] { monitor_ranks(); });
   if (timeout_ > 0) timer_ = std::thread([this] { check_store(); });
@@ -126,7 +112,7 @@ Failure HeartbeatMonitor::store_failure(const std::string& what) const {
 }
 
 void HeartbeatMonitor::check_rank(int other, std::int64_t beats) {
-  auto& heartbeat = heartbeats_[static_cast<std::size_t>(other)];
+  auto& heartbeat = heartbeats_[other];
   if (beats != heartbeat.beats) heartbeat = {.beats = beats, .since = now()};
   if (timeout_ <= 0 || beats >= gone || now() - heartbeat.since < timeout_) return;
   notice(report({.rank = other,
@@ -137,7 +123,7 @@ void HeartbeatMonitor::check_rank(int other, std::int64_t beats) {
 
 std::optional<Failure> HeartbeatMonitor::published() {
   if (!store_->check({failure_key})) return std::nullopt;
-  return decode(store_->get(failure_key));
+  return nlohmann::json::parse(store_->get(failure_key)).get<Failure>();
 }
 
 void HeartbeatMonitor::notice(const Failure& failure) {
@@ -155,7 +141,8 @@ Failure HeartbeatMonitor::report(const Failure& failure) {
     // The watcher may hang in a request to a store that does not answer any more.
     const std::unique_lock lock(store_mutex_, std::chrono::seconds(1));
     if (!lock.owns_lock()) return failure;
-    return decode(store_->compareSet(failure_key, {}, encode(failure)));
+    return nlohmann::json::parse(
+        store_->compareSet(failure_key, {}, stored(json_line(nlohmann::json(failure)))));
   } catch (const std::exception&) {
     return failure;
   }

@@ -55,7 +55,7 @@ Store make_store(const launch::RankInfo& rank_info,
                  double timeout,
                  std::optional<int> listener) {
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(rank_info.port);
+  options.port = rank_info.port;
   options.isServer = listener.has_value();
   options.masterListenFd = listener;
   options.waitWorkers = false;

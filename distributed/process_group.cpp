@@ -32,8 +32,7 @@ class ProcessGroup final : public Communicator {
 
   void all_reduce(std::span<double> values) override {
     if (values.empty()) return;
-    auto tensor = torch::from_blob(
-        values.data(), {static_cast<std::int64_t>(values.size())}, torch::kFloat64);
+    auto tensor = torch::from_blob(values.data(), {std::ssize(values)}, torch::kFloat64);
     start_all_reduce(tensor)->wait();
   }
 
@@ -55,13 +54,13 @@ class ProcessGroup final : public Communicator {
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {
     const auto there = staged(full);
-    const auto own = columns(there, range_of(shards[index(rank_)]));
+    const auto own = columns(there, range_of(shards[rank_]));
     auto parts = torch::empty({size_, own.numel()}, there.options());
     const auto sent = scaling::reduce_scatter_bytes(bytes(there), bytes(own));
     counted(Collective::reduce_scatter, sent, [&] {
       exchange(
           backend_of(there),
-          [&](int to) { return columns(there, range_of(shards[index(to)])); },
+          [&](int to) { return columns(there, range_of(shards[to])); },
           [&](int from) { return parts[from]; });
     });
     parts[rank_].copy_(own);
@@ -76,12 +75,12 @@ class ProcessGroup final : public Communicator {
     std::int64_t size = 0;
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());
-    columns(full, range_of(shards[index(rank_)])).copy_(there);
+    columns(full, range_of(shards[rank_])).copy_(there);
     counted(Collective::all_gather, scaling::all_gather_bytes(bytes(there), size_), [&] {
       exchange(
           backend_of(there),
           [&](int /*to*/) { return there; },
-          [&](int from) { return columns(full, range_of(shards[index(from)])); });
+          [&](int from) { return columns(full, range_of(shards[from])); });
     });
     return full.to(own.device());
   }
@@ -128,8 +127,6 @@ class ProcessGroup final : public Communicator {
   }
 
  private:
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
   const c10::intrusive_ptr<c10d::Backend>& backend_of(const torch::Tensor& values) const {
     return values.is_cuda() ? backends_.device : backends_.host;
   }
@@ -139,9 +136,7 @@ class ProcessGroup final : public Communicator {
     return values.is_cuda() && !backends_.device ? values.cpu() : values.contiguous();
   }
 
-  static std::int64_t bytes(const torch::Tensor& values) {
-    return static_cast<std::int64_t>(values.nbytes());
-  }
+  static std::int64_t bytes(const torch::Tensor& values) { return values.nbytes(); }
 
   /// Sends to and receives from every other rank at once, each beginning with its neighbour so that
   /// nobody is everybody's first. Empty ranges are skipped on both sides.
@@ -205,18 +200,18 @@ std::unique_ptr<Pending> ProcessGroup::start_all_reduce(torch::Tensor values) {
 }
 
 std::vector<std::string> ProcessGroup::gather(const std::string& text) {
-  std::vector<double> lengths(index(size_));
-  lengths[index(rank_)] = static_cast<double>(text.size());
+  std::vector<double> lengths(size_);
+  lengths[rank_] = text.size();
   all_reduce(lengths);
   std::vector<layout::Shard> shards;
   std::int64_t end = 0;
   for (const double length : lengths) {
     const std::int64_t begin = end;
-    end += static_cast<std::int64_t>(length);
+    end += length;
     shards.push_back({});
     if (end > begin) shards.back().memory.push_back({begin, end});
   }
-  auto own = torch::empty({static_cast<std::int64_t>(text.size())}, torch::kUInt8);
+  auto own = torch::empty({std::ssize(text)}, torch::kUInt8);
   std::copy(text.begin(), text.end(), own.data_ptr<std::uint8_t>());
   const auto all = all_gather(own, shards);
   std::vector<std::string> texts;

@@ -43,7 +43,7 @@ void RankProcesses::exchange_pids(c10d::Store& store, const launch::RankInfo& ra
     pid_t process = 0;
     text >> theirs >> process;
     if (theirs != scope || process <= 1 || process == ::getpid()) continue;
-    const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+    const int descriptor = ::syscall(SYS_pidfd_open, process, 0);
     const std::lock_guard lock(mutex_);
     if (descriptor >= 0) descriptors_[rank] = descriptor;
   }

@@ -47,7 +47,7 @@ std::string text_at(c10d::Store& store, const std::string& key) {
 class RendezvousHost {
  public:
   RendezvousHost(c10d::Store& store, const launch::RankInfo& rank_info)
-      : store_(store), rank_info_(rank_info), admitted_(static_cast<std::size_t>(rank_info.size)) {}
+      : store_(store), rank_info_(rank_info), admitted_(rank_info.size) {}
 
   const std::string& start() const { return start_; }
 
@@ -55,7 +55,7 @@ class RendezvousHost {
     for (int rank = 1; rank < rank_info_.size; ++rank) {
       if (!store_.check({join_key(rank)})) continue;
       auto name = text_at(store_, join_key(rank));
-      auto& known = admitted_[static_cast<std::size_t>(rank)];
+      auto& known = admitted_[rank];
       if (name == known) continue;
       store_.set(reply_key(name), stored(start_));
       known = std::move(name);

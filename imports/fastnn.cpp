@@ -1,73 +1,560 @@
 #include "imports/fastnn.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "imports/import.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/options.h"
+#include "support/split_list.h"
+#include "support/text.h"
 
 namespace dimred::imports {
 namespace fastnn {
+namespace {
 
+// The keys of FastNN's flags.py.
+
+/// The file's values by key, FastNN's defaults where it has none; "" is None.
+using Values = std::map<std::string, std::string, std::less<>>;
+
+enum class Type { text, integer, number, boolean };
+
+/// A flag of FastNN's, its default, and what becomes of it. `answer` fills answer, settings, text
+/// and instead of the line, whose key and value are set.
+struct Key {
+  std::string name;
+  Type type = Type::text;
+  std::string fallback;  // FastNN's default; empty: None
+  std::function<void(Line&, const Values&)> answer;
+};
+
+using Answerer = std::function<void(Line&, const Values&)>;
+
+/// The same thing under this name.
 Answerer as(std::string name) {
-  return [name = std::move(name)](Line& line, const Values&) {
-    line.answer = Answer::mapped;
-    line.settings = {{name, line.value}};
-  };
+  return [name = std::move(name)](Line& line, const Values&) { line.map({{name, line.value}}); };
 }
 
+/// No effect.
 Answerer none(std::string why) {
-  return [why = std::move(why)](Line& line, const Values&) {
-    line.answer = Answer::no_effect;
-    line.text = why;
-  };
+  return [why = std::move(why)](Line& line, const Values&) { line.text = why; };
 }
 
+/// As `as` where the file gives the key; its system's default is for other machines: no effect.
 Answerer if_given(std::string name, std::string why) {
   return [name = std::move(name), why = std::move(why)](Line& line, const Values& values) {
     (line.given ? as(name) : none(why))(line, values);
   };
 }
 
-Answerer only(std::string value, std::string why, std::string instead) {
+/// No effect with this value, else refused.
+Answerer only(std::string value, std::string why, std::string instead = {}) {
   return [value = std::move(value), why = std::move(why), instead = std::move(instead)](
              Line& line, const Values&) {
-    line.answer = line.value == value ? Answer::no_effect : Answer::refused;
-    if (line.answer == Answer::refused) line.text = why;
-    if (line.answer == Answer::refused) line.instead = instead;
+    if (line.value != value) line.refuse(why, instead);
   };
 }
 
-Answerer unless_empty(std::string why, std::string instead) {
+/// Refused as soon as given.
+Answerer unless_empty(std::string why, std::string instead = {}) {
   return only("", std::move(why), std::move(instead));
 }
 
-namespace {
-
-/// Of the places that options of ours may name by a URL (docs/reference/stores.md).
+/// Whether our options may name such a URL (docs/reference/stores.md).
 bool is_store(std::string_view scheme) {
   constexpr std::string_view stores[] = {"hdfs", "s3", "gs", "http", "https", "file"};
   return std::ranges::find(stores, scheme) != std::end(stores);
 }
 
-}  // namespace
-
+/// A folder of ours under this name, refused with the remedy where it lies in an object store.
 Answerer local_folder(std::string name, std::string remedy) {
   return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
     if (line.value.empty()) return;
     const auto scheme_end = line.value.find("://");
     const bool remote =
         scheme_end != std::string::npos && !is_store(line.value.substr(0, scheme_end));
-    line.answer = remote ? Answer::refused : Answer::mapped;
-    if (!remote) line.settings = {{name, line.value}};
-    if (remote) line.text = remedy;
-    if (remote) line.instead = name;
+    if (remote) {
+      line.refuse(remedy, name);
+    } else {
+      line.map({{name, line.value}});
+    }
   };
 }
 
-namespace {
+/// True when the hook is in the list of hooks, in any case of letters.
+bool has_hook(const Values& values, std::string_view name) {
+  const auto hooks = split_list(lower_case(values.at("hooks")));
+  return std::ranges::find(hooks, lower_case(std::string(name))) != hooks.end();
+}
+
+// Machines, model and run.
+
+constexpr auto by_torchrun = "torchrun, srun or mpirun starts the ranks and says who they are";
+
+void answer_job_name(Line& line, const Values&) {
+  if (line.value != "worker") {
+    line.refuse("there are no parameter servers: all ranks are workers");
+  } else {
+    line.text = by_torchrun;
+  }
+}
+
+/// Names of ours for FastNN's networks, the same where the thing is the same; refused where there
+/// is none of that kind.
+void answer_model_name(Line& line, const Values&) {
+  const Values ours = {{"inception_v3", "inception_v3"},
+                       {"inception_resnet_v2", "inception_resnet_v2"},
+                       {"resnet_v1_50", "resnet50"},
+                       {"resnet_v1_101", "resnet101"},
+                       {"resnet_v1_152", "resnet152"},
+                       {"resnet_v2_50", "resnet_v2_50"},
+                       {"mobilenet_v2", "mobilenet_v2"},
+                       {"vgg_a", "vgg11"},
+                       {"vgg_16", "vgg16"},
+                       {"vgg_19", "vgg19"},
+                       {"alexnet_v2", "alexnet"},
+                       {"lenet", "lenet"}};
+  const std::vector<std::string> others = {
+      "cifarnet",         "overfeat",         "inception_v1",     "inception_v2",
+      "inception_v4",     "resnet_v1_200",    "resnet_v2_101",    "resnet_v2_152",
+      "resnet_v2_200",    "mobilenet_v1",     "mobilenet_v1_075", "mobilenet_v1_050",
+      "mobilenet_v1_025", "mobilenet_v2_140", "mobilenet_v2_035", "nasnet_cifar",
+      "nasnet_mobile",    "nasnet_large",     "pnasnet_large",    "pnasnet_mobile"};
+  if (const auto found = ours.find(line.value); found != ours.end()) {
+    const bool same = found->second == line.value;
+    return line.map({{"model", found->second}},
+                    same ? "" : "torchvision's form of the network, not slim's");
+  }
+  const bool theirs = std::ranges::find(others, line.value) != others.end();
+  std::vector<std::string> names = others;
+  for (const auto& [name, own] : ours) names.push_back(name);
+  line.refuse(theirs ? "a network of FastNN's that is not among ours"
+                     : "not a network of FastNN's" + suggestion(line.value, names),
+              "model");
+}
+
+void answer_fp16(Line& line, const Values&) {
+  if (line.value != "true") return line.map({{"precision", "float32"}});
+  line.map(
+      {{"precision", "auto"}},
+      "bfloat16 where it is native, which needs no loss scale; weights stay float32 (precision "
+      "= float16, on a GPU, is FastNN's own)");
+}
+
+constexpr auto foreign =
+    "a TensorFlow checkpoint cannot be read; save its weights as safetensors, PyTorch's .pt or "
+    "MindSpore's .ckpt";
+
+/// The start of a finetune, where it can be read here: a file, or a run folder of ours.
+std::filesystem::path checkpoint_of(const Values& values) {
+  const std::filesystem::path folder = values.at("model_dir"), file = values.at("ckpt_file_name");
+  if (values.at("task_type") != "finetune") return {};
+  const auto path = file.empty() ? folder : folder / file;  // the file alone where it is absolute
+  const bool run = file.empty() && std::filesystem::exists(folder / "config.toml");
+  return run || std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
+}
+
+/// The last given of the two keys maps, with the path of both.
+Answerer of_checkpoint(bool file) {
+  return [file](Line& line, const Values& values) {
+    if (line.value.empty()) return;
+    const auto path = checkpoint_of(values);
+    if (path.empty()) {
+      line.refuse(foreign, "initialize_from");
+    } else if (file == values.at("ckpt_file_name").empty()) {
+      line.text = "of the path in ckpt_file_name";
+    } else {
+      line.map({{"initialize_from", path.string()}},
+               "FastNN loads what has the same name; here checkpoint_exclude_patterns = logits "
+               "leaves the last layer out");
+    }
+  };
+}
+
+void answer_task_type(Line& line, const Values& values) {
+  if (line.value == "pretrain") return;
+  if (!checkpoint_of(values).empty()) {
+    line.text = "initialize_from starts from other weights";
+    return;
+  }
+  line.refuse(
+      line.value == "finetune" ? foreign : "not a task of FastNN's; it has pretrain and finetune",
+      "initialize_from");
+}
+
+void answer_stop(Line& line, const Values& values) {
+  if (has_hook(values, "StopAtStepHook")) {
+    line.map({{"stop_at_step", line.value}});
+  } else {
+    line.text = "hooks has no StopAtStepHook";
+  }
+  const bool decays =
+      !values.at("decay_scheme").empty() && values.at("learning_rate_decay_type") != "fixed";
+  if (decays) {
+    line.answer = Answer::mapped;
+    line.settings.push_back({"total_steps", line.value});
+  }
+}
+
+void answer_log(Line& line, const Values& values) {
+  if (has_hook(values, "LoggingTensorHook")) {
+    line.map({{"log_loss_every_n_iters", line.value}});
+  } else {
+    line.text = "hooks has no LoggingTensorHook";
+  }
+}
+
+void answer_profile(Line& line, const Values& values) {
+  if (!has_hook(values, "ProfilerHook")) {
+    line.text = "hooks has no ProfilerHook";
+  } else if (values.at("profile_every_n_iters") == "0") {  // none, as ours
+    line.text = "profile_every_n_iters is 0: no traces";
+  } else {
+    line.map({{line.key, line.value}});
+  }
+}
+
+/// Two names, of FastNN's code and of its documentation, for one thing.
+void answer_statistics(Line& line, const Values& values) {
+  const bool wanted = line.value == "true";
+  const bool by_the_other =
+      line.key == "log_trainable_vars_statistics" && values.at("print_model_statistics") == "true";
+  if (wanted && !by_the_other) return line.map({{"print_model_statistics", "true"}});
+  line.text = by_the_other ? "the same as print_model_statistics"
+                           : "dimred inspect --model lists every layer";
+}
+
+void answer_hooks(Line& line, const Values&) {
+  const std::vector<std::string> known = {
+      "stopatstephook", "profilerhook", "loggingtensorhook", "checkpointsaverhook"};
+  for (const auto& word : split_list(lower_case(line.value))) {
+    if (word.empty() || std::ranges::find(known, word) != known.end()) continue;
+    return line.refuse(
+        "FastNN has StopAtStepHook, ProfilerHook, LoggingTensorHook, CheckpointSaverHook, not " +
+        printable(word));
+  }
+  line.text =
+      "they follow from stop_at_step, profile_every_n_iters, log_loss_every_n_iters and "
+      "checkpoint_every";
+}
+
+void answer_fusion(Line& line, const Values&) {
+  const double bytes = parse_number(line.value, {});
+  if (bytes <= 0) return line.refuse("needs a number of bytes > 0");
+  line.map({{"bucket_mb", number_text(bytes / (1 << 20))}});
+}
+
+std::vector<Key> machine_keys() {
+  const auto started = none(by_torchrun);
+  const auto pool = none("threads sets the processor threads of a rank");
+  const auto servers = "there are no parameter servers: all ranks are workers";
+  return {{"task_index", Type::integer, "0", started},
+          {"taskId", Type::text, "", started},
+          {"worker_hosts", Type::text, "", started},
+          {"worker_count", Type::integer, "", started},
+          {"job_name", Type::text, "worker", answer_job_name},
+          {"ps_hosts", Type::text, "", unless_empty(servers)},
+          {"ps_count", Type::integer, "", none(servers)},
+          {"protocol", Type::text, "grpc", none("NCCL or Gloo carries the sums")},
+          {"inter_op_parallelism_threads", Type::integer, "256", pool},
+          {"intra_op_parallelism_threads", Type::integer, "96", pool},
+          {"colocate_gradients_with_ops", Type::boolean, "true", none("of TensorFlow's placement")},
+          {"log_device_placement", Type::boolean, "false", none("manifest.json says the device")},
+          {"enable_paisoar",
+           Type::boolean,
+           "true",
+           none("several ranks sum their gradients whenever torchrun starts them")},
+          {"tensor_fusion_policy", Type::text, "default", none("buckets are by size")},
+          {"communication_policy", Type::text, "nccl_fullring", none("NCCL chooses")},
+          {"tensor_fusion_max_bytes", Type::integer, "8388608", answer_fusion}};
+}
+
+std::vector<Key> model_keys() {
+  return {{"task_type", Type::text, "pretrain", answer_task_type},
+          {"model_name", Type::text, "inception_resnet_v2", answer_model_name},
+          {"model_dir", Type::text, "", of_checkpoint(false)},
+          {"ckpt_file_name", Type::text, "", of_checkpoint(true)},
+          {"use_fp16", Type::boolean, "true", answer_fp16},
+          {"loss_scale", Type::number, "1", if_given("loss_scale", "1 is none")}};
+}
+
+std::vector<Key> run_keys() {
+  const auto inspect = none("dimred inspect of a state lists the optimiser's vectors");
+  return {{"num_epochs", Type::integer, "100", as("epochs")},
+          {"batch_size", Type::integer, "32", as("batch_size")},
+          {"stop_at_step", Type::integer, "100", answer_stop},
+          {"log_loss_every_n_iters", Type::integer, "10", answer_log},
+          {"profile_every_n_iters", Type::integer, "0", answer_profile},
+          {"profile_at_task", Type::integer, "0", answer_profile},
+          {"log_trainable_vars_statistics", Type::boolean, "false", answer_statistics},
+          {"print_model_statistics", Type::boolean, "false", answer_statistics},
+          {"log_optimizer_vars_statistics", Type::boolean, "false", inspect},
+          {"hooks",
+           Type::text,
+           "StopAtStepHook,ProfilerHook,LoggingTensorHook,CheckpointSaverHook",
+           answer_hooks},
+          {"save_checkpoints_steps",
+           Type::integer,
+           "1000",
+           none("states are saved every checkpoint_every epochs, and when the run is stopped")},
+          {"checkpointDir",
+           Type::text,
+           "",
+           local_folder("output", "no store of ours (hdfs, s3, gs); give a folder")},
+          {"output_dir", Type::text, ".", none("checkpointDir is the run's folder")},
+          {"summaryDir",
+           Type::text,
+           "",
+           none("tensorboard = true writes events into the run's "
+                "folder")},
+          {"outputs", Type::text, "", none("of MaxCompute")}};
+}
+
+// The data set, its files and the images' preparation.
+
+void answer_dataset_name(Line& line, const Values& values) {
+  const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
+  if (std::ranges::find(names, line.value) == names.end()) {
+    line.refuse("not a data set of FastNN's" + suggestion(line.value, names));
+  } else if (line.value == "mock" && values.at("dataset_dir").empty()) {
+    line.map({{"dataset", "mock"}});
+  } else {
+    line.text = "the files of dataset_dir say what they are";
+  }
+}
+
+/// FastNN's own factory: without a name, the network's family says how images are prepared.
+void answer_preprocessing(Line& line, const Values& values) {
+  const auto name = line.value.empty() ? values.at("model_name") : line.value;
+  const std::vector<std::pair<std::string, std::string>> families = {{"inception", "inception"},
+                                                                     {"alexnet", "inception"},
+                                                                     {"mobilenet", "inception"},
+                                                                     {"nasnet", "inception"},
+                                                                     {"pnasnet", "inception"},
+                                                                     {"vgg", "vgg"},
+                                                                     {"resnet", "vgg"},
+                                                                     {"cifarnet", "cifarnet"},
+                                                                     {"lenet", "lenet"}};
+  for (const auto& [begin, ours] : families) {
+    if (name.starts_with(begin)) return line.map({{"preprocessing_name", ours}});
+  }
+  line.refuse("FastNN prepares no images for " + printable(name), "preprocessing_name");
+}
+
+/// A number that the file gives is checked against the data; the mock set needs one.
+void answer_classes(Line& line, const Values& values) {
+  const bool mock = values.at("dataset_name") == "mock" && values.at("dataset_dir").empty();
+  (line.given || mock ? as("num_classes") : none("the data set says how many classes it has"))(
+      line, values);
+}
+
+std::vector<Key> data_keys() {
+  const auto fixed = none("samples are counted in the files");
+  return {
+      {"dataset_name", Type::text, "mock", answer_dataset_name},
+      {"dataset_dir",
+       Type::text,
+       "",
+       local_folder("data", "no store of ours (hdfs, s3, gs, http); copy the files to a folder")},
+      {"file_pattern", Type::text, "", unless_empty("files are found in the folder", "data")},
+      {"reader", Type::text, "", unless_empty("a TensorFlow class; files say what they are")},
+      {"num_sample_per_epoch", Type::integer, "1000000", fixed},
+      {"train_files",
+       Type::text,
+       "",
+       none("files are found in the folder; FastNN, too, ignores "
+            "it for the data sets it knows")},
+      {"eval_files",
+       Type::text,
+       "",
+       none("never read by FastNN, which has no evaluation; ours "
+            "evaluates on the folder's test part")},
+      {"num_preprocessing_threads",
+       Type::integer,
+       "16",
+       if_given("num_preprocessing_threads", "as many as this rank's cores")},
+      {"preprocessing_name", Type::text, "", answer_preprocessing},
+      {"shuffle_buffer_size",
+       Type::integer,
+       "1024",
+       if_given("shuffle_buffer_size", "every epoch shuffles all samples")},
+      {"prefetch_buffer_size", Type::integer, "32", as("prefetch")},
+      {"num_parallel_batches",
+       Type::integer,
+       "8",
+       if_given("num_parallel_batches", "as many as keep the threads busy")},
+      {"datasets_use_caching",
+       Type::boolean,
+       "false",
+       if_given("datasets_use_caching", "images of one size stay in memory")},
+      {"num_classes", Type::integer, "100", answer_classes},
+      {"labels_offset", Type::integer, "0", if_given("labels_offset", "labels as they are")},
+      {"tables", Type::text, "", unless_empty("a MaxCompute table; needs a folder", "data")},
+      {"buckets", Type::text, "", none("of the object store; give folders")}};
+}
+
+// FastNN's learning rate (schedules/fastnn.cpp) and optimizers (optimizers/).
+
+bool decays(const Values& values, const std::string& type) {
+  return values.at("learning_rate_decay_type") == type && !values.at("decay_scheme").empty();
+}
+
+bool warms_up(const Values& values) {
+  return values.at("learning_rate_decay_type") != "fixed" && values.at("warmup_steps") != "0";
+}
+
+void answer_type(Line& line, const Values& values) {
+  const bool scheme = !values.at("decay_scheme").empty();
+  if (line.value == "fixed") {
+    line.map({{"schedule", "constant"}}, "ignores warm-up and decay, as FastNN does");
+  } else if (line.value == "exponential" || line.value == "polynomial") {
+    if (!scheme) {
+      line.map({{"schedule", "constant"}}, "without a decay_scheme FastNN never decays");
+    } else if (line.value == "polynomial") {
+      line.map({{"schedule", "fastnn-polynomial"}},
+               "as published, at its end within one interval; schedule = polynomial reaches it at "
+               "the end");
+    } else {
+      line.map({{"schedule", "exponential"}});
+    }
+  } else {
+    line.refuse(line.value == "cosine" ? "only in FastNN's HybridParallel copy"
+                                       : "FastNN has fixed, exponential and polynomial",
+                "schedule");
+  }
+}
+
+void answer_decay_scheme(Line& line, const Values& values) {
+  const std::vector<std::string> names = {"luong5", "luong10", "luong234"};
+  if (line.value.empty()) return;
+  if (std::ranges::find(names, line.value) == names.end()) {
+    line.refuse("FastNN has luong5, luong10 and luong234", "decay_scheme");
+  } else if (decays(values, "exponential") || decays(values, "polynomial")) {
+    line.map({{"decay_scheme", line.value}});
+  } else {
+    line.text = "learning_rate_decay_type=fixed ignores it, as FastNN does";
+  }
+}
+
+void answer_factor(Line& line, const Values& values) {
+  if (decays(values, "exponential")) {
+    line.map({{"factor", line.value}}, "FastNN's documentation says halving; its code uses this");
+  } else {
+    line.text = "of exponential with a decay_scheme alone";
+  }
+}
+
+void answer_end(Line& line, const Values& values) {
+  if (decays(values, "polynomial")) {
+    line.map({{"end_learning_rate", line.value}});
+  } else {
+    line.text = "of polynomial with a decay_scheme alone";
+  }
+}
+
+void answer_warmup_steps(Line& line, const Values& values) {
+  if (line.value == "0") return;
+  if (warms_up(values)) {
+    line.map({{"warmup_steps", line.value}, {"warmup_scheme", "t2t"}});
+  } else {
+    line.text = "learning_rate_decay_type=fixed ignores it, as FastNN does";
+  }
+}
+
+void answer_warmup_scheme(Line& line, const Values& values) {
+  if (line.value == "t2t") {
+    line.text = warms_up(values) ? "is set with warmup_steps" : "there is no warm-up";
+    return;
+  }
+  line.refuse("FastNN has t2t alone, and silently no warm-up for any other name", "warmup_scheme");
+}
+
+const std::vector<std::string>& optimizers() {
+  static const std::vector<std::string> names = {
+      "adadelta", "adagrad", "adam", "adamweightdecay", "ftrl", "momentum", "rmsprop", "sgd"};
+  return names;
+}
+
+void answer_optimizer(Line& line, const Values&) {
+  if (std::ranges::find(optimizers(), line.value) != optimizers().end()) {
+    line.map({{"optimizer", line.value}});
+    return;
+  }
+  line.refuse("not an optimizer of FastNN's" + suggestion(line.value, optimizers()), "optimizer");
+}
+
+/// A parameter of some optimizers; no effect with the others.
+Answerer of(std::vector<std::string> users, std::string name) {
+  return [users = std::move(users), name = std::move(name)](Line& line, const Values& values) {
+    const auto& chosen = values.at("optimizer");
+    if (std::ranges::find(users, chosen) != users.end()) {
+      line.map({{name, line.value}});
+    } else {
+      line.text = "not of optimizer=" + chosen;
+    }
+  };
+}
+
+void answer_weight_decay(Line& line, const Values& values) {
+  if (values.at("optimizer") == "adamweightdecay") {
+    line.map({{"weight_decay", "0.01"}}, "adamweightdecay's own, a constant in FastNN");
+  } else {
+    line.map({{"weight_decay", line.value}},
+             "L2 in the gradient; FastNN's own trainer never adds its regularisation loss");
+  }
+}
+
+void answer_clip(Line& line, const Values&) {
+  if (!line.value.empty()) line.map({{"max_gradient_norm", line.value}});
+}
+
+std::vector<Key> schedule_keys() {
+  return {{"learning_rate", Type::number, "0.01", as("learning_rate")},
+          {"learning_rate_decay_type", Type::text, "exponential", answer_type},
+          {"end_learning_rate", Type::number, "0.0001", answer_end},
+          {"learning_rate_decay_factor", Type::number, "0.94", answer_factor},
+          {"warmup_steps", Type::integer, "0", answer_warmup_steps},
+          {"warmup_scheme", Type::text, "t2t", answer_warmup_scheme},
+          {"decay_scheme", Type::text, "", answer_decay_scheme}};
+}
+
+std::vector<Key> optimizer_keys() {
+  const std::vector<std::string> adams = {"adam", "adamweightdecay"};
+  const std::vector<std::string> with_epsilon = {"adadelta", "adam", "adamweightdecay", "rmsprop"};
+  return {
+      {"optimizer", Type::text, "rmsprop", answer_optimizer},
+      {"weight_decay", Type::number, "0.00004", answer_weight_decay},
+      {"max_gradient_norm", Type::number, "", answer_clip},
+      {"opt_epsilon", Type::number, "1", of(with_epsilon, "opt_epsilon")},
+      {"adadelta_rho", Type::number, "0.95", of({"adadelta"}, "adadelta_rho")},
+      {"adagrad_initial_accumulator_value",
+       Type::number,
+       "0.1",
+       of({"adagrad"}, "adagrad_initial_accumulator_value")},
+      {"adam_beta1", Type::number, "0.9", of(adams, "adam_beta1")},
+      {"adam_beta2", Type::number, "0.999", of(adams, "adam_beta2")},
+      {"ftrl_learning_rate_power", Type::number, "-0.5", of({"ftrl"}, "ftrl_learning_rate_power")},
+      {"ftrl_initial_accumulator_value",
+       Type::number,
+       "0.1",
+       of({"ftrl"}, "ftrl_initial_accumulator_value")},
+      {"ftrl_l1", Type::number, "0", of({"ftrl"}, "ftrl_l1")},
+      {"ftrl_l2", Type::number, "0", of({"ftrl"}, "ftrl_l2")},
+      {"momentum", Type::number, "0.9", of({"momentum"}, "momentum")},
+      {"rmsprop_momentum", Type::number, "0.9", of({"rmsprop"}, "rmsprop_momentum")},
+      {"rmsprop_decay", Type::number, "0.9", of({"rmsprop"}, "rmsprop_decay")}};
+}
+
+// The file.
 
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
@@ -91,11 +578,10 @@ const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const auto& key : keys) names.push_back(key.name);
-  const auto near = nearest(entry.name, names);
   throw std::invalid_argument(formatted("{}: {}: not a flag of FastNN's{}",
                                         entry.source,
                                         printable(entry.name),
-                                        near ? formatted("; did you mean {}?", *near) : ""));
+                                        suggestion(entry.name, names)));
 }
 
 /// The value in our spelling: true / false, and a number that our options will read.
@@ -147,8 +633,7 @@ Import read_fastnn(const std::filesystem::path& file) {
   for (const auto& key : keys) values[key.name] = key.fallback;
   for (const auto& [key, entry, value] : given) values[key->name] = value;
 
-  Import import{.title = formatted("{}: FastNN hyper-parameters", file.string()),
-                .command = "stage1"};
+  Import import{.title = formatted("{}: FastNN hyper-parameters", file), .command = "stage1"};
   std::set<std::string> reported;
   for (const auto& [key, entry, value] : given) {
     Line line{.source = entry.source, .key = entry.name, .value = value};

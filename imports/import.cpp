@@ -46,6 +46,18 @@ std::string row(const Line& line, std::size_t width) {
 
 }  // namespace
 
+void Line::map(std::vector<Setting> to, std::string why) {
+  answer = Answer::mapped;
+  settings = std::move(to);
+  text = std::move(why);
+}
+
+void Line::refuse(std::string why, std::string remedy) {
+  answer = Answer::refused;
+  text = std::move(why);
+  instead = std::move(remedy);
+}
+
 std::vector<ConfigEntry> entries_of(const Import& import) {
   std::vector<ConfigEntry> entries;
   for (const auto& line : import.lines) {

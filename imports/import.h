@@ -31,6 +31,9 @@ struct Line {
   std::string text = {};               // why, or what to do instead; may be empty when mapped
   std::string instead =
       {};  // when refused: our option that overrides it where it is given as a flag
+
+  void map(std::vector<Setting> to, std::string why = {});
+  void refuse(std::string why, std::string remedy = {});
 };
 
 struct Import {
@@ -38,25 +41,6 @@ struct Import {
   std::string command;  // the subcommand that the settings belong to
   std::vector<Line> lines;
 };
-
-/// FastNN's hyper-parameter file: key=value lines, True/False, None (as if not given). Keys that
-/// the file leaves out have FastNN's defaults, which are not ours. Throws
-/// std::invalid_argument("file:line:column: ...") for a file that is not key=value lines, an
-/// unknown key (with the nearest) or a value of another type.
-Import read_fastnn(const std::filesystem::path& file);
-
-/// MindSpore's boost dictionary as JSON, for stage 2: its three parts boost, common and dim_reduce,
-/// or the keys of dim_reduce alone. Throws std::invalid_argument naming the file and the key.
-Import read_boost(const std::filesystem::path& file);
-
-/// HCCL's rank_table.json: how to start as many ranks with torchrun; nothing of it is an option.
-/// Throws std::invalid_argument for JSON of another shape.
-std::string describe_rank_table(const std::filesystem::path& file);
-
-enum class Format { fastnn, boost, rank_table };
-/// The format of a file by its content: JSON with server_list is a rank table, other JSON a boost
-/// dictionary.
-Format format_of(const std::filesystem::path& file);
 
 /// The settings of all lines, in order, as a file of ours would hold them.
 std::vector<ConfigEntry> entries_of(const Import& import);

@@ -1,7 +1,7 @@
 #include "method/presets.h"
 
 #include "support/errors.h"
-#include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::method {
 
@@ -15,112 +15,85 @@ void validate(Preset preset) {
 
 namespace {
 
-/// alpha may be larger than published (0.001) because Armijo guards the residual part. Mean gain in
-/// points after one epoch from three stage-1 runs: at batch 64 1.42 (alpha 0.001), 1.52 (0.005),
-/// 1.32 (0.01), 0.66 (0.02); of 0.005, 0.01 and 0.02 at batch 256 1.60, 1.68, 1.60; at 1024 1.48,
-/// 1.53, 1.42; at 4096 1.40, 1.41, 1.40. Chosen on test accuracy of one network and data set.
-Preset robust() {
-  return {.name = "robust",
-          .summary = "one searched direction for both parts, guarded updates, no step on failure",
-          .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},
-                     .floors = {.absolute = 1e-20, .relative = 0.1},
-                     .residual = {.gamma = 0.9, .alpha = 0.005, .joint = true},
-                     .failed_search = FailedSearch::no_step}};
-}
-
-/// MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no
-/// step in the subspace but still the residual one, and restores H, s and g_k.
-Preset mindspore_latest() {
-  return {.name = "mindspore-latest",
-          .summary = "MindSpore's latest dim_reduce: 2 trials, failed search = residual step only",
-          .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 2, .strict = true},
-                     .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
-                     .failed_search = FailedSearch::mindspore_latest}};
-}
-
-/// Its first version: three trials, the last t is used on failure while s keeps its old value.
-Preset mindspore_first() {
-  return {.name = "mindspore-first",
-          .summary = "MindSpore's first dim_reduce: 3 trials, failed search = last trial, stale s",
-          .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 3, .strict = true},
-                     .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
-                     .failed_search = FailedSearch::mindspore_first}};
-}
-
-/// nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
-Preset dldr() {
-  return {.name = "dldr",
-          .summary =
-              "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, "
-              "start = first",
-          .method = {.search = {.rho = 0.4, .sigma = 0.4, .trials = 20, .strict = true},
-                     .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
-                     .failed_search = FailedSearch::dldr},
-          .components = 40,
-          .start = Start::first};
-}
-
-/// nblt/DLDR train_psgd.py: 40 epochs of batch 128 with milestones 30 and 50.
-Preset psgd() {
-  return {.name = "psgd",
-          .summary = "DLDR's P-SGD: momentum SGD in the subspace, no residual, start = first",
-          .method = {.kind = MethodKind::psgd,
-                     .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
-                     .rates = {.learning_rate = 1, .momentum = 0.9},
-                     .schedule = Decay::step},
-          .components = 40,
-          .start = Start::first};
-}
-
-/// nblt/TWA train_twa.py, CIFAR: learning rate 2, a tenth at half and at three quarters.
-Preset twa() {
-  return {.name = "twa",
-          .summary = "TWA: momentum SGD in the span of the snapshots, start = their mean",
-          .method = {.kind = MethodKind::psgd,
-                     .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
-                     .rates = {.learning_rate = 2, .momentum = 0.9},
-                     .schedule = Decay::step},
-          .penalty = {.weight_decay = 1e-5},
-          .basis = BasisKind::span,
-          .start = Start::mean};
-}
-
-Preset sgd() {
-  return {.name = "sgd",
-          .summary = "baseline: momentum SGD in all weights, its rate annealed to zero",
-          .method = {.kind = MethodKind::sgd,
-                     .rates = {.learning_rate = 0.05, .momentum = 0.9},
-                     .schedule = Decay::linear},
-          .penalty = {.weight_decay = 5e-4},
-          .basis = BasisKind::none};
-}
-
-/// timgaripov/swa: constant rate 0.05; its mean is of epochs, this one of steps.
-Preset swa() {
-  return {.name = "swa",
-          .summary = "baseline: momentum SGD at a constant rate, mean of its iterates",
-          .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
-          .penalty = {.weight_decay = 5e-4},
-          .average = {.kind = AverageKind::uniform, .from = 0},
-          .basis = BasisKind::none};
-}
-
-Preset ema() {
-  return {.name = "ema",
-          .summary = "baseline: momentum SGD at a constant rate, exponential mean of its iterates",
-          .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
-          .penalty = {.weight_decay = 5e-4},
-          .average = {.kind = AverageKind::ema},
-          .basis = BasisKind::none};
-}
+const std::vector<Preset> table = {
+    /// alpha may be larger than published (0.001) because Armijo guards the residual part. Mean
+    /// gain in
+    /// points after one epoch from three stage-1 runs: at batch 64 1.42 (alpha 0.001), 1.52
+    /// (0.005),
+    /// 1.32 (0.01), 0.66 (0.02); of 0.005, 0.01 and 0.02 at batch 256 1.60, 1.68, 1.60; at
+    /// 1024 1.48,
+    /// 1.53, 1.42; at 4096 1.40, 1.41, 1.40. Chosen on test accuracy of one network and data set.
+    {.name = "robust",
+     .summary = "one searched direction for both parts, guarded updates, no step on failure",
+     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},
+                .floors = {.absolute = 1e-20, .relative = 0.1},
+                .residual = {.gamma = 0.9, .alpha = 0.005, .joint = true},
+                .failed_search = FailedSearch::no_step}},
+    /// MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no
+    /// step in the subspace but still the residual one, and restores H, s and g_k.
+    {.name = "mindspore-latest",
+     .summary = "MindSpore's latest dim_reduce: 2 trials, failed search = residual step only",
+     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 2, .strict = true},
+                .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
+                .failed_search = FailedSearch::mindspore_latest}},
+    /// Its first version: three trials, the last t is used on failure while s keeps its old value.
+    {.name = "mindspore-first",
+     .summary = "MindSpore's first dim_reduce: 3 trials, failed search = last trial, stale s",
+     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 3, .strict = true},
+                .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
+                .failed_search = FailedSearch::mindspore_first}},
+    /// nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
+    {.name = "dldr",
+     .summary = "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, "
+                "start = first",
+     .method = {.search = {.rho = 0.4, .sigma = 0.4, .trials = 20, .strict = true},
+                .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
+                .failed_search = FailedSearch::dldr},
+     .components = 40,
+     .start = Start::first},
+    /// nblt/DLDR train_psgd.py: 40 epochs of batch 128 with milestones 30 and 50.
+    {.name = "psgd",
+     .summary = "DLDR's P-SGD: momentum SGD in the subspace, no residual, start = first",
+     .method = {.kind = MethodKind::psgd,
+                .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
+                .rates = {.learning_rate = 1, .momentum = 0.9},
+                .schedule = Decay::step},
+     .components = 40,
+     .start = Start::first},
+    /// nblt/TWA train_twa.py, CIFAR: learning rate 2, a tenth at half and at three quarters.
+    {.name = "twa",
+     .summary = "TWA: momentum SGD in the span of the snapshots, start = their mean",
+     .method = {.kind = MethodKind::psgd,
+                .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
+                .rates = {.learning_rate = 2, .momentum = 0.9},
+                .schedule = Decay::step},
+     .penalty = {.weight_decay = 1e-5},
+     .basis = BasisKind::span,
+     .start = Start::mean},
+    {.name = "sgd",
+     .summary = "baseline: momentum SGD in all weights, its rate annealed to zero",
+     .method = {.kind = MethodKind::sgd,
+                .rates = {.learning_rate = 0.05, .momentum = 0.9},
+                .schedule = Decay::linear},
+     .penalty = {.weight_decay = 5e-4},
+     .basis = BasisKind::none},
+    /// timgaripov/swa: constant rate 0.05; its mean is of epochs, this one of steps.
+    {.name = "swa",
+     .summary = "baseline: momentum SGD at a constant rate, mean of its iterates",
+     .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
+     .penalty = {.weight_decay = 5e-4},
+     .average = {.kind = AverageKind::uniform, .from = 0},
+     .basis = BasisKind::none},
+    {.name = "ema",
+     .summary = "baseline: momentum SGD at a constant rate, exponential mean of its iterates",
+     .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
+     .penalty = {.weight_decay = 5e-4},
+     .average = {.kind = AverageKind::ema},
+     .basis = BasisKind::none}};
 
 }  // namespace
 
-const std::vector<Preset>& presets() {
-  static const std::vector<Preset> list = {
-      robust(), mindspore_latest(), mindspore_first(), dldr(), psgd(), twa(), sgd(), swa(), ema()};
-  return list;
-}
+const std::vector<Preset>& presets() { return table; }
 
 const Preset& preset(const std::string& wanted) {
   std::vector<std::string> names;
@@ -128,13 +101,10 @@ const Preset& preset(const std::string& wanted) {
     if (candidate.name == wanted) return candidate;
     names.push_back(candidate.name);
   }
-  const auto near = nearest(wanted, names);
-  std::string all;
-  for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
   throw std::invalid_argument(formatted("[stage2] preset needs one of {}; received {}{}",
-                                        all,
+                                        name_list(names),
                                         wanted,
-                                        near ? "; did you mean " + *near + "?" : ""));
+                                        suggestion(wanted, names)));
 }
 
 }  // namespace dimred::method

@@ -13,7 +13,7 @@ namespace nn = torch::nn;
 
 nn::MaxPool2d pool() { return nn::MaxPool2d(nn::MaxPool2dOptions(3).stride(2)); }
 
-nn::Conv2d padded(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+nn::Conv2d same_conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
 }
 
@@ -26,14 +26,14 @@ struct AlexNet final : Network {
             nn::Sequential(nn::Conv2d(nn::Conv2dOptions(channels, 64, 11).stride(4).padding(2)),
                            nn::ReLU(),
                            pool(),
-                           padded(64, 192, 5),
+                           same_conv(64, 192, 5),
                            nn::ReLU(),
                            pool(),
-                           padded(192, 384, 3),
+                           same_conv(192, 384, 3),
                            nn::ReLU(),
-                           padded(384, 256, 3),
+                           same_conv(384, 256, 3),
                            nn::ReLU(),
-                           padded(256, 256, 3),
+                           same_conv(256, 256, 3),
                            nn::ReLU(),
                            pool()))),
         classifier(register_module("classifier",
@@ -56,7 +56,6 @@ struct AlexNet final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_alexnet(const InputShape& input, std::int64_t classes) {
-  require_size(input, 63, "models::alexnet");
   return std::make_shared<AlexNet>(input.channels, classes);
 }
 

@@ -7,7 +7,7 @@
 
 #include "support/errors.h"
 #include "support/option_values.h"
-#include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::models {
 namespace {
@@ -46,12 +46,11 @@ std::vector<std::string> meant(std::vector<std::string> names) {
 void require_operators(const char* list, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (!forms_of(name).empty()) continue;
-    const auto near = nearest(name, operator_names());
     require(false,
             "[models::autocast] {} needs ATen operators that give new tensors, received {}{}",
             list,
             printable(name),
-            near ? formatted("; did you mean {}?", *near) : "");
+            suggestion(name, operator_names()));
   }
 }
 

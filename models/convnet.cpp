@@ -2,7 +2,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
@@ -39,10 +38,6 @@ struct ConvNet final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_convnet(const InputShape& input, std::int64_t classes) {
-  require(ConvNet::extent(input.height) >= 1 && ConvNet::extent(input.width) >= 1,
-          "[models::convnet] needs images of at least 18 x 18, received {} x {}",
-          input.height,
-          input.width);
   return std::make_shared<ConvNet>(input, classes);
 }
 

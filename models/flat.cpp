@@ -148,4 +148,13 @@ void assign(torch::Tensor& target, std::span<const std::int64_t> values) {
   assign_values(target, values);
 }
 
+void assign(FlatVectors& flat,
+            std::span<const float> weights,
+            std::span<const float> buffers,
+            std::span<const std::int64_t> counters) {
+  from_file(flat.layout, weights, flat.weights);
+  assign(flat.buffers, buffers);
+  assign(flat.counters, counters);
+}
+
 }  // namespace dimred::models

@@ -44,4 +44,10 @@ std::string digest_of(const torch::Tensor& values);
 void assign(torch::Tensor& target, std::span<const float> values);
 void assign(torch::Tensor& target, std::span<const std::int64_t> values);
 
+/// All that a file holds of a network: weights in file order, buffers and counters.
+void assign(FlatVectors& flat,
+            std::span<const float> weights,
+            std::span<const float> buffers,
+            std::span<const std::int64_t> counters);
+
 }  // namespace dimred::models

@@ -10,27 +10,19 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Branches 0, 1, ... of convolutions: a single one is registered as it is, several as a sequence,
-/// behind `first` modules without weights.
+/// A convolution of a branch: channels out, window; `means` is a pooling without weights.
+struct Layer {
+  std::int64_t out;
+  Window window;
+};
+constexpr Layer means{0, same(3)};
+using Layers = std::vector<Layer>;
+
+/// Branches 0, 1, ... side by side: a single layer is registered as it is, several as a sequence.
 class Parallel : public nn::Module {
  protected:
-  struct Layer {
-    std::int64_t in, out;
-    Window window;
-  };
-
-  void branch(const std::vector<Layer>& layers, const nn::AnyModule& before = {}) {
-    nn::Sequential sequence;
-    if (!before.is_empty()) sequence->push_back(before);
-    for (const auto& layer : layers)
-      sequence->push_back(ConvBlock(layer.in, layer.out, layer.window));
-    const auto name = "branch" + std::string(1, static_cast<char>('0' + branches_.size()));
-    if (sequence->size() == 1) {
-      register_module(name, sequence->ptr(0));
-    } else {
-      register_module(name, sequence);
-    }
-    branches_.push_back(sequence);
+  Parallel(std::int64_t in, const std::vector<Layers>& branches) {
+    for (const auto& layers : branches) add(in, layers);
   }
 
   torch::Tensor joined(const torch::Tensor& x) {
@@ -40,50 +32,54 @@ class Parallel : public nn::Module {
   }
 
  private:
+  void add(std::int64_t in, const Layers& layers) {
+    nn::Sequential sequence;
+    for (const auto& [out, window] : layers) {
+      if (out == means.out) {
+        sequence->push_back(
+            nn::AvgPool2d(nn::AvgPool2dOptions(3).stride(1).padding(1).count_include_pad(false)));
+        continue;
+      }
+      sequence->push_back(ConvBlock(in, out, window));
+      in = out;
+    }
+    const auto name = "branch" + std::to_string(branches_.size());
+    if (layers.size() == 1) {
+      register_module(name, sequence->ptr(0));
+    } else {
+      register_module(name, sequence);
+    }
+    branches_.push_back(sequence);
+  }
+
   std::vector<nn::Sequential> branches_;
 };
 
-struct Mixed5b final : Parallel {
-  Mixed5b() {
-    branch({{192, 96, one_by_one}});
-    branch({{192, 48, one_by_one}, {48, 64, same(5)}});
-    branch({{192, 64, one_by_one}, {64, 96, same(3)}, {96, 96, same(3)}});
-    branch({{192, 64, one_by_one}},
-           nn::AnyModule(nn::AvgPool2d(
-               nn::AvgPool2dOptions(3).stride(1).padding(1).count_include_pad(false))));
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return joined(x); }
-};
+/// The joined branches, behind which maxima of the input, which halve the size, may come.
+struct Joined final : Parallel {
+  Joined(std::int64_t in, const std::vector<Layers>& branches, bool pooled)
+      : Parallel(in, branches), pooled_(pooled) {}
 
-struct Mixed6a final : Parallel {
-  Mixed6a() {
-    branch({{320, 384, valid(3, 2)}});
-    branch({{320, 256, one_by_one}, {256, 256, same(3)}, {256, 384, valid(3, 2)}});
+  torch::Tensor forward(const torch::Tensor& x) {
+    return pooled_ ? torch::cat({joined(x), max_3x3(x)}, 1) : joined(x);
   }
-  torch::Tensor forward(const torch::Tensor& x) { return torch::cat({joined(x), max_3x3(x)}, 1); }
-};
 
-struct Mixed7a final : Parallel {
-  Mixed7a() {
-    branch({{1088, 256, one_by_one}, {256, 384, valid(3, 2)}});
-    branch({{1088, 256, one_by_one}, {256, 288, valid(3, 2)}});
-    branch({{1088, 256, one_by_one}, {256, 288, same(3)}, {288, 320, valid(3, 2)}});
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return torch::cat({joined(x), max_3x3(x)}, 1); }
+  bool pooled_;
 };
 
 /// x + scale * (a 1x1 convolution with bias of the joined branches), then ReLU unless the last.
-class Residual : public Parallel {
+class Residual final : public Parallel {
  public:
+  Residual(std::int64_t in, const std::vector<Layers>& branches, double scale, bool relu)
+      : Parallel(in, branches), scale_(scale), relu_(relu) {
+    std::int64_t width = 0;
+    for (const auto& layers : branches) width += layers.back().out;
+    conv2d_ = register_module("conv2d", nn::Conv2d(nn::Conv2dOptions(width, in, 1)));
+  }
+
   torch::Tensor forward(const torch::Tensor& x) {
     const auto y = x + scale_ * conv2d_(joined(x));
     return relu_ ? torch::relu(y) : y;
-  }
-
- protected:
-  Residual(double scale, bool relu) : scale_(scale), relu_(relu) {}
-  void project(std::int64_t in, std::int64_t out) {
-    conv2d_ = register_module("conv2d", nn::Conv2d(nn::Conv2dOptions(in, out, 1)));
   }
 
  private:
@@ -92,35 +88,33 @@ class Residual : public Parallel {
   nn::Conv2d conv2d_ = nullptr;
 };
 
-struct Block35 final : Residual {
-  Block35() : Residual(0.17, true) {
-    branch({{320, 32, one_by_one}});
-    branch({{320, 32, one_by_one}, {32, 32, same(3)}});
-    branch({{320, 32, one_by_one}, {32, 48, same(3)}, {48, 64, same(3)}});
-    project(128, 320);
-  }
-};
+const std::vector<Layers> mixed_5b_branches{{{96, one_by_one}},
+                                            {{48, one_by_one}, {64, same(5)}},
+                                            {{64, one_by_one}, {96, same(3)}, {96, same(3)}},
+                                            {means, {64, one_by_one}}};
+const std::vector<Layers> mixed_6a_branches{
+    {{384, valid(3, 2)}}, {{256, one_by_one}, {256, same(3)}, {384, valid(3, 2)}}};
+const std::vector<Layers> mixed_7a_branches{
+    {{256, one_by_one}, {384, valid(3, 2)}},
+    {{256, one_by_one}, {288, valid(3, 2)}},
+    {{256, one_by_one}, {288, same(3)}, {320, valid(3, 2)}}};
+// Of maps of 35 x 35, 17 x 17 and 8 x 8.
+const std::vector<Layers> block35_branches{{{32, one_by_one}},
+                                           {{32, one_by_one}, {32, same(3)}},
+                                           {{32, one_by_one}, {48, same(3)}, {64, same(3)}}};
+const std::vector<Layers> block17_branches{
+    {{192, one_by_one}}, {{128, one_by_one}, {160, same(1, 7)}, {192, same(7, 1)}}};
+const std::vector<Layers> block8_branches{
+    {{192, one_by_one}}, {{192, one_by_one}, {224, same(1, 3)}, {256, same(3, 1)}}};
 
-struct Block17 final : Residual {
-  Block17() : Residual(0.10, true) {
-    branch({{1088, 192, one_by_one}});
-    branch({{1088, 128, one_by_one}, {128, 160, same(1, 7)}, {160, 192, same(7, 1)}});
-    project(384, 1088);
-  }
-};
-
-struct Block8 final : Residual {
-  explicit Block8(double scale, bool relu) : Residual(scale, relu) {
-    branch({{2080, 192, one_by_one}});
-    branch({{2080, 192, one_by_one}, {192, 224, same(1, 3)}, {224, 256, same(3, 1)}});
-    project(448, 2080);
-  }
-};
-
-template <class Block, class... Arguments>
-nn::Sequential repeated(std::int64_t times, Arguments... arguments) {
+/// So many residual blocks one behind the other.
+nn::Sequential repeated(std::int64_t times,
+                        std::int64_t in,
+                        const std::vector<Layers>& branches,
+                        double scale) {
   nn::Sequential blocks;
-  for (std::int64_t i = 0; i < times; ++i) blocks->push_back(std::make_shared<Block>(arguments...));
+  for (std::int64_t i = 0; i < times; ++i)
+    blocks->push_back(std::make_shared<Residual>(in, branches, scale, /*relu=*/true));
   return blocks;
 }
 
@@ -133,13 +127,14 @@ struct InceptionResNetV2 final : Network {
         conv2d_2b(stem("conv2d_2b", 32, 64, same(3))),
         conv2d_3b(stem("conv2d_3b", 64, 80, one_by_one)),
         conv2d_4a(stem("conv2d_4a", 80, 192, valid(3))),
-        mixed_5b(register_module("mixed_5b", std::make_shared<Mixed5b>())),
-        repeat(register_module("repeat", repeated<Block35>(10))),
-        mixed_6a(register_module("mixed_6a", std::make_shared<Mixed6a>())),
-        repeat_1(register_module("repeat_1", repeated<Block17>(20))),
-        mixed_7a(register_module("mixed_7a", std::make_shared<Mixed7a>())),
-        repeat_2(register_module("repeat_2", repeated<Block8>(9, 0.20, true))),
-        block8(register_module("block8", std::make_shared<Block8>(1.0, false))),
+        mixed_5b(mixed("mixed_5b", 192, mixed_5b_branches, false)),
+        repeat(register_module("repeat", repeated(10, 320, block35_branches, 0.17))),
+        mixed_6a(mixed("mixed_6a", 320, mixed_6a_branches, true)),
+        repeat_1(register_module("repeat_1", repeated(20, 1088, block17_branches, 0.10))),
+        mixed_7a(mixed("mixed_7a", 1088, mixed_7a_branches, true)),
+        repeat_2(register_module("repeat_2", repeated(9, 2080, block8_branches, 0.20))),
+        block8(register_module("block8",
+                               std::make_shared<Residual>(2080, block8_branches, 1.0, false))),
         conv2d_7b(stem("conv2d_7b", 2080, 1536, one_by_one)),
         dropout(register_module("dropout", nn::Dropout(0.2))),
         classif(register_module("classif", nn::Linear(1536, classes))) {}
@@ -156,15 +151,21 @@ struct InceptionResNetV2 final : Network {
   ConvBlock stem(const std::string& name, std::int64_t in, std::int64_t out, const Window& window) {
     return register_module(name, ConvBlock(in, out, window));
   }
+  std::shared_ptr<Joined> mixed(const std::string& name,
+                                std::int64_t in,
+                                const std::vector<Layers>& branches,
+                                bool pooled) {
+    return register_module(name, std::make_shared<Joined>(in, branches, pooled));
+  }
 
   ConvBlock conv2d_1a, conv2d_2a, conv2d_2b, conv2d_3b, conv2d_4a;
-  std::shared_ptr<Mixed5b> mixed_5b;
+  std::shared_ptr<Joined> mixed_5b;
   nn::Sequential repeat;
-  std::shared_ptr<Mixed6a> mixed_6a;
+  std::shared_ptr<Joined> mixed_6a;
   nn::Sequential repeat_1;
-  std::shared_ptr<Mixed7a> mixed_7a;
+  std::shared_ptr<Joined> mixed_7a;
   nn::Sequential repeat_2;
-  std::shared_ptr<Block8> block8;
+  std::shared_ptr<Residual> block8;
   ConvBlock conv2d_7b;
   nn::Dropout dropout;
   nn::Linear classif;
@@ -173,7 +174,6 @@ struct InceptionResNetV2 final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_inception_resnet_v2(const InputShape& input, std::int64_t classes) {
-  require_size(input, 75, "models::inception_resnet_v2");
   return std::make_shared<InceptionResNetV2>(input.channels, classes);
 }
 

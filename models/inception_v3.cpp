@@ -61,66 +61,46 @@ class Mixed final : public nn::Module {
 };
 
 /// 35 x 35: 1x1 | 5x5 | two 3x3 | pooled.
-std::shared_ptr<Mixed> mixed_a(std::int64_t in, std::int64_t pool_features) {
-  return std::make_shared<Mixed>(
-      in,
-      std::vector<Branch>{{{{"branch1x1", 64, one_by_one}}},
-                          {{{"branch5x5_1", 48, one_by_one}, {"branch5x5_2", 64, same(5)}}},
-                          {{{"branch3x3dbl_1", 64, one_by_one},
-                            {"branch3x3dbl_2", 96, same(3)},
-                            {"branch3x3dbl_3", 96, same(3)}}}},
-      pool_features);
-}
+const std::vector<Branch> mixed_a{{{{"branch1x1", 64, one_by_one}}},
+                                  {{{"branch5x5_1", 48, one_by_one}, {"branch5x5_2", 64, same(5)}}},
+                                  {{{"branch3x3dbl_1", 64, one_by_one},
+                                    {"branch3x3dbl_2", 96, same(3)},
+                                    {"branch3x3dbl_3", 96, same(3)}}}};
 
 /// 35 x 35 to 17 x 17.
-std::shared_ptr<Mixed> mixed_b(std::int64_t in) {
-  return std::make_shared<Mixed>(in,
-                                 std::vector<Branch>{{{{"branch3x3", 384, valid(3, 2)}}},
-                                                     {{{"branch3x3dbl_1", 64, one_by_one},
-                                                       {"branch3x3dbl_2", 96, same(3)},
-                                                       {"branch3x3dbl_3", 96, valid(3, 2)}}}},
-                                 0);
-}
+const std::vector<Branch> mixed_b{{{{"branch3x3", 384, valid(3, 2)}}},
+                                  {{{"branch3x3dbl_1", 64, one_by_one},
+                                    {"branch3x3dbl_2", 96, same(3)},
+                                    {"branch3x3dbl_3", 96, valid(3, 2)}}}};
 
 /// 17 x 17: 1x1 | 7x7 in two steps | in four | pooled.
-std::shared_ptr<Mixed> mixed_c(std::int64_t in, std::int64_t c7) {
-  return std::make_shared<Mixed>(in,
-                                 std::vector<Branch>{{{{"branch1x1", 192, one_by_one}}},
-                                                     {{{"branch7x7_1", c7, one_by_one},
-                                                       {"branch7x7_2", c7, same(1, 7)},
-                                                       {"branch7x7_3", 192, same(7, 1)}}},
-                                                     {{{"branch7x7dbl_1", c7, one_by_one},
-                                                       {"branch7x7dbl_2", c7, same(7, 1)},
-                                                       {"branch7x7dbl_3", c7, same(1, 7)},
-                                                       {"branch7x7dbl_4", c7, same(7, 1)},
-                                                       {"branch7x7dbl_5", 192, same(1, 7)}}}},
-                                 192);
+std::vector<Branch> mixed_c(std::int64_t c7) {
+  return {{{{"branch1x1", 192, one_by_one}}},
+          {{{"branch7x7_1", c7, one_by_one},
+            {"branch7x7_2", c7, same(1, 7)},
+            {"branch7x7_3", 192, same(7, 1)}}},
+          {{{"branch7x7dbl_1", c7, one_by_one},
+            {"branch7x7dbl_2", c7, same(7, 1)},
+            {"branch7x7dbl_3", c7, same(1, 7)},
+            {"branch7x7dbl_4", c7, same(7, 1)},
+            {"branch7x7dbl_5", 192, same(1, 7)}}}};
 }
 
 /// 17 x 17 to 8 x 8.
-std::shared_ptr<Mixed> mixed_d(std::int64_t in) {
-  return std::make_shared<Mixed>(
-      in,
-      std::vector<Branch>{{{{"branch3x3_1", 192, one_by_one}, {"branch3x3_2", 320, valid(3, 2)}}},
-                          {{{"branch7x7x3_1", 192, one_by_one},
-                            {"branch7x7x3_2", 192, same(1, 7)},
-                            {"branch7x7x3_3", 192, same(7, 1)},
-                            {"branch7x7x3_4", 192, valid(3, 2)}}}},
-      0);
-}
+const std::vector<Branch> mixed_d{
+    {{{"branch3x3_1", 192, one_by_one}, {"branch3x3_2", 320, valid(3, 2)}}},
+    {{{"branch7x7x3_1", 192, one_by_one},
+      {"branch7x7x3_2", 192, same(1, 7)},
+      {"branch7x7x3_3", 192, same(7, 1)},
+      {"branch7x7x3_4", 192, valid(3, 2)}}}};
 
 /// 8 x 8: 1x1 | 3x3 split into 1x3 and 3x1 | the same behind a 3x3 | pooled.
-std::shared_ptr<Mixed> mixed_e(std::int64_t in) {
-  return std::make_shared<Mixed>(
-      in,
-      std::vector<Branch>{
-          {{{"branch1x1", 320, one_by_one}}},
-          {{{"branch3x3_1", 384, one_by_one}},
-           {{"branch3x3_2a", 384, same(1, 3)}, {"branch3x3_2b", 384, same(3, 1)}}},
-          {{{"branch3x3dbl_1", 448, one_by_one}, {"branch3x3dbl_2", 384, same(3)}},
-           {{"branch3x3dbl_3a", 384, same(1, 3)}, {"branch3x3dbl_3b", 384, same(3, 1)}}}},
-      192);
-}
+const std::vector<Branch> mixed_e{
+    {{{"branch1x1", 320, one_by_one}}},
+    {{{"branch3x3_1", 384, one_by_one}},
+     {{"branch3x3_2a", 384, same(1, 3)}, {"branch3x3_2b", 384, same(3, 1)}}},
+    {{{"branch3x3dbl_1", 448, one_by_one}, {"branch3x3dbl_2", 384, same(3)}},
+     {{"branch3x3dbl_3a", 384, same(1, 3)}, {"branch3x3dbl_3b", 384, same(3, 1)}}}};
 
 /// The second classifier on the 17 x 17 maps, of the training loss alone.
 struct Auxiliary final : nn::Module {
@@ -145,26 +125,26 @@ struct InceptionV3 final : Network {
         [this](const std::string& name, std::int64_t in, std::int64_t out, const Window& window) {
           return register_module(name, ConvBlock(in, out, window));
         };
-    const auto mixed = [this](const std::string& name, const auto& module) {
-      return register_module(name, module);
+    const auto mixed = [this](const std::string& name, const auto&... arguments) {
+      return register_module(name, std::make_shared<Mixed>(arguments...));
     };
     before_pool = {stem("Conv2d_1a_3x3", channels, 32, valid(3, 2)),
                    stem("Conv2d_2a_3x3", 32, 32, valid(3)),
                    stem("Conv2d_2b_3x3", 32, 64, same(3))};
     behind_pool = {stem("Conv2d_3b_1x1", 64, 80, one_by_one),
                    stem("Conv2d_4a_3x3", 80, 192, valid(3))};
-    before_auxiliary = {mixed("Mixed_5b", mixed_a(192, 32)),
-                        mixed("Mixed_5c", mixed_a(256, 64)),
-                        mixed("Mixed_5d", mixed_a(288, 64)),
-                        mixed("Mixed_6a", mixed_b(288)),
-                        mixed("Mixed_6b", mixed_c(768, 128)),
-                        mixed("Mixed_6c", mixed_c(768, 160)),
-                        mixed("Mixed_6d", mixed_c(768, 160)),
-                        mixed("Mixed_6e", mixed_c(768, 192))};
-    auxiliary = mixed("AuxLogits", std::make_shared<Auxiliary>(768, classes));
-    behind_auxiliary = {mixed("Mixed_7a", mixed_d(768)),
-                        mixed("Mixed_7b", mixed_e(1280)),
-                        mixed("Mixed_7c", mixed_e(2048))};
+    before_auxiliary = {mixed("Mixed_5b", 192, mixed_a, 32),
+                        mixed("Mixed_5c", 256, mixed_a, 64),
+                        mixed("Mixed_5d", 288, mixed_a, 64),
+                        mixed("Mixed_6a", 288, mixed_b, 0),
+                        mixed("Mixed_6b", 768, mixed_c(128), 192),
+                        mixed("Mixed_6c", 768, mixed_c(160), 192),
+                        mixed("Mixed_6d", 768, mixed_c(160), 192),
+                        mixed("Mixed_6e", 768, mixed_c(192), 192)};
+    auxiliary = register_module("AuxLogits", std::make_shared<Auxiliary>(768, classes));
+    behind_auxiliary = {mixed("Mixed_7a", 768, mixed_d, 0),
+                        mixed("Mixed_7b", 1280, mixed_e, 192),
+                        mixed("Mixed_7c", 2048, mixed_e, 192)};
     dropout = register_module("dropout", nn::Dropout(0.5));
     fc = register_module("fc", nn::Linear(2048, classes));
     normal_initialise(*this, 0.1);
@@ -190,7 +170,6 @@ struct InceptionV3 final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_inception_v3(const InputShape& input, std::int64_t classes) {
-  require_size(input, 299, "models::inception_v3");  // the auxiliary classifier pools 17x17 maps
   return std::make_shared<InceptionV3>(input.channels, classes);
 }
 

@@ -18,6 +18,8 @@ nn::Conv2d conv(std::int64_t in,
                         .bias(options.bias));
 }
 
+nn::Conv2d photograph_stem(std::int64_t channels) { return conv(channels, 64, 7, {.stride = 2}); }
+
 ConvChain::ConvChain(std::int64_t in, const std::vector<BlockConv>& layers) {
   for (const auto& [out, kernel, stride] : layers) {
     const auto number = std::to_string(norms_.size() + 1);

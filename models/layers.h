@@ -29,6 +29,10 @@ torch::nn::Conv2d conv(std::int64_t in,
                        std::int64_t kernel,
                        const ConvOptions& options = {});
 
+/// The 7x7 convolution with stride 2 to 64 channels that residual networks of photographs begin
+/// with.
+torch::nn::Conv2d photograph_stem(std::int64_t channels);
+
 /// One convolution of a block.
 struct BlockConv {
   std::int64_t out, kernel, stride = 1;

@@ -38,7 +38,6 @@ struct LeNet final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_lenet(const InputShape& input, std::int64_t classes) {
-  require_size(input, 4, "models::lenet");
   return std::make_shared<LeNet>(input, classes);
 }
 

@@ -13,19 +13,15 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-const std::vector<std::pair<std::string, MarginKind>>& margin_kinds() {
-  static const std::vector<std::pair<std::string, MarginKind>> kinds = {
-      {"none", MarginKind::none},
-      {"softmax", MarginKind::softmax},
-      {"arcface", MarginKind::arcface},
-      {"cosface", MarginKind::cosface},
-      {"combined", MarginKind::combined}};
-  return kinds;
-}
+const std::vector<std::pair<std::string, MarginKind>> margin_kinds = {
+    {"none", MarginKind::none},
+    {"softmax", MarginKind::softmax},
+    {"arcface", MarginKind::arcface},
+    {"cosface", MarginKind::cosface},
+    {"combined", MarginKind::combined}};
 
 std::string name(MarginKind kind) {
-  return std::ranges::find(margin_kinds(), kind, &std::pair<std::string, MarginKind>::second)
-      ->first;
+  return std::ranges::find(margin_kinds, kind, &std::pair<std::string, MarginKind>::second)->first;
 }
 
 /// A margin that the kind leaves at its neutral value may be given as that value alone.
@@ -108,7 +104,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
       "plain logits x w, or cosines of normalised x and w, times margin_scale, the "
       "target's with a margin: arcface of the angle, cosface of the cosine, combined "
       "both",
-      margin_kinds());
+      margin_kinds);
   table.add("margin_scale",
             &margin.scale,
             "of all cosines; unset: 64",

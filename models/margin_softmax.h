@@ -74,14 +74,6 @@ struct MarginResult {
 /// Mean over samples of log sum exp z - z_target, in float64, from what all blocks have said.
 double mean_loss(const torch::Tensor& maxima, const torch::Tensor& sums, torch::ScalarType type);
 
-/// All classes as one block: features [N, D], labels [N] int64 in [0, C), weights [C, D], N >= 1.
-/// Throws std::invalid_argument for shapes, types and labels that do not fit.
-MarginResult margin_softmax(const torch::Tensor& features,
-                            const torch::Tensor& labels,
-                            const torch::Tensor& weights,
-                            const Margin& margin,
-                            bool with_gradients = true);
-
 /// Why these cannot be a batch and its block of classes; empty when they can.
 std::string batch_fault(const torch::Tensor& features,
                         const torch::Tensor& labels,

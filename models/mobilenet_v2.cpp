@@ -81,7 +81,6 @@ struct MobileNetV2 final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_mobilenet_v2(const InputShape& input, std::int64_t classes) {
-  require_size(input, 32, "models::mobilenet_v2");
   return std::make_shared<MobileNetV2>(input.channels, classes);
 }
 

@@ -1,11 +1,10 @@
 #include "models/name_patterns.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "support/errors.h"
-#include "support/options.h"
 #include "support/split_list.h"
+#include "support/text.h"
 
 namespace dimred::models {
 namespace {
@@ -23,9 +22,8 @@ std::string expression_of_layers(const std::string& layers) {
   return "^(" + names + ")\\.";
 }
 
-/// The nearest name, or the nearest of their layers.
-std::optional<std::string> suggestion(const std::string& text,
-                                      const std::vector<std::string>& names) {
+/// The names and their layers.
+std::vector<std::string> candidates_of(const std::vector<std::string>& names) {
   std::vector<std::string> candidates{"logits"};
   for (const auto& name : names) {
     candidates.push_back(name);
@@ -33,7 +31,7 @@ std::optional<std::string> suggestion(const std::string& text,
          end = name.rfind('.', end - 1))
       candidates.push_back(name.substr(0, end));
   }
-  return nearest(text, candidates);
+  return candidates;
 }
 
 }  // namespace
@@ -68,12 +66,11 @@ void NamePatterns::require_matches(const std::vector<std::string>& names) const 
     const bool used = std::ranges::any_of(
         names, [&](const auto& name) { return std::regex_search(name, pattern.expression); });
     if (used) continue;
-    const auto near = suggestion(pattern.text, names);
     require(false,
             "[{}] needs patterns that match a name, received {}{}",
             option_,
             pattern.text,
-            near ? "; did you mean " + *near + "?" : "");
+            suggestion(pattern.text, candidates_of(names)));
   }
 }
 

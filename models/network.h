@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/operator_norms.h"
@@ -50,9 +49,6 @@ std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes);
 
-/// Throws std::invalid_argument("[scope] needs images of at least size x size, ...").
-void require_size(const InputShape& input, std::int64_t size, std::string_view scope);
-
 // One family a file; each names its members and builds them.
 std::shared_ptr<Network> make_alexnet(const InputShape& input, std::int64_t classes);
 std::shared_ptr<Network> make_convnet(const InputShape& input, std::int64_t classes);
@@ -60,21 +56,22 @@ std::shared_ptr<Network> make_inception_resnet_v2(const InputShape& input, std::
 std::shared_ptr<Network> make_inception_v3(const InputShape& input, std::int64_t classes);
 std::shared_ptr<Network> make_lenet(const InputShape& input, std::int64_t classes);
 std::shared_ptr<Network> make_mobilenet_v2(const InputShape& input, std::int64_t classes);
-std::shared_ptr<Network> make_preresnet(std::int64_t depth,
+std::shared_ptr<Network> make_preresnet(std::int64_t n,
                                         const InputShape& input,
                                         std::int64_t classes);
-std::shared_ptr<Network> make_resnet(std::int64_t depth,
+std::shared_ptr<Network> make_resnet(const std::vector<std::int64_t>& blocks,
+                                     bool bottleneck,
                                      const InputShape& input,
                                      std::int64_t classes);
-std::shared_ptr<Network> make_resnet_cifar(std::int64_t depth,
+std::shared_ptr<Network> make_resnet_cifar(std::int64_t n,
                                            const InputShape& input,
                                            std::int64_t classes);
 std::shared_ptr<Network> make_resnet_v2_50(const InputShape& input, std::int64_t classes);
-std::shared_ptr<Network> make_vgg(std::int64_t depth,
+std::shared_ptr<Network> make_vgg(const std::vector<std::int64_t>& convolutions,
                                   bool batch_norm,
                                   const InputShape& input,
                                   std::int64_t classes);
-std::shared_ptr<Network> make_wide_resnet(std::int64_t depth,
+std::shared_ptr<Network> make_wide_resnet(std::int64_t n,
                                           std::int64_t widen,
                                           const InputShape& input,
                                           std::int64_t classes);

@@ -4,7 +4,7 @@
 #include "models/network.h"
 #include "models/script.h"
 #include "support/errors.h"
-#include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::models {
 namespace {
@@ -21,52 +21,50 @@ Builder with(Make make, Fixed... fixed) {
 
 struct Entry {
   NetworkInfo info;
+  std::int64_t smallest;  // height and width of the images that it takes
   Builder build;
 };
 
+using Blocks = std::vector<std::int64_t>;  // of each stage
+
 /// Adding a network is one file and one line here.
-const std::vector<Entry>& registry() {
-  static const std::vector<Entry> networks = {
-      {{"convnet", 28, "fc2"}, make_convnet},
-      {{"lenet", 28, "fc4"}, make_lenet},
-      {{"resnet20", 32, "fc"}, with(make_resnet_cifar, 20)},
-      {{"resnet32", 32, "fc"}, with(make_resnet_cifar, 32)},
-      {{"resnet56", 32, "fc"}, with(make_resnet_cifar, 56)},
-      {{"resnet110", 32, "fc"}, with(make_resnet_cifar, 110)},
-      {{"preresnet164", 32, "fc"}, with(make_preresnet, 164)},
-      {{"wrn28_10", 32, "linear"}, with(make_wide_resnet, 28, 10)},
-      {{"alexnet", 224, "classifier.6"}, make_alexnet},
-      {{"vgg11", 224, "classifier.6"}, with(make_vgg, 11, false)},
-      {{"vgg11_bn", 224, "classifier.6"}, with(make_vgg, 11, true)},
-      {{"vgg16", 224, "classifier.6"}, with(make_vgg, 16, false)},
-      {{"vgg16_bn", 224, "classifier.6"}, with(make_vgg, 16, true)},
-      {{"vgg19", 224, "classifier.6"}, with(make_vgg, 19, false)},
-      {{"vgg19_bn", 224, "classifier.6"}, with(make_vgg, 19, true)},
-      {{"resnet18", 224, "fc"}, with(make_resnet, 18)},
-      {{"resnet34", 224, "fc"}, with(make_resnet, 34)},
-      {{"resnet50", 224, "fc"}, with(make_resnet, 50)},
-      {{"resnet101", 224, "fc"}, with(make_resnet, 101)},
-      {{"resnet152", 224, "fc"}, with(make_resnet, 152)},
-      {{"resnet_v2_50", 224, "fc"}, make_resnet_v2_50},
-      {{"mobilenet_v2", 224, "classifier.1"}, make_mobilenet_v2},
-      {{"inception_v3", 299, "fc,AuxLogits.fc"}, make_inception_v3},
-      {{"inception_resnet_v2", 299, "classif"}, make_inception_resnet_v2},
-  };
-  return networks;
-}
+const std::vector<Entry> registry = {
+    {{"convnet", 28, "fc2"}, 18, make_convnet},
+    {{"lenet", 28, "fc4"}, 4, make_lenet},
+    {{"resnet20", 32, "fc"}, 4, with(make_resnet_cifar, 3)},
+    {{"resnet32", 32, "fc"}, 4, with(make_resnet_cifar, 5)},
+    {{"resnet56", 32, "fc"}, 4, with(make_resnet_cifar, 9)},
+    {{"resnet110", 32, "fc"}, 4, with(make_resnet_cifar, 18)},
+    {{"preresnet164", 32, "fc"}, 4, with(make_preresnet, 18)},
+    {{"wrn28_10", 32, "linear"}, 4, with(make_wide_resnet, 4, 10)},
+    {{"alexnet", 224, "classifier.6"}, 63, make_alexnet},
+    {{"vgg11", 224, "classifier.6"}, 32, with(make_vgg, Blocks{1, 1, 2, 2, 2}, false)},
+    {{"vgg11_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{1, 1, 2, 2, 2}, true)},
+    {{"vgg16", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 3, 3, 3}, false)},
+    {{"vgg16_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 3, 3, 3}, true)},
+    {{"vgg19", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 4, 4, 4}, false)},
+    {{"vgg19_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 4, 4, 4}, true)},
+    {{"resnet18", 224, "fc"}, 32, with(make_resnet, Blocks{2, 2, 2, 2}, false)},
+    {{"resnet34", 224, "fc"}, 32, with(make_resnet, Blocks{3, 4, 6, 3}, false)},
+    {{"resnet50", 224, "fc"}, 32, with(make_resnet, Blocks{3, 4, 6, 3}, true)},
+    {{"resnet101", 224, "fc"}, 32, with(make_resnet, Blocks{3, 4, 23, 3}, true)},
+    {{"resnet152", 224, "fc"}, 32, with(make_resnet, Blocks{3, 8, 36, 3}, true)},
+    {{"resnet_v2_50", 224, "fc"}, 32, make_resnet_v2_50},
+    {{"mobilenet_v2", 224, "classifier.1"}, 32, make_mobilenet_v2},
+    // Its auxiliary classifier pools 17x17 maps.
+    {{"inception_v3", 299, "fc,AuxLogits.fc"}, 299, make_inception_v3},
+    {{"inception_resnet_v2", 299, "classif"}, 75, make_inception_resnet_v2},
+};
 
 const Entry& find(const std::string& name) {
-  for (const auto& entry : registry()) {
+  for (const auto& entry : registry) {
     if (entry.info.name == name) return entry;
   }
-  std::string known;
-  for (const auto& candidate : network_names()) known += (known.empty() ? "" : ", ") + candidate;
-  const auto near = nearest(name, network_names());
   throw std::invalid_argument(
       formatted("[models] needs one of {}, received {}{}",
-                known,
+                name_list(network_names()),
                 name,
-                near ? "; did you mean " + *near + "?" : "; a TorchScript module is a file *.pt"));
+                suggestion(name, network_names(), "; a TorchScript module is a file *.pt")));
 }
 
 }  // namespace
@@ -77,26 +75,26 @@ NetworkInfo network_info(const std::string& name) {
 
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
-  for (const auto& entry : registry()) names.push_back(entry.info.name);
+  for (const auto& entry : registry) names.push_back(entry.info.name);
   return names;
-}
-
-void require_size(const InputShape& input, std::int64_t size, std::string_view scope) {
-  require(input.height >= size && input.width >= size,
-          "[{}] needs images of at least {} x {}, received {} x {}",
-          scope,
-          size,
-          size,
-          input.height,
-          input.width);
 }
 
 std::shared_ptr<Network> make_network(const std::string& name,
                                       const InputShape& input,
                                       std::int64_t classes) {
-  const auto build = is_script(name) ? with(load_script, name) : find(name).build;
-  const bool any = classes == 0 && is_script(name);
-  require(any || classes >= 2, "[models] needs at least 2 classes, received {}", classes);
+  const bool script = is_script(name);
+  require(classes >= 2 || (script && classes == 0),
+          "[models] needs at least 2 classes, received {}",
+          classes);
+  if (script) return load_script(name, input, classes);
+  const auto& [info, smallest, build] = find(name);
+  require(input.height >= smallest && input.width >= smallest,
+          "[models] {} needs images of at least {} x {}, received {} x {}",
+          name,
+          smallest,
+          smallest,
+          input.height,
+          input.width);
   return build(input, classes);
 }
 

@@ -2,14 +2,11 @@
 
 #include "models/layers.h"
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
 
 namespace nn = torch::nn;
-
-constexpr std::int64_t bottleneck_expansion = 4;
 
 /// The input is added, projected by 1x1 where the shape changes.
 struct Block final : ConvChain {
@@ -28,84 +25,98 @@ struct Block final : ConvChain {
   nn::Sequential downsample = nullptr;
 };
 
-/// Two 3x3 convolutions; or 1x1, 3x3 (which has the stride: version 1.5), 1x1 to four times the
-/// width.
-std::shared_ptr<Block> make_block(bool bottleneck,
-                                  std::int64_t in,
-                                  std::int64_t width,
-                                  std::int64_t stride) {
-  using Layers = std::vector<BlockConv>;
-  return std::make_shared<Block>(
-      in,
-      stride,
-      bottleneck ? Layers{{width, 1}, {width, 3, stride}, {bottleneck_expansion * width, 1}}
-                 : Layers{{width, 3, stride}, {width, 3}});
-}
+/// Two 3x3 convolutions with a parameter-free shortcut (option A of the paper): every second pixel,
+/// new channels filled with zeros.
+struct CifarBlock final : ConvChain {
+  CifarBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
+      : ConvChain(in, {{out, 3, stride}, {out, 3}}), stride_(stride), new_channels_(out - in) {}
 
-/// Blocks of each of the four stages; bottlenecks from depth 50 on.
-struct Shape {
-  std::vector<std::int64_t> blocks;
-  bool bottleneck;
+  torch::Tensor shortcut(const torch::Tensor& x) const {
+    if (stride_ == 1 && new_channels_ == 0) return x;
+    using torch::indexing::None;
+    using torch::indexing::Slice;
+    const auto half =
+        x.index({Slice(), Slice(), Slice(None, None, stride_), Slice(None, None, stride_)});
+    const auto before = new_channels_ / 2;
+    return torch::constant_pad_nd(half, {0, 0, 0, 0, before, new_channels_ - before});
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) { return torch::relu(run(x) + shortcut(x)); }
+
+  std::int64_t stride_, new_channels_;
 };
 
-Shape shape_of(std::int64_t depth) {
-  switch (depth) {
-    case 18:
-      return {{2, 2, 2, 2}, false};
-    case 34:
-      return {{3, 4, 6, 3}, false};
-    case 50:
-      return {{3, 4, 6, 3}, true};
-    case 101:
-      return {{3, 4, 23, 3}, true};
-    case 152:
-      return {{3, 8, 36, 3}, true};
-    default:
-      throw std::invalid_argument(formatted(
-          "[models::resnet] needs a depth of 18, 34, 50, 101 or 152, received {}", depth));
-  }
-}
-
-/// ResNet for photographs, version 1.5: a 7x7 stem with stride 2, max-pooling, four stages.
-/// Source: He et al., CVPR 2016; names, order and initialisation of torchvision's resnet.py.
+/// A convolution, stages of blocks, a mean over the pixels and a linear layer. Source: He et al.,
+/// "Deep residual learning for image recognition", CVPR 2016; names, order and initialisation of
+/// torchvision's resnet.py.
 struct ResNet final : Network {
-  ResNet(const Shape& shape, std::int64_t channels, std::int64_t classes)
-      : conv1(register_module(
-            "conv1",
-            nn::Conv2d(nn::Conv2dOptions(channels, 64, 7).stride(2).padding(3).bias(false)))),
-        bn1(register_module("bn1", BatchNorm2d(64))) {
-    std::int64_t in = 64;
-    layers = add_stages(*this,
-                        shape.blocks,
-                        64,
-                        shape.bottleneck ? bottleneck_expansion : 1,
-                        in,
-                        [&](std::int64_t in, std::int64_t width, std::int64_t stride) {
-                          return make_block(shape.bottleneck, in, width, stride);
-                        });
+  /// `make` gives a block, as add_stages() asks for it.
+  template <class Make>
+  ResNet(nn::Conv2d stem,
+         bool pooled,
+         const std::vector<std::int64_t>& blocks,
+         std::int64_t expansion,
+         std::int64_t classes,
+         const Make& make)
+      : pooled_(pooled), conv1(register_module("conv1", std::move(stem))) {
+    auto in = conv1->options.out_channels();
+    bn1 = register_module("bn1", BatchNorm2d(in));
+    layers = add_stages(*this, blocks, in, expansion, in, make);
     fc = register_module("fc", nn::Linear(in, classes));
     kaiming_initialise(*this);
   }
 
   torch::Tensor forward(torch::Tensor x) override {
     x = torch::relu(bn1(conv1(x)));
-    x = torch::max_pool2d(x, 3, /*stride=*/2, /*padding=*/1);
+    if (pooled_) x = torch::max_pool2d(x, 3, /*stride=*/2, /*padding=*/1);
     return fc(run(layers, x).mean({2, 3}));
   }
 
+  bool pooled_;
   nn::Conv2d conv1;
-  BatchNorm2d bn1;
+  BatchNorm2d bn1 = nullptr;
   Stages layers;
   nn::Linear fc = nullptr;
 };
 
 }  // namespace
 
-std::shared_ptr<Network> make_resnet(std::int64_t depth,
+/// For photographs, version 1.5: blocks are two 3x3 convolutions; or 1x1, 3x3 (which has the
+/// stride), 1x1 to four times the width.
+std::shared_ptr<Network> make_resnet(const std::vector<std::int64_t>& blocks,
+                                     bool bottleneck,
                                      const InputShape& input,
                                      std::int64_t classes) {
-  require_size(input, 32, "models::resnet");
-  return std::make_shared<ResNet>(shape_of(depth), input.channels, classes);
+  const auto expansion = bottleneck ? 4 : 1;
+  return std::make_shared<ResNet>(
+      photograph_stem(input.channels),
+      /*pooled=*/true,
+      blocks,
+      expansion,
+      classes,
+      [&](std::int64_t in, std::int64_t width, std::int64_t stride) {
+        using Layers = std::vector<BlockConv>;
+        return std::make_shared<Block>(
+            in,
+            stride,
+            bottleneck ? Layers{{width, 1}, {width, 3, stride}, {expansion * width, 1}}
+                       : Layers{{width, 3, stride}, {width, 3}});
+      });
+}
+
+/// For small images, section 4.2: three stages of n blocks with 16, 32, 64 channels make a depth of
+/// 6 n + 2.
+std::shared_ptr<Network> make_resnet_cifar(std::int64_t n,
+                                           const InputShape& input,
+                                           std::int64_t classes) {
+  return std::make_shared<ResNet>(conv(input.channels, 16, 3),
+                                  /*pooled=*/false,
+                                  std::vector<std::int64_t>{n, n, n},
+                                  /*expansion=*/1,
+                                  classes,
+                                  [](std::int64_t in, std::int64_t width, std::int64_t stride) {
+                                    return std::make_shared<CifarBlock>(in, width, stride);
+                                  });
 }
 
 }  // namespace dimred::models

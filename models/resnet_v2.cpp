@@ -2,7 +2,6 @@
 
 #include "models/layers.h"
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
@@ -55,20 +54,17 @@ struct ResNetV2 final : Network {
 }  // namespace
 
 std::shared_ptr<Network> make_resnet_v2_50(const InputShape& input, std::int64_t classes) {
-  require_size(input, 32, "models::resnet_v2");
-  nn::Conv2d stem(nn::Conv2dOptions(input.channels, 64, 7).stride(2).padding(3).bias(false));
-  return std::make_shared<ResNetV2>(
-      stem, true, std::vector<std::int64_t>{3, 4, 6, 3}, PreActivation{.activated = true}, classes);
+  return std::make_shared<ResNetV2>(photograph_stem(input.channels),
+                                    true,
+                                    std::vector<std::int64_t>{3, 4, 6, 3},
+                                    PreActivation{.activated = true},
+                                    classes);
 }
 
-std::shared_ptr<Network> make_preresnet(std::int64_t depth,
+/// Three stages of n blocks make a depth of 9 n + 2.
+std::shared_ptr<Network> make_preresnet(std::int64_t n,
                                         const InputShape& input,
                                         std::int64_t classes) {
-  require(depth >= 11 && (depth - 2) % 9 == 0,
-          "[models::preresnet] needs a depth of 9 n + 2, received {}",
-          depth);
-  require_size(input, 4, "models::preresnet");
-  const auto n = (depth - 2) / 9;
   return std::make_shared<ResNetV2>(conv(input.channels, 16, 3),
                                     false,
                                     std::vector<std::int64_t>{n, n, n},

@@ -5,31 +5,17 @@
 
 #include "models/layers.h"
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
 
 namespace nn = torch::nn;
 
-/// 3x3 convolutions of each of the five stages, between which the size is halved.
-std::array<std::int64_t, 5> convolutions_of(std::int64_t depth) {
-  switch (depth) {
-    case 11:
-      return {1, 1, 2, 2, 2};
-    case 16:
-      return {2, 2, 3, 3, 3};
-    case 19:
-      return {2, 2, 4, 4, 4};
-    default:
-      throw std::invalid_argument(
-          formatted("[models::vgg] needs a depth of 11, 16 or 19, received {}", depth));
-  }
-}
-
-nn::Sequential features_of(std::int64_t depth, std::int64_t channels, bool batch_norm) {
+/// 3x3 convolutions, so many in each of five stages, between which the size is halved.
+nn::Sequential features_of(const std::vector<std::int64_t>& convolutions,
+                           std::int64_t channels,
+                           bool batch_norm) {
   constexpr std::array<std::int64_t, 5> widths = {64, 128, 256, 512, 512};
-  const auto convolutions = convolutions_of(depth);
   nn::Sequential features;
   auto in = channels;
   for (std::size_t stage = 0; stage < widths.size(); ++stage) {
@@ -47,8 +33,8 @@ nn::Sequential features_of(std::int64_t depth, std::int64_t channels, bool batch
 /// Source: Simonyan and Zisserman, ICLR 2015; names, order and initialisation of torchvision's
 /// vgg.py (two hidden layers of 4096 with dropout 0.5 behind 7x7 averages).
 struct Vgg final : Network {
-  Vgg(std::int64_t depth, bool batch_norm, std::int64_t channels, std::int64_t classes)
-      : features(register_module("features", features_of(depth, channels, batch_norm))),
+  Vgg(nn::Sequential convolutions, std::int64_t classes)
+      : features(register_module("features", std::move(convolutions))),
         classifier(register_module("classifier",
                                    nn::Sequential(nn::Linear(512 * 7 * 7, 4096),
                                                   nn::ReLU(),
@@ -71,12 +57,11 @@ struct Vgg final : Network {
 
 }  // namespace
 
-std::shared_ptr<Network> make_vgg(std::int64_t depth,
+std::shared_ptr<Network> make_vgg(const std::vector<std::int64_t>& convolutions,
                                   bool batch_norm,
                                   const InputShape& input,
                                   std::int64_t classes) {
-  require_size(input, 32, "models::vgg");
-  return std::make_shared<Vgg>(depth, batch_norm, input.channels, classes);
+  return std::make_shared<Vgg>(features_of(convolutions, input.channels, batch_norm), classes);
 }
 
 }  // namespace dimred::models

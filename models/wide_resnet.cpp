@@ -4,7 +4,6 @@
 
 #include "models/layers.h"
 #include "models/network.h"
-#include "support/errors.h"
 
 namespace dimred::models {
 namespace {
@@ -54,15 +53,12 @@ struct WideResNet final : Network {
 
 }  // namespace
 
-std::shared_ptr<Network> make_wide_resnet(std::int64_t depth,
+/// Three stages of n blocks make a depth of 6 n + 4.
+std::shared_ptr<Network> make_wide_resnet(std::int64_t n,
                                           std::int64_t widen,
                                           const InputShape& input,
                                           std::int64_t classes) {
-  require(depth >= 10 && (depth - 4) % 6 == 0,
-          "[models::wide_resnet] needs a depth of 6 n + 4, received {}",
-          depth);
-  require_size(input, 4, "models::wide_resnet");
-  return std::make_shared<WideResNet>((depth - 4) / 6, widen, input.channels, classes);
+  return std::make_shared<WideResNet>(n, widen, input.channels, classes);
 }
 
 }  // namespace dimred::models

@@ -1,25 +1,24 @@
 #include "optimizers/optimizer.h"
 
-#include <cmath>
-
+#include "optimizers/options.h"
 #include "optimizers/rule.h"
 #include "support/errors.h"
+#include "support/option_ranges.h"
 
 namespace dimred::optimizers {
 namespace {
 
-template <class... Values>
-void needs(bool holds,
-           double received,
-           std::type_identity_t<FormatString<sizeof...(Values)>> rule,
-           const Values&... values) {
-  if (holds && std::isfinite(received)) return;
-  require(false, "[optimizers] needs {}, received {}", formatted(rule, values...), received);
-}
-
-void needs_part(double value, const char* name) {
-  needs(value >= 0 && value < 1, value, "{} in [0, 1)", name);
-}
+const std::vector<std::pair<std::string, OptimizerKind>> kinds = {
+    {"momentum", OptimizerKind::momentum},
+    {"sgd", OptimizerKind::sgd},
+    {"nesterov", OptimizerKind::nesterov},
+    {"adam", OptimizerKind::adam},
+    {"adamweightdecay", OptimizerKind::adamweightdecay},
+    {"adagrad", OptimizerKind::adagrad},
+    {"adadelta", OptimizerKind::adadelta},
+    {"rmsprop", OptimizerKind::rmsprop},
+    {"ftrl", OptimizerKind::ftrl},
+    {"lars", OptimizerKind::lars}};
 
 SgdOptions sgd_options(const OptimizerOptions& options) {
   auto sgd = options.sgd;
@@ -39,53 +38,32 @@ StepControl::StepControl(const torch::Device& device) : on_device(device.is_cuda
 void StepControl::set(double learning_rate, std::int64_t step) {
   host_rate_ = learning_rate;
   rate_.fill_(learning_rate);
-  step_.fill_(static_cast<double>(step));
+  step_.fill_(step);
 }
 
-const std::vector<std::pair<std::string, OptimizerKind>>& optimizer_kinds() {
-  static const std::vector<std::pair<std::string, OptimizerKind>> kinds = {
-      {"momentum", OptimizerKind::momentum},
-      {"sgd", OptimizerKind::sgd},
-      {"nesterov", OptimizerKind::nesterov},
-      {"adam", OptimizerKind::adam},
-      {"adamweightdecay", OptimizerKind::adamweightdecay},
-      {"adagrad", OptimizerKind::adagrad},
-      {"adadelta", OptimizerKind::adadelta},
-      {"rmsprop", OptimizerKind::rmsprop},
-      {"ftrl", OptimizerKind::ftrl},
-      {"lars", OptimizerKind::lars}};
-  return kinds;
-}
+const std::vector<std::pair<std::string, OptimizerKind>>& optimizer_kinds() { return kinds; }
 
-std::string name_of(OptimizerKind kind) {
-  return optimizer_kinds().at(static_cast<std::size_t>(kind)).first;
-}
+std::string name_of(OptimizerKind kind) { return kinds.at(static_cast<std::size_t>(kind)).first; }
 
-void validate(const OptimizerOptions& options) {
+void validate(OptimizerOptions options) {
+  OptionTable table("optimizer", "");
+  add_options(table, options);
+  require_ranges(table, "optimizers");
+  const auto sgd = sgd_options(options);
   require(!options.sgd.nesterov || options.kind == OptimizerKind::momentum ||
               options.kind == OptimizerKind::nesterov,
           "[optimizers] nesterov needs optimizer = momentum, received {}",
           name_of(options.kind));
-  validate(sgd_options(options));
-  needs(options.epsilon > 0, options.epsilon, "opt_epsilon > 0");
-  needs_part(options.adam.beta1, "adam_beta1");
-  needs_part(options.adam.beta2, "adam_beta2");
-  needs(options.accumulator.adagrad_initial >= 0,
-        options.accumulator.adagrad_initial,
-        "adagrad_initial_accumulator_value >= 0");
-  needs_part(options.accumulator.adadelta_rho, "adadelta_rho");
-  needs_part(options.rmsprop.momentum, "rmsprop_momentum");
-  needs_part(options.rmsprop.decay, "rmsprop_decay");
-  const auto& ftrl = options.ftrl;
-  needs(ftrl.learning_rate_power <= 0, ftrl.learning_rate_power, "ftrl_learning_rate_power <= 0");
-  needs(
-      ftrl.initial_accumulator > 0, ftrl.initial_accumulator, "ftrl_initial_accumulator_value > 0");
-  needs(ftrl.l1 >= 0, ftrl.l1, "ftrl_l1 >= 0");
-  needs(ftrl.l2 >= 0, ftrl.l2, "ftrl_l2 >= 0");
-  needs(options.lars.coefficient > 0, options.lars.coefficient, "lars_coefficient > 0");
-  needs(options.lars.epsilon >= 0, options.lars.epsilon, "lars_epsilon >= 0");
-  const double most = options.gradient.max_gradient_norm.value_or(1);
-  needs(most > 0, most, "max_gradient_norm > 0");
+  require(!sgd.nesterov || sgd.momentum > 0,
+          "[optimizers] nesterov needs momentum > 0, received 0");
+}
+
+std::optional<double> usual_learning_rate(OptimizerKind kind) {
+  using enum OptimizerKind;
+  if (kind == adam || kind == adamweightdecay) return 1e-3;
+  if (kind == adagrad || kind == rmsprop) return 1e-2;
+  if (kind == adadelta) return 1.0;
+  return std::nullopt;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,

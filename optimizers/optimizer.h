@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "optimizers/segments.h"
-#include "optimizers/sgd.h"
 
 namespace dimred::optimizers {
 
@@ -71,18 +70,29 @@ enum class OptimizerKind {
 };
 const std::vector<std::pair<std::string, OptimizerKind>>& optimizer_kinds();
 std::string name_of(OptimizerKind kind);
+/// PyTorch's; nullopt where it has none of use (SGD, LARS, FTRL).
+std::optional<double> usual_learning_rate(OptimizerKind kind);
+
+/// g <- gradient + weight_decay * w (where decay applies);  m <- momentum m + g;
+/// w <- w - lr * m, or with nesterov w - lr * (g + momentum m). The first step sets m = g.
+/// Source: Sutskever et al. 2013; torch.optim.SGD with dampening 0.
+struct SgdOptions {
+  double momentum = 0.9;       // [0, 1)
+  double weight_decay = 1e-4;  // >= 0; not applied to biases and BatchNorm
+  bool nesterov = false;       // needs momentum > 0
+};
 
 struct AdamOptions {
   double beta1 = 0.9;    // [0, 1)
   double beta2 = 0.999;  // [0, 1)
 };
 struct AccumulatorOptions {
-  double adagrad_initial = 0.1;  // >= 0
-  double adadelta_rho = 0.95;    // [0, 1)
+  double adagrad_initial = 0;  // >= 0
+  double adadelta_rho = 0.9;   // [0, 1)
 };
 struct RmspropOptions {
-  double momentum = 0.9;  // [0, 1)
-  double decay = 0.9;     // [0, 1)
+  double momentum = 0;  // [0, 1)
+  double decay = 0.99;  // [0, 1)
 };
 struct FtrlOptions {
   double learning_rate_power = -0.5;  // <= 0
@@ -101,8 +111,8 @@ struct GradientOptions {
   bool centralize = false;
 };
 
-/// Names and defaults are FastNN's (images/flags.py), whose optimisers are TensorFlow 1's, but for
-/// epsilon: FastNN's 1 makes Adam a slow SGD (a first run reached 11 %), PyTorch's is 1e-8.
+/// Names are FastNN's (images/flags.py), whose optimisers are TensorFlow 1's; defaults are
+/// PyTorch's, as FastNN's epsilon of 1 makes Adam a slow SGD (a first run reached 11 %).
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::momentum;
   SgdOptions sgd;  // of sgd (its weight decay), momentum, nesterov, lars; weight decay of all
@@ -116,7 +126,7 @@ struct OptimizerOptions {
 };
 
 /// Throws std::invalid_argument("[optimizers] rule, received ...").
-void validate(const OptimizerOptions& options);
+void validate(OptimizerOptions options);
 
 /// The optimiser, its state fresh, for vectors like `like` [columns] whose parameters are
 /// `segments`; `sum_over_ranks` where some of them are sharded. Throws as validate() does.

@@ -11,9 +11,9 @@ class ByRule : public Optimizer {
          double weight_decay,
          const std::vector<Segment>& segments,
          const torch::Tensor& like)
-      : rule_(std::move(rule)), weight_decay_(weight_decay), ranges_(decay_ranges(segments)) {
+      : rule_(std::move(rule)), weight_decay_(weight_decay) {
     for (const auto& state : rule_.state) state_.push_back(torch::full_like(like, state.initial));
-    for (const auto& range : ranges_) cut(range, like.is_cpu());
+    for (const auto& range : decay_ranges(segments)) cut(range, like.is_cpu());
   }
 
   bool is_idle(const StepControl& control) const override {
@@ -26,15 +26,14 @@ class ByRule : public Optimizer {
     if (is_idle(control)) return;
     const torch::NoGradGuard no_grad;
     const auto shared = rule_.prepare ? rule_.prepare(control) : control.learning_rate();
-    const auto pieces = static_cast<std::int64_t>(pieces_.size());
+    const auto pieces = std::ssize(pieces_);
     if (!weights.is_cpu()) {
       for (const auto& piece : pieces_) update(piece, weights, gradient, shared);
       return;
     }
     at::parallel_for(0, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
       const torch::NoGradGuard no_grad_here;  // the guard is a thread's own
-      for (auto i = begin; i < end; ++i)
-        update(pieces_[static_cast<std::size_t>(i)], weights, gradient, shared);
+      for (auto i = begin; i < end; ++i) update(pieces_[i], weights, gradient, shared);
     });
   }
 
@@ -70,7 +69,7 @@ class ByRule : public Optimizer {
 
   Rule rule_;
   double weight_decay_;
-  std::vector<DecayRange> ranges_, pieces_;
+  std::vector<DecayRange> pieces_;
   std::vector<torch::Tensor> state_;
 };
 

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "checkpoints/finite.h"
 #include "checkpoints/npy.h"
-#include "pca/basis_blocks.h"
 #include "pca/components.h"
-#include "pca/exchange.h"
-#include "pca/npy_matrix.h"
 #include "pca/orthonormality.h"
 #include "pca/shard_target.h"
 #include "pca/sidecar.h"
+#include "pca/source.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -22,6 +21,59 @@
 
 namespace dimred::pca {
 namespace {
+
+struct OwnBlocks {
+  std::int64_t count = 1;          // over all ranks
+  std::vector<BasisBlock> ranges;  // of the shard
+};
+
+/// Blocks of all memory columns, by begin, neighbours of one block as one range.
+OwnBlocks memory_blocks(const layout::Layout& layout,
+                        const std::vector<layout::ColumnRange>& file_blocks) {
+  if (file_blocks.size() < 2) return {1, {{0, 0, layout.memory_size}}};
+  OwnBlocks blocks;
+  std::map<std::int64_t, std::int64_t> indices;  // of file blocks, in the order met
+  for (const layout::Entry& entry : layout.entries) {
+    if (entry.global_size == 0) continue;
+    const auto after =
+        std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
+    require_environment(
+        after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
+        "[pca::load_basis] needs blocks of whole parameters, one of the sidecar's cuts {}",
+        entry.name);
+    const std::int64_t index =
+        indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;
+    if (!blocks.ranges.empty()) blocks.ranges.back().end = entry.memory_offset;
+    if (!blocks.ranges.empty() && blocks.ranges.back().index == index) continue;
+    blocks.ranges.push_back({index, entry.memory_offset, layout.memory_size});
+  }
+  blocks.ranges.back().end = layout.memory_size;
+  blocks.count = std::ssize(indices);
+  return blocks;
+}
+
+/// The blocks of a shard's columns, from those of the file (sorted, of all columns; empty: one of
+/// all), where `layout` has each parameter at its place in the file. Padding belongs to the
+/// parameter before it. Throws std::runtime_error when a block cuts a parameter.
+OwnBlocks blocks_of(const layout::Layout& layout,
+                    const layout::Shard& shard,
+                    const std::vector<layout::ColumnRange>& file_blocks) {
+  const OwnBlocks all = memory_blocks(layout, file_blocks);
+  OwnBlocks own{all.count, {}};
+  std::int64_t start = 0;  // of the memory range within the shard
+  for (const layout::ColumnRange& range : shard.memory) {
+    for (const BasisBlock& block : all.ranges) {
+      const std::int64_t begin = std::max(block.begin, range.begin);
+      const std::int64_t end = std::min(block.end, range.end);
+      if (begin >= end) continue;
+      const BasisBlock part{block.index, start + begin - range.begin, start + end - range.begin};
+      const bool goes_on = !own.ranges.empty() && own.ranges.back().index == part.index;
+      goes_on ? void(own.ranges.back().end = part.end) : own.ranges.push_back(part);
+    }
+    start += range.size();
+  }
+  return own;
+}
 
 /// The most that rounding to bfloat16 moves a product of two rows of norm 1: a block of a few
 /// columns (a bias) comes near it.
@@ -51,7 +103,7 @@ void check_sidecar(const std::filesystem::path& npy,
   require_environment((sidecar.blocks.empty() || covered == sidecar.parameters) &&
                           sidecar.block_components.size() == sidecar.blocks.size(),
                       "[pca::load_basis] '{}' is damaged: its blocks do not cover the columns",
-                      sidecar_path(npy).string());
+                      sidecar_path(npy));
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;
@@ -59,10 +111,10 @@ void check_sidecar(const std::filesystem::path& npy,
                           std::ssize(sidecar.singular_values) == sidecar.components,
                       "[pca::load_basis] '{}' describes a float32 matrix of {} x {} in C order, "
                       "'{}' is another one",
-                      sidecar_path(npy).string(),
+                      sidecar_path(npy),
                       sidecar.components,
                       sidecar.parameters,
-                      npy.filename().string());
+                      npy.filename());
 }
 
 /// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
@@ -76,7 +128,7 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
       layout.global_size,
       matrix.rows(),
       matrix.columns(),
-      npy.string());
+      npy);
   if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
     return layout;
   }
@@ -84,14 +136,14 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
   if (moved) return *moved;
   const std::string difference = layout::first_difference(layout, sidecar->layout_json);
   throw std::invalid_argument(
-      formatted("[pca::load_basis] '{}' belongs to another model: {}", npy.string(), difference));
+      formatted("[pca::load_basis] '{}' belongs to another model: {}", npy, difference));
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
 std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
   std::vector<std::string> rows;
   for (; !tile.empty(); tile = tile.subspan(static_cast<std::size_t>(width))) {
-    rows.push_back(digest(std::as_bytes(tile.first(static_cast<std::size_t>(width)))));
+    rows.push_back(digest(tile.first(width)));
   }
   return block_digest(rows);
 }
@@ -99,16 +151,16 @@ std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
 /// Columns [begin, end) of all rows: verified, then put into memory order.
 void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
   const std::int64_t width = end - begin;
-  std::vector<float> tile(static_cast<std::size_t>(load.matrix.rows() * width));
+  std::vector<float> tile(load.matrix.rows() * width);
   load.matrix.read_tile(begin, width, tile.data(), width);
   if (load.sidecar) {
     require_environment(
-        digest_of_tile(tile, width) == load.sidecar->digests[static_cast<std::size_t>(block)],
+        digest_of_tile(tile, width) == load.sidecar->digests[block],
         "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
-        load.path.string(),
+        load.path,
         begin,
         end,
-        sidecar_path(load.path).filename().string());
+        sidecar_path(load.path).filename());
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
     const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
@@ -116,7 +168,7 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
     require_environment(
         !bad,
         "[pca::load_basis] '{}' is damaged: row {} holds a value that is not finite at column {}",
-        load.path.string(),
+        load.path,
         j,
         begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
@@ -151,7 +203,7 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 void load_values(const Load& load, std::int64_t threads) {
   const std::vector<layout::ColumnRange> tiles = tiles_of(load);
   in_parallel(std::ssize(tiles), threads, [&](std::int64_t i) {
-    const layout::ColumnRange& tile = tiles[static_cast<std::size_t>(i)];
+    const layout::ColumnRange& tile = tiles[i];
     load_tile(
         load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
   });
@@ -171,7 +223,7 @@ bool load_columns(const std::filesystem::path& npy,
   require(
       components >= 0 && components <= matrix->rows(),
       "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
-      npy.string(),
+      npy,
       matrix->rows(),
       components);
   const ShardTarget target(columns, shard);
@@ -192,26 +244,20 @@ bool load_columns(const std::filesystem::path& npy,
 BasisFile read_basis_header(const std::filesystem::path& npy) {
   const checkpoints::NpyHeader header = checkpoints::read_npy_header(npy);
   require(header.shape.size() == 2,
-          "[pca::read_basis_header] needs a matrix, received {} dimensions in '{}'",
+          "[pca::read_basis_header] needs a matrix of k components x M weights, received an array "
+          "of {} dimensions in '{}'",
           header.shape.size(),
-          npy.string());
-  BasisFile file;
-  file.components = header.shape[0];
-  file.columns = header.shape[1];
-  file.fortran_order = header.fortran_order;
-  file.item_bytes = header.item_bytes;
-  if (file.columns > 0) file.layout = layout::make_layout({{"columns", {file.columns}}});
-  if (const std::optional<Sidecar> sidecar = read_sidecar(npy)) {
-    check_sidecar(npy, header, *sidecar);
-    file.sidecar = true;
-    file.kind = sidecar->kind;
-    file.seed = sidecar->seed;
-    file.blocks = sidecar->blocks;
-    file.block_components = sidecar->block_components;
-    if (!sidecar->layout_json.empty()) file.layout = layout_from_json(sidecar->layout_json);
-    file.layout_hash = sidecar->layout_hash;
-    file.singular_values = sidecar->singular_values;
-    file.explained_variance_ratio = sidecar->explained_variance_ratio;
+          npy);
+  BasisFile file{.components = header.shape[0],
+                 .columns = header.shape[1],
+                 .fortran_order = header.fortran_order,
+                 .item_bytes = header.item_bytes,
+                 .sidecar = read_sidecar(npy)};
+  if (file.sidecar) check_sidecar(npy, header, *file.sidecar);
+  if (file.sidecar && !file.sidecar->layout_json.empty()) {
+    file.layout = layout_from_json(file.sidecar->layout_json);
+  } else if (file.columns > 0) {
+    file.layout = layout::make_layout({{"columns", {file.columns}}});
   }
   return file;
 }
@@ -238,15 +284,15 @@ Basis load_basis(const std::filesystem::path& npy,
           "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "
           "orthogonal, of norm sqrt({}), as those of a block-diagonal matrix of {} blocks "
           "(--blocks layers)",
-          sidecar_path(npy).filename().string(),
-          npy.string(),
+          sidecar_path(npy).filename(),
+          npy,
           measured.apparent_blocks,
           measured.apparent_blocks);
   require(measured.error <= limit,
           "[pca::load_basis] needs orthonormal rows, |P P' - I| <= {}, received {} in '{}{}",
           limit,
           measured.error,
-          npy.string(),
+          npy,
           dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");
   return basis;
 }

@@ -9,6 +9,7 @@
 #include "layout/layout.h"
 #include "layout/shard.h"
 #include "pca/ranks.h"
+#include "pca/sidecar.h"
 
 namespace dimred::pca {
 
@@ -51,15 +52,8 @@ struct BasisFile {
   std::int64_t components = 0, columns = 0;  // k, M
   bool fortran_order = false;
   int item_bytes = 4;
-  // The sidecar's facts; without a sidecar they keep these values.
-  bool sidecar = false;
-  std::string kind;  // as name_of(Kind)
-  std::optional<std::uint64_t> seed;
-  std::vector<layout::ColumnRange> blocks;     // columns of the file; empty: one block of all
-  std::vector<std::int64_t> block_components;  // rows that are not zero, of each of these
-  layout::Layout layout;  // of its columns; one vector where the sidecar has none
-  std::string layout_hash;
-  std::vector<double> singular_values, explained_variance_ratio;
+  std::optional<Sidecar> sidecar;  // nullopt: none stands beside it
+  layout::Layout layout;           // of its columns; one vector where the sidecar has none
 };
 
 /// Header and sidecar alone; for `inspect` and error texts.

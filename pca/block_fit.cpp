@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "pca/dense.h"
-#include "pca/exchange.h"
 #include "pca/gram.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
@@ -29,7 +28,7 @@ class Block {
         columns_(columns),
         n_(pass_.rows->rows()),
         width_(padded(pass_.components, kComponentUnit)) {
-    fit_.variances.resize(static_cast<std::size_t>(pass_.components));
+    fit_.variances.resize(pass_.components);
   }
 
   BlockFit run() {
@@ -48,21 +47,18 @@ class Block {
   }
 
  private:
-  std::int64_t stride(std::int64_t rows) const { return padded(rows, pass_.kernels->row_unit); }
-
   void measure_gram() {
     agree(shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
-    sum_lower(shared_.ranks, fit_.gram, n_, stride(n_));
+    sum_over(shared_.ranks, fit_.gram);
     count_pass();
   }
 
-  void count_pass() { fit_.bytes_read += n_ * pass_.own.size() * pass_.rows->item_bytes(); }
+  void count_pass() { fit_.bytes_read += n_ * pass_.own.size() * pass_.rows->info().item_bytes; }
 
   /// The block's eigenpairs; sets the number of rows and the variances.
   Eigenpairs leading_pairs() {
-    Eigenpairs pairs{std::vector<double>(static_cast<std::size_t>(n_)),
-                     std::vector<double>(static_cast<std::size_t>(n_ * n_))};
-    on_rank_0(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_, stride(n_)); });
+    Eigenpairs pairs{std::vector<double>(n_), std::vector<double>(n_ * n_)};
+    on_rank_0(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_); });
     broadcast_from_rank_0(shared_.ranks, pairs.values);
     broadcast_from_rank_0(shared_.ranks, pairs.vectors);
     count_rows(pairs.values);
@@ -88,16 +84,16 @@ class Block {
   /// C [n x k'']: column j = v_j / s_j, so that P = C' W. For centred snapshots, columns are made
   /// to sum to exactly what rounding allows of 0, so that W's column means drop out.
   std::vector<double> leading_combinations(const Eigenpairs& pairs) const {
-    std::vector<double> c(static_cast<std::size_t>(n_ * width_));
+    std::vector<double> c(n_ * width_);
     for (std::int64_t j = 0; j < fit_.rows; ++j) {
-      const double singular = std::sqrt(pairs.values[static_cast<std::size_t>(j)]);
+      const double singular = std::sqrt(pairs.values[j]);
       const double* vector = pairs.vectors.data() + j * n_;
       double mean = 0;
       for (std::int64_t i = 0; pass_.centred && i < n_; ++i) {
         mean += vector[i] / static_cast<double>(n_);
       }
       for (std::int64_t i = 0; i < n_; ++i) {
-        c[static_cast<std::size_t>(i * width_ + j)] = (vector[i] - mean) / singular;
+        c[i * width_ + j] = (vector[i] - mean) / singular;
       }
     }
     return c;
@@ -106,9 +102,9 @@ class Block {
   /// C of rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
   std::vector<double> orthonormal_combinations() {
     fit_.rows = std::min(pass_.components, columns_.size());
-    std::vector<double> c(static_cast<std::size_t>(n_ * width_));
-    for (std::int64_t j = 0; j < fit_.rows; ++j) c[static_cast<std::size_t>(j * width_ + j)] = 1;
-    on_rank_0(shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, stride(n_), c, width_); });
+    std::vector<double> c(n_ * width_);
+    for (std::int64_t j = 0; j < fit_.rows; ++j) c[j * width_ + j] = 1;
+    on_rank_0(shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
     broadcast_from_rank_0(shared_.ranks, c);
     return c;
   }
@@ -119,9 +115,8 @@ class Block {
     agree(shared_.ranks,
           [&] { components = write_components(pass_, combinations, shared_.matrix); });
     count_pass();
-    const std::int64_t k = pass_.components;
-    sum_lower(shared_.ranks, components.gram, k, stride(k));
-    fit_.orthonormality_error = identity_error(components.gram, fit_.rows, stride(k));
+    sum_over(shared_.ranks, components.gram);
+    fit_.orthonormality_error = identity_error(components.gram, fit_.rows);
     return components;
   }
 
@@ -129,9 +124,8 @@ class Block {
   Components write_orthonormal(std::vector<double> combinations) {
     Components components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
-    on_rank_0(shared_.ranks, [&] {
-      orthonormalize(components.gram, fit_.rows, stride(pass_.components), combinations, width_);
-    });
+    on_rank_0(shared_.ranks,
+              [&] { orthonormalize(components.gram, fit_.rows, combinations, width_); });
     broadcast_from_rank_0(shared_.ranks, combinations);
     components = write_measured(combinations);
     fit_.reorthonormalized = true;

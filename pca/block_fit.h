@@ -24,7 +24,7 @@ struct BlockFit {
   std::int64_t rows = 0;          // of k that are not zero, the first ones
   std::vector<double> variances;  // [k] eigenvalues of the Gram matrix; 0 beyond `rows`
   double total = 0;               // sum of all its eigenvalues
-  std::vector<double> gram;       // [n x n'] as gram_matrix, of all ranks' columns
+  std::vector<double> gram;       // as gram_matrix, of all ranks' columns
   double orthonormality_error = 0;
   bool reorthonormalized = false;
   std::int64_t bytes_read = 0;  // by this rank, of the rows that are combined

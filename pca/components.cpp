@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "pca/dense.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "support/digest.h"
@@ -16,7 +17,7 @@ namespace {
 /// Ranges of all rows so far, folded by all threads.
 class SharedRanges {
  public:
-  explicit SharedRanges(std::int64_t k) : ranges_(static_cast<std::size_t>(k)) {}
+  explicit SharedRanges(std::int64_t k) : ranges_(k) {}
 
   std::vector<RowRange> now() {
     const std::lock_guard lock(mutex_);
@@ -53,10 +54,10 @@ class ComponentsWork {
         tile_stride_(pass.tile_width + kColumnSlack),
         stride_(pass.write_width + kColumnSlack),
         gram_rows_(padded(pass.components, pass.kernels->row_unit)),
-        tile_(static_cast<std::size_t>(rows_ * tile_stride_)),
-        result_(static_cast<std::size_t>(padded(pass.components, kComponentUnit) * stride_)),
-        panel_(static_cast<std::size_t>(gram_rows_ * kPanelStride)),
-        scratch_(static_cast<std::size_t>(rows_ * kColumnSlack)) {}
+        tile_(rows_ * tile_stride_),
+        result_(padded(pass.components, kComponentUnit) * stride_),
+        panel_(gram_rows_ * kPanelStride),
+        scratch_(rows_ * kColumnSlack) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
     guess_ = target_.ranges.now();
@@ -109,7 +110,7 @@ class ComponentsWork {
       if (guess_[j].negative()) {
         for (float& value : row) value = -value;
       }
-      streams[j].update(std::as_bytes(row));
+      streams[j].update(row);
       target_.matrix.write(index, begin, row);
     }
   }
@@ -133,15 +134,15 @@ class ComponentsWork {
 /// of its rows.
 template <class RowDigest>
 std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_digest) {
-  std::vector<std::string> digests(static_cast<std::size_t>(pass.blocks(kDigestColumns)));
+  std::vector<std::string> digests(pass.blocks(kDigestColumns));
   in_parallel(std::ssize(digests), pass.threads, [&](std::int64_t block) {
     const layout::ColumnRange range = pass.block(block, kDigestColumns);
-    std::vector<float> buffer(static_cast<std::size_t>(range.size()));
+    std::vector<float> buffer(range.size());
     std::vector<std::string> rows;
     for (std::int64_t j = 0; j < pass.components; ++j) {
       rows.push_back(row_digest(block, j, range.begin, std::span(buffer)));
     }
-    digests[static_cast<std::size_t>(block)] = block_digest(rows);
+    digests[block] = block_digest(rows);
   });
   return digests;
 }
@@ -160,12 +161,12 @@ void MatrixFile::read(std::int64_t row, std::int64_t column, std::span<float> va
 }
 
 void MatrixFile::write(std::int64_t row, std::int64_t column, std::span<const float> values) const {
-  file.write_at(offset_of(*this, row, column), std::as_bytes(values));
+  file.write_at(offset_of(*this, row, column), values);
 }
 
 std::string block_digest(std::span<const std::string> rows) {
   DigestStream stream;
-  for (const std::string& row : rows) stream.update(std::as_bytes(std::span(row)));
+  for (const std::string& row : rows) stream.update(row);
   return stream.hex();
 }
 
@@ -175,33 +176,34 @@ Components write_components(const Pass& pass,
   const std::int64_t blocks = pass.blocks(kDigestColumns);
   const std::int64_t rows = padded(pass.components, pass.kernels->row_unit);
   SharedRanges ranges(pass.components);
-  std::vector<Piece> pieces(static_cast<std::size_t>(blocks * pass.components));
+  std::vector<Piece> pieces(blocks * pass.components);
   const Target target{matrix, ranges, pieces};
-  std::vector<double> gram =
+  const std::vector<double> gram =
       ordered_sum(blocks, pass.threads, static_cast<std::size_t>(rows * rows), [&] {
         return BlockWork(ComponentsWork(pass, combinations, target));
       });
-  return {std::move(gram), ranges.now(), std::move(pieces)};
+  return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
 }
 
-std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks) {
-  if (ranks.size > 1) {
-    // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
-    std::vector<double> all(2 * ranges.size() * static_cast<std::size_t>(ranks.size));
-    auto own = all.begin() + std::ssize(ranges) * 2 * ranks.rank;
-    for (const RowRange& range : ranges) {
-      *own++ = range.low;
-      *own++ = range.high;
-    }
-    ranks.sum(all);
-    for (std::size_t i = 0; i < all.size(); i += 2) {
-      RowRange& range = ranges[i / 2 % ranges.size()];
-      range.low = std::min(range.low, static_cast<float>(all[i]));
-      range.high = std::max(range.high, static_cast<float>(all[i + 1]));
-    }
+std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks) {
+  // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
+  const std::int64_t k = std::ssize(ranges);
+  std::vector<double> all(2 * k * ranks.size);
+  for (std::int64_t j = 0; j < k; ++j) {
+    double* own = &all[2 * (ranks.rank * k + j)];
+    own[0] = ranges[j].low;
+    own[1] = ranges[j].high;
   }
-  std::vector<bool> flip(ranges.size());
-  for (std::size_t j = 0; j < ranges.size(); ++j) flip[j] = ranges[j].negative();
+  sum_over(ranks, all);
+  std::vector<bool> flip(k);
+  for (std::int64_t j = 0; j < k; ++j) {
+    RowRange range;
+    for (std::int64_t i = j; i < k * ranks.size; i += k) {
+      range.low = std::min(range.low, static_cast<float>(all[2 * i]));
+      range.high = std::max(range.high, static_cast<float>(all[2 * i + 1]));
+    }
+    flip[j] = range.negative();
+  }
   return flip;
 }
 
@@ -211,12 +213,12 @@ std::vector<std::string> fix_signs(const Pass& pass,
                                    const MatrixFile& matrix) {
   return block_digests(
       pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {
-        const Piece& piece = pieces[static_cast<std::size_t>(block * pass.components + row)];
-        if (piece.negated == flip[static_cast<std::size_t>(row)]) return piece.digest;
+        const Piece& piece = pieces[block * pass.components + row];
+        if (piece.negated == flip[row]) return piece.digest;
         matrix.read(row, begin, values);
         for (float& value : values) value = -value;
         matrix.write(row, begin, values);
-        return digest(std::as_bytes(values));
+        return digest(values);
       });
 }
 
@@ -224,7 +226,7 @@ std::vector<std::string> digests_of_file(const Pass& pass, const MatrixFile& mat
   return block_digests(
       pass, [&](std::int64_t, std::int64_t row, std::int64_t begin, std::span<float> values) {
         matrix.read(row, begin, values);
-        return digest(std::as_bytes(values));
+        return digest(values);
       });
 }
 

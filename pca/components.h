@@ -39,7 +39,7 @@ struct Piece {
 };
 
 struct Components {
-  std::vector<double> gram;      // P P' [k' x k'] of what was written, lower triangle
+  std::vector<double> gram;      // P P' of what was written, lower triangle
   std::vector<RowRange> ranges;  // [k]
   std::vector<Piece> pieces;     // [own digest blocks x k]
 };
@@ -53,7 +53,7 @@ Components write_components(const Pass& pass,
                             const MatrixFile& matrix);
 
 /// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
-std::vector<bool> rows_to_flip(std::vector<RowRange> ranges, const Ranks& ranks);
+std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks);
 
 /// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
 /// kDigestColumns columns (of the own part of it).

@@ -11,21 +11,33 @@
 namespace dimred::pca {
 namespace {
 
-/// The lower triangle as a dense n x n matrix, zero above the diagonal.
-std::vector<double> packed(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
-  std::vector<double> dense(static_cast<std::size_t>(n * n));
+/// The symmetric matrix as a dense n x n one, zero above the diagonal.
+std::vector<double> dense_of(std::span<const double> lower, std::int64_t n) {
+  std::vector<double> dense(n * n);
+  auto from = lower.begin();
   for (std::int64_t i = 0; i < n; ++i) {
-    std::copy_n(matrix.data() + i * stride, i + 1, dense.data() + i * n);
+    std::copy_n(from, i + 1, dense.begin() + i * n);
+    from += i + 1;
   }
   return dense;
 }
 
 }  // namespace
 
-Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
-  std::vector<double> dense = packed(matrix, n, stride);
+std::vector<double> lower_of(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
+  std::vector<double> lower;
+  lower.reserve(n * (n + 1) / 2);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto row = matrix.begin() + i * stride;
+    lower.insert(lower.end(), row, row + i + 1);
+  }
+  return lower;
+}
+
+Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n) {
+  std::vector<double> dense = dense_of(lower, n);
   const auto order = static_cast<lapack_int>(n);
-  std::vector<double> values(static_cast<std::size_t>(n));
+  std::vector<double> values(n);
   std::vector<double> vectors(dense.size());
   std::vector<lapack_int> support(2 * values.size());
   lapack_int found = 0;
@@ -62,12 +74,11 @@ Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64
   return pairs;
 }
 
-void orthonormalize(std::span<const double> gram,
+void orthonormalize(std::span<const double> lower,
                     std::int64_t k,
-                    std::int64_t stride,
                     std::vector<double>& c,
                     std::int64_t c_stride) {
-  std::vector<double> factor = packed(gram, k, stride);
+  std::vector<double> factor = dense_of(lower, k);
   const auto order = static_cast<lapack_int>(k);
   // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x
   // rows].
@@ -87,13 +98,13 @@ void orthonormalize(std::span<const double> gram,
   require_environment(info == 0, "[pca::fit] LAPACKE_dtrtrs failed with info = {}", info);
 }
 
-double identity_error(std::span<const double> gram, std::int64_t k, std::int64_t stride) {
+double identity_error(std::span<const double> lower, std::int64_t k, bool zeros) {
   double error = 0;
+  const double* at = lower.data();
   for (std::int64_t i = 0; i < k; ++i) {
-    for (std::int64_t j = 0; j <= i; ++j) {
-      const double value = gram[static_cast<std::size_t>(i * stride + j)];
-      error = std::max(error, std::abs(value - (i == j ? 1.0 : 0.0)));
-    }
+    for (std::int64_t j = 0; j < i; ++j) error = std::max(error, std::abs(*at++));
+    const double square = *at++;
+    if (!zeros || square != 0) error = std::max(error, std::abs(square - 1));
   }
   return error;
 }

@@ -12,20 +12,24 @@ struct Eigenpairs {
   std::vector<double> vectors;  // [n x n], row j belongs to values[j]
 };
 
-/// All eigenpairs of a symmetric matrix whose lower triangle is matrix[i * stride + j], j <= i < n.
+/// The lower triangle matrix[i * stride + j], j <= i < n, row behind row: what the functions below
+/// take, and what ranks sum.
+std::vector<double> lower_of(std::span<const double> matrix, std::int64_t n, std::int64_t stride);
+
+/// All eigenpairs of the symmetric n x n matrix with this lower triangle.
 /// Throws std::runtime_error when LAPACKE_dsyevr fails.
-Eigenpairs eigenpairs(std::span<const double> matrix, std::int64_t n, std::int64_t stride);
+Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n);
 
 /// Replaces the columns 0..k-1 of c [rows x c_stride] by c L^-T, where L L' is the matrix whose
-/// lower triangle is gram[i * stride + j]: afterwards the combinations are orthonormal
-/// (CholeskyQR). Throws std::runtime_error when the matrix is not positive definite.
-void orthonormalize(std::span<const double> gram,
+/// lower triangle is `lower`: afterwards the combinations are orthonormal (CholeskyQR). Throws
+/// std::runtime_error when the matrix is not positive definite.
+void orthonormalize(std::span<const double> lower,
                     std::int64_t k,
-                    std::int64_t stride,
                     std::vector<double>& c,
                     std::int64_t c_stride);
 
-/// max |A - I| of the symmetric k x k matrix A whose lower triangle is gram[i * stride + j].
-double identity_error(std::span<const double> gram, std::int64_t k, std::int64_t stride);
+/// max |A - I| of the symmetric k x k matrix A with this lower triangle; with `zeros` an entry of
+/// exactly 0 in the diagonal is right, too.
+double identity_error(std::span<const double> lower, std::int64_t k, bool zeros = false);
 
 }  // namespace dimred::pca

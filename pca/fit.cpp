@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "checkpoints/npy.h"
 #include "pca/block_fit.h"
-#include "pca/exchange.h"
 #include "pca/gaussian_source.h"
 #include "pca/gram.h"
 #include "pca/output.h"
@@ -30,13 +30,20 @@ struct Problem {
   std::vector<layout::ColumnRange> blocks;    // of P
 };
 
-/// k, where the options leave it to the kind.
+bool is_centred(Kind kind) { return kind == Kind::pca || kind == Kind::shuffled; }
+
+/// k, where the options leave it to the kind or to the snapshots.
 std::int64_t components_of(const FitOptions& options, std::int64_t n) {
-  return options.kind == Kind::span && options.components == 0 ? n : options.components;
+  if (options.kind == Kind::span && options.components == 0) return n;
+  const bool fewer = options.fewer_allowed && is_centred(options.kind);
+  return fewer ? std::min(options.components, n - 1) : options.components;
 }
 
 void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
   const std::int64_t k = components_of(options, n);
+  require(n > 1 || !options.fewer_allowed || !is_centred(options.kind),
+          "[pca::fit] needs 2 or more snapshots, received {}",
+          n);
   require(k >= 1, "[pca::fit] needs k >= 1, received k = {}", k);
   switch (options.kind) {
     case Kind::pca:
@@ -61,17 +68,17 @@ void check_options(const FitOptions& options, const std::vector<layout::ColumnRa
 }
 
 /// Columns of the parameters that the rows carry a table of, in file order; empty without one.
-std::vector<layout::ColumnRange> layers_of(const SnapshotSource& source) {
+std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
   std::vector<layout::ColumnRange> layers;
-  if (source.layout_json().empty()) return layers;
-  const layout::Layout layout = layout_from_json(source.layout_json());
+  if (source.layout_json.empty()) return layers;
+  const layout::Layout layout = layout_from_json(source.layout_json);
   for (const layout::Entry& entry : layout.entries) {
     if (entry.size == 0) continue;
     layers.push_back({entry.file_offset, entry.file_offset + entry.size});
   }
-  require_environment(layout.file_size == source.columns(),
+  require_environment(layout.file_size == source.columns,
                       "[pca::fit] snapshots of {} values carry a table of {}",
-                      source.columns(),
+                      source.columns,
                       layout.file_size);
   return layers;
 }
@@ -116,7 +123,7 @@ Problem plan_fit(const SnapshotSource& source,
       problem.some = selected(source, options.snapshots);
       problem.snapshots = problem.some.get();
     }
-    problem.layers = layers_of(source);
+    problem.layers = layers_of(source.info());
     check_options(options, problem.layers);
     check_components(options, problem.snapshots->rows(), source.columns());
     if (ranks.rank == 0) check_output(output, options.gram, source);
@@ -127,7 +134,7 @@ Problem plan_fit(const SnapshotSource& source,
     problem.centred = pass_of(*problem.snapshots, k, options, ranks);
     problem.pass =
         problem.gaussian ? pass_of(*problem.gaussian, k, options, ranks) : problem.centred;
-    problem.pass.centred = options.kind == Kind::pca || options.kind == Kind::shuffled;
+    problem.pass.centred = is_centred(options.kind);
     problem.blocks = options.blocks == Blocks::layers
                          ? problem.layers
                          : std::vector<layout::ColumnRange>{{0, source.columns()}};
@@ -141,6 +148,7 @@ Sidecar sidecar_of(const Problem& problem,
                    const FitReport& report,
                    std::vector<std::string> digests) {
   const bool snapshots = !problem.gaussian;
+  const SourceInfo& source = problem.snapshots->info();
   const bool layers = options.blocks == Blocks::layers;
   return {.kind = name_of(options.kind),
           .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
@@ -154,9 +162,9 @@ Sidecar sidecar_of(const Problem& problem,
           .random_walk_ratio = report.random_walk_ratio,
           .orthonormality_error = report.orthonormality_error,
           .reorthonormalized = report.reorthonormalized,
-          .snapshot_names = snapshots ? problem.snapshots->names() : std::vector<std::string>{},
-          .layout_hash = problem.snapshots->layout_hash(),
-          .layout_json = problem.snapshots->layout_json(),
+          .snapshot_names = snapshots ? source.names : std::vector<std::string>{},
+          .layout_hash = source.layout_hash,
+          .layout_json = source.layout_json,
           .digest_columns = kDigestColumns,
           .digests = std::move(digests),
           .threads = problem.pass.threads,
@@ -171,8 +179,8 @@ class Fit {
       : problem_(problem),
         options_(options),
         ranks_(ranks),
-        variances_(static_cast<std::size_t>(problem.pass.components)),
-        gram_(problem.snapshots->rows()) {}
+        variances_(problem.pass.components),
+        gram_(problem.snapshots->rows() * (problem.snapshots->rows() + 1) / 2) {}
 
   /// P in `matrix`; returns its digests, all ranks'.
   std::vector<std::string> write(const MatrixFile& matrix, FitReport& report) {
@@ -212,27 +220,23 @@ class Fit {
   }
 
   /// The Gram matrix of the centred snapshots; by one more pass where the blocks' is another.
-  void write_gram(FitReport& report) {
+  void record_gram(FitReport& report) {
     if (options_.gram.empty()) return;
     if (!problem_.pass.centred) {
-      std::vector<double> lower;
-      agree(ranks_, [&] { lower = gram_matrix(problem_.centred); });
-      const std::int64_t stride = padded(report.rows, problem_.centred.kernels->row_unit);
-      sum_lower(ranks_, lower, report.rows, stride);
-      gram_.add(lower, stride);
+      agree(ranks_, [&] { gram_ = gram_matrix(problem_.centred); });
+      sum_over(ranks_, gram_);
       report.bytes_read +=
-          report.rows * problem_.centred.own.size() * problem_.snapshots->item_bytes();
+          report.rows * problem_.centred.own.size() * problem_.snapshots->info().item_bytes;
     }
-    on_rank_0(ranks_, [&] { gram_.write(options_.gram); });
+    on_rank_0(ranks_, [&] { write_gram(options_.gram, gram_, report.rows); });
   }
 
  private:
   void take(const BlockFit& part, FitReport& report) {
     for (std::size_t j = 0; j < variances_.size(); ++j) variances_[j] += part.variances[j];
     total_ += part.total;
-    if (!options_.gram.empty() && problem_.pass.centred) {
-      gram_.add(part.gram, padded(report.rows, problem_.pass.kernels->row_unit));
-    }
+    if (problem_.pass.centred)
+      std::ranges::transform(gram_, part.gram, gram_.begin(), std::plus<>());
     report.block_components.push_back(part.rows);
     report.orthonormality_error = std::max(report.orthonormality_error, part.orthonormality_error);
     report.reorthonormalized |= part.reorthonormalized;
@@ -246,7 +250,7 @@ class Fit {
   const Ranks& ranks_;
   std::vector<double> variances_;  // [k]
   double total_ = 0;
-  GramFile gram_;
+  std::vector<double> gram_;  // of the centred snapshots, its lower triangle
 };
 
 }  // namespace
@@ -264,7 +268,7 @@ FitReport fit(const SnapshotSource& source,
   report.columns = source.columns();
   report.components = problem.pass.components;
   report.kernels = problem.pass.kernels->name;
-  report.bytes_read = source.bytes_verified();
+  report.bytes_read = source.info().bytes_verified;
 
   const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
@@ -272,7 +276,7 @@ FitReport fit(const SnapshotSource& source,
   std::vector<std::string> digests =
       work.write({*file, std::ssize(header), report.columns}, report);
   work.record_spectrum(report);
-  work.write_gram(report);
+  work.record_gram(report);
   report.seconds_fsync =
       commit_output(*file, output, sidecar_of(problem, options, report, std::move(digests)), ranks);
   report.seconds_total = total.seconds();

@@ -16,6 +16,7 @@ namespace dimred::pca {
 struct FitOptions {
   std::int64_t components = 32;   // k >= 1; pca, shuffled: n - 1 >= k; span: n >= k, and 0 is n;
                                   // random: M >= k
+  bool fewer_allowed = false;     // pca, shuffled: k is at most n - 1, where n - 1 < components
   Kind kind = Kind::pca;          // what the rows are
   Blocks blocks = Blocks::whole;  // layers: k rows for each layer, P block-diagonal
   std::uint64_t seed = 0;         // of random and shuffled

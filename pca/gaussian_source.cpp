@@ -23,11 +23,7 @@ double uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
 }  // namespace
 
 GaussianSource::GaussianSource(std::int64_t rows, std::int64_t columns, std::uint64_t seed)
-    : rows_(rows), columns_(columns), key_(key_of(seed)) {}
-
-std::vector<std::string> GaussianSource::names() const {
-  return std::vector<std::string>(static_cast<std::size_t>(rows_), "random");
-}
+    : SnapshotSource({.rows = rows, .columns = columns}), key_(key_of(seed)) {}
 
 std::array<float, 4> GaussianSource::values(std::int64_t column, std::int64_t group) const {
   const auto words = philox({static_cast<std::uint32_t>(column),
@@ -46,19 +42,19 @@ std::array<float, 4> GaussianSource::values(std::int64_t column, std::int64_t gr
 }
 
 void GaussianSource::read(std::int64_t row, std::int64_t begin, std::span<float> out) const {
-  for (float& value : out) value = values(begin++, row / 4)[static_cast<std::size_t>(row % 4)];
+  for (float& value : out) value = values(begin++, row / 4)[row % 4];
 }
 
 void GaussianSource::read_tile(std::int64_t begin,
                                std::int64_t width,
                                float* out,
                                std::int64_t stride) const {
-  for (std::int64_t row = 0; row < rows_; row += 4) {
-    const std::int64_t count = std::min<std::int64_t>(4, rows_ - row);
+  for (std::int64_t row = 0; row < rows(); row += 4) {
+    const std::int64_t count = std::min<std::int64_t>(4, rows() - row);
     for (std::int64_t c = 0; c < width; ++c) {
       const std::array<float, 4> column = values(begin + c, row / 4);
       for (std::int64_t i = 0; i < count; ++i) {
-        out[(row + i) * stride + c] = column[static_cast<std::size_t>(i)];
+        out[(row + i) * stride + c] = column[i];
       }
     }
   }

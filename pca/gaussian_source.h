@@ -18,9 +18,6 @@ class GaussianSource final : public SnapshotSource {
  public:
   GaussianSource(std::int64_t rows, std::int64_t columns, std::uint64_t seed);
 
-  std::int64_t rows() const override { return rows_; }
-  std::int64_t columns() const override { return columns_; }
-  std::vector<std::string> names() const override;
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override;
   /// One Philox gives four rows of a column.
   void read_tile(std::int64_t begin,
@@ -32,8 +29,6 @@ class GaussianSource final : public SnapshotSource {
   /// Rows 4 group .. 4 group + 3 of a column.
   std::array<float, 4> values(std::int64_t column, std::int64_t group) const;
 
-  std::int64_t rows_;
-  std::int64_t columns_;
   std::array<std::uint32_t, 2> key_;
 };
 

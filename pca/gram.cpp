@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "checkpoints/npy.h"
+#include "pca/dense.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
 #include "support/atomic_file.h"
@@ -25,7 +26,7 @@ void require_finite(const SnapshotSource& source,
               "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}",
               value,
               i,
-              source.names()[static_cast<std::size_t>(i)],
+              source.info().names[i],
               begin + c);
     }
   }
@@ -46,8 +47,8 @@ class GramWork {
       : pass_(pass),
         rows_(pass.rows->rows()),
         stride_(pass.tile_width + kColumnSlack),
-        tile_(static_cast<std::size_t>(rows_ * stride_)),
-        panel_(static_cast<std::size_t>(padded(rows_, pass.kernels->row_unit) * kPanelStride)) {}
+        tile_(rows_ * stride_),
+        panel_(padded(rows_, pass.kernels->row_unit) * kPanelStride) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
     const auto [first, end] = pass_.block(block, kBlockColumns);
@@ -89,32 +90,26 @@ class GramWork {
 
 std::vector<double> gram_matrix(const Pass& pass) {
   const std::int64_t rows = padded(pass.rows->rows(), pass.kernels->row_unit);
-  return ordered_sum(
+  const auto gram = ordered_sum(
       pass.blocks(kBlockColumns), pass.threads, static_cast<std::size_t>(rows * rows), [&pass] {
         return BlockWork(GramWork(pass));
       });
+  return lower_of(gram, pass.rows->rows(), rows);
 }
 
-void GramFile::add(std::span<const double> part, std::int64_t stride) {
-  for (std::int64_t i = 0; i < n_; ++i) {
-    for (std::int64_t j = 0; j <= i; ++j) {
-      lower_[static_cast<std::size_t>(i * n_ + j)] +=
-          part[static_cast<std::size_t>(i * stride + j)];
+void write_gram(const std::filesystem::path& npy, std::span<const double> lower, std::int64_t n) {
+  std::vector<double> full(n * n);
+  const double* from = lower.data();
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j <= i; ++j, ++from) {
+      full[i * n + j] = *from;
+      full[j * n + i] = *from;
     }
   }
-}
-
-void GramFile::write(const std::filesystem::path& npy) const {
-  std::vector<double> full = lower_;
-  for (std::int64_t i = 0; i < n_; ++i) {
-    for (std::int64_t j = i + 1; j < n_; ++j) {
-      full[static_cast<std::size_t>(i * n_ + j)] = lower_[static_cast<std::size_t>(j * n_ + i)];
-    }
-  }
-  const std::string header = checkpoints::npy_header_bytes({n_, n_}, 8);
+  const std::string header = checkpoints::npy_header_bytes({n, n}, 8);
   AtomicFile file(npy);
-  file.append(std::as_bytes(std::span(header)));
-  file.append(std::as_bytes(std::span(full)));
+  file.append(header);
+  file.append(full);
   file.commit();
 }
 

@@ -9,26 +9,12 @@
 
 namespace dimred::pca {
 
-/// The own columns' part of G = Wc Wc' (not centred: W W') [n' x n'], n' = n padded to
-/// kernels.row_unit; the lower triangle is valid.
+/// The own columns' part of G = Wc Wc' (not centred: W W'), its lower triangle (see lower_of).
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const Pass& pass);
 
-/// The Gram matrix of the centred snapshots, [n, n] float64, as a file of its own: whatever an
-/// analysis wants of the snapshots' geometry (spectra of prefixes, nulls) needs nothing else.
-class GramFile {
- public:
-  explicit GramFile(std::int64_t n) : n_(n), lower_(static_cast<std::size_t>(n * n)) {}
-
-  /// Adds a part whose lower triangle is part[i * stride + j], j <= i < n.
-  void add(std::span<const double> part, std::int64_t stride);
-
-  /// Writes both triangles, atomically. Throws std::runtime_error.
-  void write(const std::filesystem::path& npy) const;
-
- private:
-  std::int64_t n_;
-  std::vector<double> lower_;
-};
+/// Writes a Gram matrix [n, n] of which the lower triangle is given, float64, atomically. Throws
+/// std::runtime_error.
+void write_gram(const std::filesystem::path& npy, std::span<const double> lower, std::int64_t n);
 
 }  // namespace dimred::pca

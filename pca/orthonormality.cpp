@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoints/float_formats.h"
+#include "pca/dense.h"
 #include "pca/kernels.h"
 #include "pca/lines.h"
 #include "pca/ordered_sum.h"
@@ -40,7 +41,7 @@ std::vector<double> gram_of(const Kernels& kernels,
   const std::int64_t rows = padded(basis.components, kernels.row_unit);
   const std::int64_t panels = padded(block.end - block.begin, kPanelColumns) / kPanelColumns;
   return ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
-    Lines<double> panel(static_cast<std::size_t>(rows * kPanelStride));
+    Lines<double> panel(rows * kPanelStride);
     return [&, panel](std::int64_t index, std::span<double> partial) mutable {
       const std::int64_t begin = block.begin + index * kPanelColumns;
       const std::int64_t width = std::min(kPanelColumns, block.end - begin);
@@ -55,28 +56,14 @@ std::vector<double> grams_of(const Basis& basis, std::int64_t threads, const Ran
   const Kernels& kernels = select_kernels(KernelSet::automatic);
   const std::int64_t k = basis.components;
   const std::int64_t rows = padded(k, kernels.row_unit);
-  std::vector<double> packed(static_cast<std::size_t>(basis.block_count * k * (k + 1) / 2));
+  std::vector<double> packed(basis.block_count * k * (k + 1) / 2);
   for (const BasisBlock& block : basis.blocks) {
-    const std::vector<double> gram = gram_of(kernels, basis, block, threads);
-    double* to = packed.data() + block.index * (k * (k + 1) / 2);
-    for (std::int64_t i = 0; i < k; ++i) {
-      for (std::int64_t j = 0; j <= i; ++j) *to++ += gram[static_cast<std::size_t>(i * rows + j)];
-    }
+    const std::vector<double> gram = lower_of(gram_of(kernels, basis, block, threads), k, rows);
+    double* to = packed.data() + block.index * std::ssize(gram);
+    for (const double value : gram) *to++ += value;
   }
-  if (ranks.size > 1) ranks.sum(packed);
+  sum_over(ranks, packed);
   return packed;
-}
-
-/// max |A - I| of a packed lower triangle; `zeros`: a diagonal entry of exactly 0 is right, too.
-double packed_error(std::span<const double> lower, std::int64_t k, bool zeros) {
-  double error = 0;
-  const double* at = lower.data();
-  for (std::int64_t i = 0; i < k; ++i) {
-    for (std::int64_t j = 0; j < i; ++j) error = std::max(error, std::abs(*at++));
-    const double square = *at++;
-    if (!zeros || square != 0) error = std::max(error, std::abs(square - 1));
-  }
-  return error;
 }
 
 /// The largest diagonal entry of A where it is diagonal with whole numbers, up to rounding; else 0.
@@ -104,7 +91,7 @@ Orthonormality measure_orthonormality(const Basis& basis,
   Orthonormality result;
   for (std::size_t at = 0; at < grams.size(); at += size) {
     const std::span lower = std::span(grams).subspan(at, size);
-    result.error = std::max(result.error, packed_error(lower, k, basis.block_count > 1));
+    result.error = std::max(result.error, identity_error(lower, k, basis.block_count > 1));
   }
   if (basis.block_count == 1) result.apparent_blocks = whole_diagonal(grams, k);
   return result;

@@ -4,7 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include "pca/exchange.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -20,7 +19,7 @@ double commit(AtomicFile& matrix, const std::filesystem::path& output, const Sid
   const std::filesystem::path path = sidecar_path(output);
   const std::string text = to_json(sidecar);
   AtomicFile description(path);
-  description.append(std::as_bytes(std::span(text)));
+  description.append(text);
   double seconds = 0;
   if (std::filesystem::remove(path)) {
     const ScopedSeconds waiting(seconds);
@@ -38,7 +37,7 @@ double commit(AtomicFile& matrix, const std::filesystem::path& output, const Sid
 }
 
 void check_matrix(const std::filesystem::path& output, const SnapshotSource& source) {
-  const std::string shown = formatted("'{}'", output.string());
+  const std::string shown = formatted("'{}'", output);
   require(output.extension() == ".npy",
           "[pca::fit] needs an output that ends in .npy, received {}",
           shown);
@@ -49,7 +48,7 @@ void check_matrix(const std::filesystem::path& output, const SnapshotSource& sou
           "[pca::fit] needs a file as output, received the folder {}",
           shown);
   if (std::filesystem::exists(output)) {
-    for (const std::filesystem::path& file : source.files()) {
+    for (const std::filesystem::path& file : source.info().files) {
       require(!std::filesystem::equivalent(output, file),
               "[pca::fit] needs an output that is none of its snapshots, received {}",
               shown);
@@ -68,7 +67,7 @@ void check_output(const std::filesystem::path& output,
   check_matrix(gram, source);
   require(std::filesystem::weakly_canonical(gram) != std::filesystem::weakly_canonical(output),
           "[pca::fit] needs two names for the matrix and the Gram matrix, received '{}' for both",
-          gram.string());
+          gram);
 }
 
 std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
@@ -79,7 +78,7 @@ std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
   on_rank_0(ranks, [&] {
     file = std::make_unique<AtomicFile>(output);
     file->reserve(std::ssize(header) + bytes);
-    file->append(std::as_bytes(std::span(header)));
+    file->append(header);
   });
   agree(ranks, [&] {
     if (file) return;

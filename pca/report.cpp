@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "pca/exchange.h"
 #include "support/errors.h"
 #include "support/human.h"
 
@@ -89,7 +88,7 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
     ratio.push_back(1 / (2 * (1 - std::cos(angle))));
   }
   const double total = sum_of(ratio);
-  ratio.resize(static_cast<std::size_t>(count));
+  ratio.resize(count);
   for (double& value : ratio) value /= total;
   return ratio;
 }

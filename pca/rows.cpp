@@ -1,7 +1,7 @@
 #include "pca/rows.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 Row snapshot_row(const std::filesystem::path& path) {
   const checkpoints::SnapshotInfo info = checkpoints::read_snapshot_info(path);
   return {path,
-          {{FloatType::f32, 0, info.parameters, info.weights_offset}},
+          {{"F32", 0, info.parameters, info.weights_offset}},
           info.layout_hash,
           info.layout_json,
           info.parameters,
@@ -37,16 +37,15 @@ Row safetensors_row(const std::filesystem::path& path) {
   Row row{.path = path, .runs = {}, .layout_hash = {}, .layout_json = {}};
   std::vector<layout::Parameter> parameters;
   for (const checkpoints::TensorInfo& tensor : checkpoints::read_safetensors_header(path)) {
-    const std::optional<FloatType> type = float_type(tensor.dtype);
-    if (!type || is_running_statistic(tensor.name)) continue;
+    if (!checkpoints::is_float_type(tensor.dtype) || is_running_statistic(tensor.name)) continue;
     layout::Parameter parameter;
     parameter.name = tensor.name;
     parameter.shape = tensor.shape;
     parameters.push_back(std::move(parameter));
-    row.runs.push_back({*type, row.columns, tensor.elements, tensor.offset});
+    row.runs.push_back({tensor.dtype, row.columns, tensor.elements, tensor.offset});
     row.columns += tensor.elements;
   }
-  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", path.string());
+  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", path);
   const layout::Layout layout = layout::make_layout(parameters);
   row.layout_hash = layout.hash;
   row.layout_json = layout::to_json(layout);
@@ -56,7 +55,7 @@ Row safetensors_row(const std::filesystem::path& path) {
 Json to_message(const Row& row) {
   Json runs = Json::array();
   for (const FloatRun& run : row.runs) {
-    runs.push_back({static_cast<int>(run.type), run.begin, run.size, run.offset});
+    runs.push_back({run.dtype, run.begin, run.size, run.offset});
   }
   return {row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch};
 }
@@ -66,7 +65,7 @@ void take_message(const Json& message, Row& row) {
   message.at(1).get_to(row.layout_json);
   message.at(2).get_to(row.columns);
   for (const Json& run : message.at(3)) {
-    row.runs.push_back({static_cast<FloatType>(run.at(0).get<int>()),
+    row.runs.push_back({run.at(0).get<std::string>(),
                         run.at(1).get<std::int64_t>(),
                         run.at(2).get<std::int64_t>(),
                         run.at(3).get<std::int64_t>()});
@@ -93,6 +92,21 @@ void share_rows(std::vector<Row>& rows, const Ranks& ranks) {
 }
 
 }  // namespace
+
+void read_runs(const InputFile& file,
+               const std::vector<FloatRun>& runs,
+               std::int64_t begin,
+               std::span<float> out) {
+  // The last run that starts at or before `begin`; empty runs share their start with the next.
+  auto run = std::ranges::upper_bound(runs, begin, {}, &FloatRun::begin) - 1;
+  for (; !out.empty(); ++run) {
+    const std::int64_t first = begin - run->begin;
+    const auto count = std::min(static_cast<std::size_t>(run->size - first), out.size());
+    checkpoints::read_floats(file, run->dtype, run->offset, first, out.first(count));
+    out = out.subspan(count);
+    begin += static_cast<std::int64_t>(count);
+  }
+}
 
 std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files, const Ranks& ranks) {
   std::vector<Row> rows(files.size());

@@ -2,13 +2,22 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "pca/float_file.h"
 #include "pca/ranks.h"
+#include "support/atomic_file.h"
 
 namespace dimred::pca {
+
+/// Columns [begin, begin + size) of a row lie contiguous at byte `offset` of its file.
+struct FloatRun {
+  std::string dtype;  // as checkpoints::read_floats takes it
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+  std::int64_t offset = 0;
+};
 
 /// One row of W: a file, where its values lie in it, and the table that names them.
 struct Row {
@@ -20,6 +29,13 @@ struct Row {
   std::int64_t bytes_verified = 0;  // by this rank
   std::int64_t epoch = -1;          // -1: the file carries none
 };
+
+/// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
+/// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).
+void read_runs(const InputFile& file,
+               const std::vector<FloatRun>& runs,
+               std::int64_t begin,
+               std::span<float> out);
 
 /// The rows of snapshots or of safetensors files, all of one kind. File i is read and verified by
 /// rank i % R alone, which tells the others what it found, so that no rank parses a file that

@@ -28,7 +28,7 @@ ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shar
   std::int64_t start = 0;  // of the memory range within the shard
   for (const layout::ColumnRange& range : shard.memory) {
     for (const layout::Piece& piece : layout::pieces_of(layout, {{range}})) {
-      const layout::Entry& entry = layout.entries[static_cast<std::size_t>(piece.entry)];
+      const layout::Entry& entry = layout.entries[piece.entry];
       Part part{{piece.file_begin, piece.file_begin + piece.size},
                 start + piece.memory_begin - range.begin};
       if (entry.memory_format == layout::MemoryFormat::channels_last) {

@@ -22,7 +22,7 @@ class Shuffle {
       : pass_(pass), layers_(layers), matrix_(matrix) {}
 
   void draw(std::uint64_t seed) {
-    sources_.resize(static_cast<std::size_t>(pass_.own.size()));
+    sources_.resize(pass_.own.size());
     row_.resize(sources_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const layout::ColumnRange layer = layers_[i];
@@ -41,7 +41,7 @@ class Shuffle {
   void gather(std::int64_t row) {
     for (const layout::ColumnRange& layer : layers_) {
       if (part_of(layer).size() == 0) continue;
-      layer_.resize(static_cast<std::size_t>(layer.size()));
+      layer_.resize(layer.size());
       matrix_.read(row, layer.begin, layer_);
       for_own_chunks(layer,
                      [&](std::int64_t, std::size_t own) { row_[own] = layer_[sources_[own]]; });

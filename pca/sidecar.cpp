@@ -29,7 +29,7 @@ constexpr std::string_view kChecksumKey = "\"checksum\"";
 
 /// Digest of the text in front of its checksum, which stands last.
 std::string checksum_of(std::string_view text) {
-  return digest(std::as_bytes(std::span(text.substr(0, text.rfind(kChecksumKey)))));
+  return digest(text.substr(0, text.rfind(kChecksumKey)));
 }
 
 /// The fields that files from before there were kinds and blocks lack.
@@ -55,19 +55,25 @@ void write_kind(const Sidecar& sidecar, OrderedJson& json) {
   json["block_components"] = sidecar.block_components;
 }
 
+/// visit(name, field) for each that the file has under a name of its own, in its order.
+template <class Fields, class Visit>
+void for_each_field(Fields& sidecar, Visit visit) {
+  visit("snapshots", sidecar.snapshots);
+  visit("parameters", sidecar.parameters);
+  visit("components", sidecar.components);
+  visit("singular_values", sidecar.singular_values);
+  visit("explained_variance_ratio", sidecar.explained_variance_ratio);
+  visit("random_walk_ratio", sidecar.random_walk_ratio);
+  visit("orthonormality_error", sidecar.orthonormality_error);
+  visit("reorthonormalized", sidecar.reorthonormalized);
+  visit("snapshot_files", sidecar.snapshot_names);
+  visit("layout_hash", sidecar.layout_hash);
+}
+
 Sidecar from_json(const OrderedJson& json) {
   Sidecar sidecar;
   read_kind(json, sidecar);
-  json.at("snapshots").get_to(sidecar.snapshots);
-  json.at("parameters").get_to(sidecar.parameters);
-  json.at("components").get_to(sidecar.components);
-  json.at("singular_values").get_to(sidecar.singular_values);
-  json.at("explained_variance_ratio").get_to(sidecar.explained_variance_ratio);
-  json.at("random_walk_ratio").get_to(sidecar.random_walk_ratio);
-  json.at("orthonormality_error").get_to(sidecar.orthonormality_error);
-  json.at("reorthonormalized").get_to(sidecar.reorthonormalized);
-  json.at("snapshot_files").get_to(sidecar.snapshot_names);
-  json.at("layout_hash").get_to(sidecar.layout_hash);
+  for_each_field(sidecar, [&](const char* name, auto& field) { json.at(name).get_to(field); });
   if (!json.at("layout").is_null()) sidecar.layout_json = json.at("layout").dump();
   json.at("digests").at("columns").get_to(sidecar.digest_columns);
   json.at("digests").at("blocks").get_to(sidecar.digests);
@@ -86,19 +92,18 @@ void require_ours(std::string_view text, const std::filesystem::path& path) {
   require(text.starts_with(kStart),
           "[pca] '{}' needs to be the sidecar of the matrix beside it (format '{}'), received "
           "another file; move it away",
-          path.string(),
+          path,
           kFormat);
 }
 
 OrderedJson read_verified(const std::filesystem::path& path) {
   const std::string text = text_of_file(path);
   require_ours(text, path);
-  OrderedJson json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path.string()));
-  require_environment(
-      text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path.string());
+  OrderedJson json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path));
+  require_environment(text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path);
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "[pca] '{}' is damaged or edited: its checksum differs",
-                      path.string());
+                      path);
   return json;
 }
 
@@ -109,29 +114,16 @@ std::filesystem::path sidecar_path(const std::filesystem::path& npy) {
 }
 
 std::string to_json(const Sidecar& sidecar) {
-  OrderedJson json{
-      {"format", kFormat},
-      {"snapshots", sidecar.snapshots},
-      {"parameters", sidecar.parameters},
-      {"components", sidecar.components},
-      {"singular_values", sidecar.singular_values},
-      {"explained_variance_ratio", sidecar.explained_variance_ratio},
-      {"random_walk_ratio", sidecar.random_walk_ratio},
-      {"orthonormality_error", sidecar.orthonormality_error},
-      {"reorthonormalized", sidecar.reorthonormalized},
-      {"snapshot_files", sidecar.snapshot_names},
-      {"layout_hash", sidecar.layout_hash},
-      {"layout", sidecar.layout_json.empty() ? OrderedJson() : layout_table(sidecar.layout_json)},
-      {"digests",
-       {{"algorithm", "XXH3-128 of the hex XXH3-128 of each row"},
-        {"columns", sidecar.digest_columns},
-        {"blocks", sidecar.digests}}},
-      {"options",
-       {{"components", sidecar.components},
-        {"threads", sidecar.threads},
-        {"tile_bytes", sidecar.tile_bytes},
-        {"kernels", sidecar.kernels}}},
-  };
+  OrderedJson json{{"format", kFormat}};
+  for_each_field(sidecar, [&](const char* name, const auto& field) { json[name] = field; });
+  json["layout"] = sidecar.layout_json.empty() ? OrderedJson() : layout_table(sidecar.layout_json);
+  json["digests"] = {{"algorithm", "XXH3-128 of the hex XXH3-128 of each row"},
+                     {"columns", sidecar.digest_columns},
+                     {"blocks", sidecar.digests}};
+  json["options"] = {{"components", sidecar.components},
+                     {"threads", sidecar.threads},
+                     {"tile_bytes", sidecar.tile_bytes},
+                     {"kernels", sidecar.kernels}};
   write_kind(sidecar, json);
   json["checksum"] = std::string(32, '0');
   std::string text = sidecar_text(json);
@@ -151,7 +143,7 @@ std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {
   try {
     return from_json(json);
   } catch (const OrderedJson::exception& error) {
-    throw std::runtime_error(formatted("[pca] '{}' is damaged: {}", path.string(), error.what()));
+    throw std::runtime_error(formatted("[pca] '{}' is damaged: {}", path, error.what()));
   }
 }
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
+#include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
 #include "layout/layout.h"
-#include "pca/exchange.h"
-#include "pca/float_file.h"
-#include "pca/npy_matrix.h"
 #include "pca/rows.h"
 #include "pca/sidecar.h"
 #include "support/atomic_file.h"
@@ -23,29 +22,22 @@ namespace {
 class SelectedSource final : public SnapshotSource {
  public:
   SelectedSource(const SnapshotSource& source, std::vector<std::int64_t> rows)
-      : source_(source), rows_(std::move(rows)) {}
-
-  std::int64_t rows() const override { return std::ssize(rows_); }
-  std::int64_t columns() const override { return source_.columns(); }
+      : SnapshotSource(info_of(source.info(), rows)), source_(source), rows_(std::move(rows)) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
-    source_.read(rows_[static_cast<std::size_t>(row)], begin, out);
+    source_.read(rows_[row], begin, out);
   }
-  std::vector<std::string> names() const override { return of_rows(source_.names()); }
-  std::vector<std::filesystem::path> files() const override { return source_.files(); }
-  std::string layout_hash() const override { return source_.layout_hash(); }
-  std::string layout_json() const override { return source_.layout_json(); }
-  std::vector<std::int64_t> epochs() const override { return of_rows(source_.epochs()); }
-  std::int64_t bytes_verified() const override { return source_.bytes_verified(); }
-  int item_bytes() const override { return source_.item_bytes(); }
 
  private:
-  template <class Value>
-  std::vector<Value> of_rows(const std::vector<Value>& all) const {
-    std::vector<Value> some;
-    for (const std::int64_t row : rows_) {
-      if (!all.empty()) some.push_back(all[static_cast<std::size_t>(row)]);
-    }
-    return some;
+  static SourceInfo info_of(SourceInfo info, const std::vector<std::int64_t>& rows) {
+    const auto keep = [&rows](auto& values) {
+      auto all = std::exchange(values, {});
+      if (all.empty()) return;
+      for (const std::int64_t row : rows) values.push_back(all[row]);
+    };
+    keep(info.names);
+    keep(info.epochs);
+    info.rows = std::ssize(rows);
+    return info;
   }
 
   const SnapshotSource& source_;
@@ -53,21 +45,14 @@ class SelectedSource final : public SnapshotSource {
 };
 
 /// The unit that a range counts in: the rows' epochs, or their positions counted from 1.
-struct Positions {
-  std::vector<std::int64_t> values;  // [rows]
-  bool epochs = false;
-};
-
-Positions positions_of(const SnapshotSource& source) {
-  Positions positions{source.epochs(), true};
-  if (std::ssize(positions.values) == source.rows()) return positions;
-  positions.values.resize(static_cast<std::size_t>(source.rows()));
-  std::iota(positions.values.begin(), positions.values.end(), 1);
-  positions.epochs = false;
+std::vector<std::int64_t> positions_of(const SourceInfo& info) {
+  if (!info.epochs.empty()) return info.epochs;
+  std::vector<std::int64_t> positions(info.rows);
+  std::iota(positions.begin(), positions.end(), 1);
   return positions;
 }
 
-std::vector<std::int64_t> rows_in(const SnapshotSource& source, const SnapshotRange& range) {
+std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& range) {
   require(range.from >= 0 && range.to >= 0 && range.skip >= 0 &&
               (range.to == 0 || range.from <= range.to),
           "[pca::fit] needs 0 <= from <= to (or to = 0) and skip >= 0, received from = {}, to = "
@@ -75,23 +60,23 @@ std::vector<std::int64_t> rows_in(const SnapshotSource& source, const SnapshotRa
           range.from,
           range.to,
           range.skip);
-  const Positions positions = positions_of(source);
+  const std::vector<std::int64_t> positions = positions_of(info);
   std::vector<std::int64_t> rows;
   std::int64_t left_out = range.skip;  // since the last one taken
-  for (std::int64_t i = 0; i < source.rows(); ++i) {
-    const std::int64_t position = positions.values[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < info.rows; ++i) {
+    const std::int64_t position = positions[i];
     if (position < range.from || (range.to > 0 && position > range.to)) continue;
     if (left_out++ < range.skip) continue;
     rows.push_back(i);
     left_out = 0;
   }
-  const auto [first, last] = std::ranges::minmax(positions.values);
+  const auto [first, last] = std::ranges::minmax(positions);
   require(
       !rows.empty(),
       "[pca::fit] needs snapshots in the range given, received from = {}, to = {} of {}{} to {}",
       range.from,
       range.to,
-      positions.epochs ? "epochs " : "snapshots ",
+      info.epochs.empty() ? "snapshots " : "epochs ",
       first,
       last);
   return rows;
@@ -99,48 +84,106 @@ std::vector<std::int64_t> rows_in(const SnapshotSource& source, const SnapshotRa
 
 class FilesSource final : public SnapshotSource {
  public:
-  explicit FilesSource(std::vector<Row> rows) : rows_(std::move(rows)) {
-    for (const Row& row : rows_) {
-      files_.emplace_back(row.path);
-      bytes_verified_ += row.bytes_verified;
-    }
+  explicit FilesSource(std::vector<Row> rows)
+      : SnapshotSource(info_of(rows)), rows_(std::move(rows)) {
+    for (const Row& row : rows_) files_.emplace_back(row.path);
   }
-
-  std::int64_t rows() const override { return std::ssize(rows_); }
-  std::int64_t columns() const override { return rows_.front().columns; }
-  std::string layout_hash() const override { return rows_.front().layout_hash; }
-  std::string layout_json() const override { return rows_.front().layout_json; }
-  std::int64_t bytes_verified() const override { return bytes_verified_; }
-
-  std::vector<std::int64_t> epochs() const override {
-    std::vector<std::int64_t> epochs;
-    for (const Row& row : rows_) {
-      if (row.epoch >= 0) epochs.push_back(row.epoch);
-    }
-    return epochs;
-  }
-
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     const auto index = static_cast<std::size_t>(row);
     read_runs(files_[index], rows_[index].runs, begin, out);
   }
 
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const Row& row : rows_) names.push_back(row.path.string());
-    return names;
+ private:
+  static SourceInfo info_of(const std::vector<Row>& rows) {
+    const Row& first = rows.front();
+    SourceInfo info{.rows = std::ssize(rows),
+                    .columns = first.columns,
+                    .layout_hash = first.layout_hash,
+                    .layout_json = first.layout_json};
+    for (const Row& row : rows) {
+      info.names.push_back(row.path.string());
+      info.files.push_back(row.path);
+      if (row.epoch >= 0) info.epochs.push_back(row.epoch);
+      info.bytes_verified += row.bytes_verified;
+    }
+    if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
+    return info;
   }
 
-  std::vector<std::filesystem::path> files() const override {
-    std::vector<std::filesystem::path> files;
-    for (const Row& row : rows_) files.push_back(row.path);
-    return files;
+  std::vector<Row> rows_;
+  std::vector<InputFile> files_;
+};
+
+/// Values read at a time where they are converted on the way.
+constexpr std::int64_t kElementsAtATime = 16384;
+
+template <class T>
+class NpyMatrix final : public SnapshotSource {
+ public:
+  NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header)
+      : SnapshotSource(std::move(info)),
+        file_(this->info().files.front()),
+        data_offset_(header.data_offset),
+        fortran_(header.fortran_order) {}
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    if (fortran_) {
+      read_columns(begin, std::ssize(out), [&](std::int64_t column, const T* values) {
+        out[column] = static_cast<float>(values[row]);
+      });
+    } else {
+      read_run(row * columns() + begin, out);
+    }
+  }
+
+  void read_tile(std::int64_t begin,
+                 std::int64_t width,
+                 float* out,
+                 std::int64_t stride) const override {
+    if (!fortran_) return SnapshotSource::read_tile(begin, width, out, stride);
+    read_columns(begin, width, [&](std::int64_t column, const T* values) {
+      for (std::int64_t i = 0; i < rows(); ++i) {
+        out[i * stride + column] = static_cast<float>(values[i]);
+      }
+    });
   }
 
  private:
-  std::vector<Row> rows_;
-  std::vector<InputFile> files_;
-  std::int64_t bytes_verified_ = 0;
+  /// Values [index, index + size) of the file.
+  void read_values(std::int64_t index, std::span<T> out) const {
+    file_.read(data_offset_ + index * static_cast<std::int64_t>(sizeof(T)),
+               std::as_writable_bytes(out));
+  }
+
+  void read_run(std::int64_t index, std::span<float> out) const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      read_values(index, out);
+    } else {
+      std::vector<T> part(std::min<std::size_t>(out.size(), kElementsAtATime));
+      for (std::size_t done = 0; done < out.size(); done += part.size()) {
+        const auto now = std::span(part).first(std::min(part.size(), out.size() - done));
+        read_values(index + static_cast<std::int64_t>(done), now);
+        std::ranges::transform(now, out.begin() + static_cast<std::ptrdiff_t>(done), [](T v) {
+          return static_cast<float>(v);
+        });
+      }
+    }
+  }
+
+  /// visit(column - begin, values [rows]) of a Fortran-ordered file, where columns lie contiguous.
+  template <class Visit>
+  void read_columns(std::int64_t begin, std::int64_t width, Visit visit) const {
+    const std::int64_t step = std::max<std::int64_t>(1, kElementsAtATime / rows());
+    std::vector<T> part(std::min(step, width) * rows());
+    for (std::int64_t done = 0; done < width; done += step) {
+      const std::int64_t count = std::min(step, width - done);
+      read_values((begin + done) * rows(), std::span(part).first(count * rows()));
+      for (std::int64_t c = 0; c < count; ++c) visit(done + c, part.data() + c * rows());
+    }
+  }
+
+  InputFile file_;
+  std::int64_t data_offset_;
+  bool fortran_;
 };
 
 void check_same_layout(const std::vector<Row>& rows) {
@@ -149,8 +192,8 @@ void check_same_layout(const std::vector<Row>& rows) {
     if (row.layout_hash == first.layout_hash && row.columns == first.columns) continue;
     throw std::invalid_argument(
         formatted("[pca::open_source] '{}' has another layout than '{}': {}",
-                  row.path.string(),
-                  first.path.string(),
+                  row.path,
+                  first.path,
                   layout::first_difference(layout_from_json(first.layout_json), row.layout_json)));
   }
 }
@@ -159,18 +202,18 @@ void check_same_layout(const std::vector<Row>& rows) {
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
   require(std::filesystem::exists(path),
           "[pca::open_source] needs snapshots, '{}' does not exist",
-          path.string());
+          path);
   if (std::filesystem::is_directory(path) || checkpoints::is_snapshot_list(path)) {
     auto files = checkpoints::snapshots_at(path, {".h5", ".safetensors"});
     require(!files.empty(),
             "[pca::open_source] needs .h5 or .safetensors files, the folder '{}' has none",
-            path.string());
+            path);
     return files;
   }
   require(
       path.extension() == ".npy" || path.extension() == ".h5" || path.extension() == ".safetensors",
       "[pca::open_source] needs a folder, a .txt list or an .npy matrix, received '{}'",
-      path.string());
+      path);
   return {path};
 }
 
@@ -191,7 +234,7 @@ std::vector<std::filesystem::path> agreed_files(const std::filesystem::path& pat
 }  // namespace
 
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range) {
-  return std::make_unique<SelectedSource>(source, rows_in(source, range));
+  return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
 }
 
 std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
@@ -202,8 +245,8 @@ std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::pa
     require(file.extension() == kind && (kind == ".h5" || kind == ".safetensors"),
             "[pca::open_source] needs snapshots (.h5) or safetensors files, all of one kind, "
             "received '{}' and '{}'",
-            files.front().string(),
-            file.string());
+            files.front(),
+            file);
   }
   std::vector<Row> rows = read_rows(files, ranks);
   check_same_layout(rows);
@@ -218,6 +261,24 @@ std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path, c
   std::unique_ptr<SnapshotSource> matrix;
   agree(ranks, [&] { matrix = npy_matrix(path, "pca::open_source"); });
   return matrix;
+}
+
+std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
+                                           std::string_view position) {
+  const checkpoints::NpyHeader header = checkpoints::read_npy_header(path);
+  require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
+          "[{}] needs a matrix of n snapshots x M weights, received an array of {} dimensions, or "
+          "an empty one, in '{}'",
+          position,
+          header.shape.size(),
+          path);
+  SourceInfo info{.rows = header.shape[0],
+                  .columns = header.shape[1],
+                  .files = {path},
+                  .item_bytes = header.item_bytes};
+  for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back(formatted("{}[{}]", path, i));
+  if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
+  return std::make_unique<NpyMatrix<float>>(std::move(info), header);
 }
 
 }  // namespace dimred::pca

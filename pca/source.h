@@ -5,19 +5,36 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pca/ranks.h"
 
 namespace dimred::pca {
 
-/// The snapshot matrix W [n x M], float32, rows in the order taken; read by columns, so that it may
-/// be larger than memory. Reading is safe from several threads at once.
+/// What is known of a snapshot matrix W [n x M] beside its values.
+struct SourceInfo {
+  std::int64_t rows = 0, columns = 0;        // n, M
+  std::vector<std::string> names;            // file of each row, or "FILE.npy[3]"; for pca_mat.json
+                                             // and error texts
+  std::vector<std::filesystem::path> files;  // behind it, which an output must not replace
+  std::string layout_hash, layout_json;      // empty when the rows carry none (a plain .npy)
+  std::vector<std::int64_t> epochs;  // of each row, counted from 1; empty when the rows carry
+                                     // none (.npy, safetensors)
+  std::int64_t bytes_verified = 0;   // read for digests before the fit, by this rank
+  int item_bytes = 4;                // of a value in the file
+};
+
+/// The snapshot matrix, float32, rows in the order taken; read by columns, so that it may be larger
+/// than memory. Reading is safe from several threads at once.
 class SnapshotSource {
  public:
+  explicit SnapshotSource(SourceInfo info) : info_(std::move(info)) {}
   virtual ~SnapshotSource() = default;
-  virtual std::int64_t rows() const = 0;     // n
-  virtual std::int64_t columns() const = 0;  // M
+  const SourceInfo& info() const { return info_; }
+  std::int64_t rows() const { return info_.rows; }
+  std::int64_t columns() const { return info_.columns; }
   /// W[row, begin : begin + out.size()]. Throws std::runtime_error on a read error.
   virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
   /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row,
@@ -30,18 +47,9 @@ class SnapshotSource {
       read(i, begin, {out + i * stride, static_cast<std::size_t>(width)});
     }
   }
-  /// File of each row, or "FILE.npy[3]"; for pca_mat.json and error texts.
-  virtual std::vector<std::string> names() const = 0;
-  /// The files behind it, which an output must not replace.
-  virtual std::vector<std::filesystem::path> files() const { return {}; }
-  /// Empty when the rows carry none (a plain .npy).
-  virtual std::string layout_hash() const { return {}; }
-  virtual std::string layout_json() const { return {}; }
-  /// Epoch of each row, counted from 1; empty when the rows carry none (.npy, safetensors).
-  virtual std::vector<std::int64_t> epochs() const { return {}; }
-  /// Read for digests before the fit, by this rank.
-  virtual std::int64_t bytes_verified() const { return 0; }
-  virtual int item_bytes() const { return 4; }  // of a value in the file
+
+ private:
+  SourceInfo info_;
 };
 
 /// Which snapshots of a source a fit uses. Epochs are those that the snapshots carry; where they
@@ -72,5 +80,11 @@ std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
 /// open_source of an explicit list of snapshot or safetensors files, the same on every rank.
 std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
                                            const Ranks& ranks = {});
+
+/// A 2-D .npy as rows of float32 (float64 is rounded). `place` starts the error texts.
+/// Throws as checkpoints::read_npy_header, and std::invalid_argument unless it has 2 dimensions,
+/// both at least 1.
+std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
+                                           std::string_view place);
 
 }  // namespace dimred::pca

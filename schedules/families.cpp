@@ -17,7 +17,7 @@ double milestones_passed(const ScheduleOptions& options, const Times& times) {
   const double now = options.steps.milestones ? times.step : times.step / times.steps_per_epoch;
   const auto& milestones = options.milestones;
   const auto passed = std::upper_bound(milestones.begin(), milestones.end(), now);
-  return static_cast<double>(passed - milestones.begin());
+  return passed - milestones.begin();
 }
 
 }  // namespace dimred::schedules

@@ -10,23 +10,24 @@ namespace {
 
 double at_most_last(const Times& times) { return std::min(times.step, times.total - 1); }
 
-/// x 0.1 at 0.3 T, 0.6 T and 0.8 T, after a linear warm-up.
-double steps_rate(const ScheduleOptions& options, const Times& times) {
-  const double i = at_most_last(times);
-  const double passed = static_cast<double>(i >= 0.3 * times.total) +
-                        static_cast<double>(i >= 0.6 * times.total) +
-                        static_cast<double>(i >= 0.8 * times.total);
+/// x 0.1 at each of these parts of T.
+double tenths(const ScheduleOptions& options,
+              const Times& times,
+              std::initializer_list<double> parts) {
+  const auto passed = std::ranges::count_if(
+      parts, [&](double part) { return at_most_last(times) >= part * times.total; });
   return options.learning_rate * std::pow(0.1, passed);
 }
 
-/// x 0.1 at 0.2 T, 0.5 T and 0.7 T. Quirks: 5e-5 from 0.9 T, whatever the base; no warm-up.
+/// After a linear warm-up.
+double steps_rate(const ScheduleOptions& options, const Times& times) {
+  return tenths(options, times, {0.3, 0.6, 0.8});
+}
+
+/// Quirks: 5e-5 from 0.9 T, whatever the base; no warm-up.
 double step_rate(const ScheduleOptions& options, const Times& times) {
-  const double i = at_most_last(times);
-  if (i >= 0.9 * times.total) return 0.00005;
-  const double passed = static_cast<double>(i >= 0.2 * times.total) +
-                        static_cast<double>(i >= 0.5 * times.total) +
-                        static_cast<double>(i >= 0.7 * times.total);
-  return options.learning_rate * std::pow(0.1, passed);
+  if (at_most_last(times) >= 0.9 * times.total) return 0.00005;
+  return tenths(options, times, {0.2, 0.5, 0.7});
 }
 
 /// Quirks: the warm-up is a step ahead (i + 1); the cosine counts from step 0, not from the

@@ -6,7 +6,11 @@ namespace {
 void add_rates(OptionTable& table, ScheduleOptions& options) {
   table.add_choice(
       "schedule", &options.kind, "shape of the learning rate after the warm-up", schedule_kinds());
-  table.add("learning_rate", &options.learning_rate, "after the warm-up", positive());
+  table.add("learning_rate",
+            &options.learning_rate,
+            "after the warm-up; unless given 0.001 for adam and adamweightdecay, 0.01 for adagrad "
+            "and rmsprop, 1 for adadelta",
+            positive());
   table.add("warmup_epochs",
             &options.warmup_epochs,
             "linear warm-up from start_learning_rate",

@@ -52,10 +52,10 @@ void validate_kind(const ScheduleOptions& options) {
   using enum ScheduleKind;
   const auto kind = options.kind;
   needs(is_one_of(kind, {step, plsc}) == !options.milestones.empty(),
-        static_cast<double>(options.milestones.size()),
+        options.milestones.size(),
         "milestones with the step schedule or plsc, and with no other");
   needs((kind == piecewise) == !options.pieces.empty(),
-        static_cast<double>(options.pieces.size()),
+        options.pieces.size(),
         "pieces with the piecewise schedule, and with no other; their length");
   if (kind == piecewise) parse_pieces(options.pieces);
   const bool decays = options.decay_scheme != DecayScheme::none;

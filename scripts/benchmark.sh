@@ -14,7 +14,7 @@ scripts/setup.sh --benchmarks
 out=runs/benchmark
 mkdir -p "$out/scratch"
 python=.venv/bin/python
-$python benchmarks/algebra_ratio.py build/bin/stage2_algebra --json "$out/algebra.json"
+$python benchmarks/algebra_ratio.py build/bin/device_algebra --json "$out/algebra.json"
 $python benchmarks/pca_peers.py --scratch "$out/scratch" --json "$out/pca.json" "$@"
 $python benchmarks/epoch_peers.py --output "$out/epoch.json"
 $python benchmarks/precision_step.py --json "$out/precision.json"

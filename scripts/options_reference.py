@@ -1,4 +1,4 @@
-"""Writes docs/reference/options.md: every subcommand's --help, which comes from the one table of its options.
+"""Writes docs/reference/options.md: every subcommand's --help all, which comes from the one table of its options.
 
     python scripts/options_reference.py            rewrites docs/reference/options.md
     python scripts/options_reference.py --check    exit code 1 when it is not what the build says
@@ -18,14 +18,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "reference" / "options.md"
 HEAD = """# Options
 
-**Reference.** Every option of every command; `dimred COMMAND --help` prints the same. Written by `scripts/options_reference.py`.
+**Reference.** Every option of every command; `dimred COMMAND --help all` prints the same. Written by `scripts/options_reference.py`.
 An option may also stand in a file for `--config` (TOML, or key=value lines), with `_` or `-` between words.
 """
 
 
 def help_of(dimred: Path, *words: str) -> str:
     """The output of the build."""
-    done = subprocess.run([dimred, *words, "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run([dimred, *words, "--help", "all"], capture_output=True, text=True, check=True)
     return done.stdout.rstrip()
 
 

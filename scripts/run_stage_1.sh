@@ -4,7 +4,7 @@
 # The run folder is runs/stage1 unless --output or a --config says another.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  echo "usage: scripts/run_stage_1.sh DATA [options]   (options: dimred stage1 --help)" >&2
+  echo "usage: scripts/run_stage_1.sh DATA [options]   (options: dimred stage1 --help all)" >&2
   exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -5,7 +5,7 @@
 # says another.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  echo "usage: scripts/run_stage_2.sh DATA CHECKPOINT [PCA_MAT] [options]   (options: dimred stage2 --help)" >&2
+  echo "usage: scripts/run_stage_2.sh DATA CHECKPOINT [PCA_MAT] [options]   (options: dimred stage2 --help all)" >&2
   exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -57,8 +57,8 @@ Embeddings embeddings_of(training::Setup& setup,
   prepare_images(setup, images, [&](std::size_t first, const auto& pixels, const auto& errors) {
     const auto bad = std::ranges::find_if(errors, [](const auto& text) { return !text.empty(); });
     if (bad != errors.end()) {
-      const auto& image = images[first + static_cast<std::size_t>(bad - errors.begin())];
-      require_environment(false, "[serving::embeddings] {}: {}", image.file.string(), *bad);
+      const auto& image = images[first + (bad - errors.begin())];
+      require_environment(false, "[serving::embeddings] {}: {}", image.file, *bad);
     }
     const auto output = setup.model.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);

@@ -3,11 +3,12 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <fstream>
 #include <span>
 
 #include "checkpoints/folder_commit.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/sealed_json.h"
 #include "data/loader.h"
 #include "models/script.h"
 #include "support/atomic_file.h"
@@ -48,21 +49,17 @@ void write_reference(training::Setup& setup, const Signature& signature, const f
       file, {float_tensor("images", images), float_tensor(signature.output_name(), output)});
 }
 
-std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  require_environment(in.good(), "[serving::export] cannot read {}", file.string());
-  return bytes;
+/// The version that a folder's name says, 0 for another name.
+std::int64_t version_of(const std::string& name) {
+  const bool number = !name.empty() && name.size() < 18 &&
+                      std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  return number ? std::stoll(name) : 0;
 }
 
 std::int64_t largest_number(const fs::path& parent) {
   std::int64_t largest = 0;
-  for (const auto& item : fs::directory_iterator(parent)) {
-    const auto name = item.path().stem().string();  // 3 and 3.tmp
-    const bool number = !name.empty() && name.size() < 18 &&
-                        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-    if (number) largest = std::max<std::int64_t>(largest, std::stoll(name));
-  }
+  for (const auto& item : fs::directory_iterator(parent))
+    largest = std::max(largest, version_of(item.path().stem().string()));  // 3 and 3.tmp
   return largest;
 }
 
@@ -97,6 +94,16 @@ Signature signature_of(const training::Setup& setup,
           .source = std::move(source)};
 }
 
+fs::path find_export(const fs::path& path) {
+  if (fs::exists(path / signature_file)) return path;
+  std::int64_t newest = 0;
+  if (fs::is_directory(path))
+    for (const auto& item : fs::directory_iterator(path))
+      if (fs::exists(item.path() / signature_file))
+        newest = std::max(newest, version_of(item.path().filename().string()));
+  return newest == 0 ? fs::path() : path / std::to_string(newest);
+}
+
 fs::path export_network(training::Setup& setup,
                         const Signature& signature,
                         const fs::path& parent,
@@ -105,9 +112,14 @@ fs::path export_network(training::Setup& setup,
   try {
     training::write_named_weights(setup.model, version.temporary / weights_file);
     write_reference(setup, signature, version.temporary / reference_file);
-    if (!module.empty()) write_file_atomically(version.temporary / module_file, content_of(module));
-    const auto text =
-        to_json(signature).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::vector<std::string> files{weights_file, reference_file};
+    if (!module.empty()) {
+      write_file_atomically(version.temporary / module_file, checkpoints::read_text(module));
+      files.emplace_back(module_file);
+    }
+    auto json = to_json(signature);
+    checkpoints::seal(json, version.temporary, files);
+    const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
     write_file_atomically(version.temporary / signature_file, text + "\n");
     checkpoints::commit_folder(version.temporary, version.final_path);
   } catch (...) {
@@ -122,7 +134,7 @@ training::Setup open_export(const fs::path& folder,
                             const Signature& signature,
                             const training::RunOptions& run) {
   if (run.deterministic) training::make_deterministic();
-  torch::set_num_threads(static_cast<int>(run.threads > 0 ? run.threads : available_threads()));
+  torch::set_num_threads(run.threads > 0 ? run.threads : available_threads());
   training::Setup setup;
   setup.communicator = distributed::single_rank();
   setup.model.device = training::parse_device(run.device);

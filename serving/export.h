@@ -24,6 +24,9 @@ std::filesystem::path export_network(training::Setup& setup,
                                      const std::filesystem::path& parent,
                                      const std::filesystem::path& module);
 
+/// The export at `path`: the folder itself, or the newest version in it; empty where there is none.
+std::filesystem::path find_export(const std::filesystem::path& path);
+
 /// A setup for prediction from such a folder: the network with its weights, nothing of a data set.
 training::Setup open_export(const std::filesystem::path& folder,
                             const Signature& signature,

@@ -1,10 +1,9 @@
 #include "serving/find_images.h"
 
-#include <glob.h>
-
 #include <algorithm>
 
 #include "data/image_files.h"
+#include "data/paths.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -24,12 +23,7 @@ std::vector<fs::path> below(const fs::path& folder) {
 }
 
 std::vector<fs::path> matches(const std::string& pattern) {
-  glob_t found{};
-  const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<fs::path> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  require_environment(
-      code == 0 || code == GLOB_NOMATCH, "[serving::images] cannot expand {}", pattern);
+  auto files = data::matches(pattern, "serving::images");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   return files;
 }

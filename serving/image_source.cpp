@@ -15,9 +15,7 @@ constexpr std::size_t batch_images = 64;
 
 /// Prepares one image's pixels into `out`; returns why it cannot, else an empty text.
 std::string prepare(const ImageSource& source,
-                    const training::Setup& setup,
-                    const data::Preprocessing& preprocessing,
-                    const data::PixelTable& table,
+                    const data::Preparer& preparer,
                     std::span<float> out) {
   try {
     std::vector<std::uint8_t> own;
@@ -29,15 +27,8 @@ std::string prepare(const ImageSource& source,
     const auto encoding = data::sniff(bytes);
     if (!encoding) return "needs a JPEG or PNG file";
     data::PrepareScratch scratch;
-    data::prepare({.encoding = *encoding, .bytes = bytes},
-                  setup.data.image_shape,
-                  preprocessing,
-                  table,
-                  data::PixelOrder::planes,
-                  /*epoch=*/0,
-                  /*index=*/0,
-                  scratch,
-                  out);
+    preparer.prepare(
+        {.encoding = *encoding, .bytes = bytes}, /*epoch=*/0, /*index=*/0, scratch, out);
     return {};
   } catch (const std::exception& error) {  // one bad file must not end the others
     return error.what();
@@ -49,10 +40,10 @@ std::string prepare(const ImageSource& source,
 void prepare_images(const training::Setup& setup,
                     std::span<const ImageSource> sources,
                     const TakeImages& take) {
-  const auto preprocessing = data::without_augmentation(setup.data.preprocessing);
-  const auto table = data::pixel_table(preprocessing);
-  const auto size = static_cast<std::size_t>(setup.data.image_shape.size());
-  const auto threads = static_cast<std::size_t>(torch::get_num_threads());
+  const data::Preparer preparer(data::without_augmentation(setup.data.preprocessing),
+                                setup.data.image_shape);
+  const std::size_t size = preparer.shape().size();
+  const std::size_t threads = torch::get_num_threads();
   const auto& [channels, height, width] = setup.data.image_shape;
   const auto format = setup.model.memory_format == layout::MemoryFormat::channels_last
                           ? torch::MemoryFormat::ChannelsLast
@@ -62,16 +53,10 @@ void prepare_images(const training::Setup& setup,
     std::vector<float> pixels(count * size);  // zeros where a file cannot be used
     std::vector<std::string> errors(count);
     in_parallel(count, threads, [&](std::size_t i) {
-      errors[i] = prepare(sources[begin + i],
-                          setup,
-                          preprocessing,
-                          table,
-                          std::span(pixels).subspan(i * size, size));
+      errors[i] = prepare(sources[begin + i], preparer, std::span(pixels).subspan(i * size, size));
     });
-    const auto images =
-        torch::from_blob(pixels.data(),
-                         {static_cast<std::int64_t>(count), channels, height, width},
-                         torch::kFloat32);
+    const auto images = torch::from_blob(
+        pixels.data(), {std::ssize(errors), channels, height, width}, torch::kFloat32);
     take(begin, images.to(setup.model.device).contiguous(format), errors);
   }
 }

@@ -39,12 +39,11 @@ PairList read_bin(const fs::path& file) {
   };
   PairList list{.memory = bytes};
   const auto pairs = take_numbers(1).front();
-  const auto sizes = take_numbers(static_cast<std::size_t>(2 * pairs));
+  const auto sizes = take_numbers(2 * pairs);
   for (std::int64_t i = 0; i < pairs; ++i)
     list.pairs.push_back({2 * i, 2 * i + 1, take(1).front() != 0});
   for (const auto size : sizes)
-    list.images.push_back({formatted("{}, image {}", file.string(), list.images.size()),
-                           take(static_cast<std::size_t>(size))});
+    list.images.push_back({formatted("{}, image {}", file, list.images.size()), take(size)});
   return list;
 }
 
@@ -73,7 +72,7 @@ PairList read_list(const fs::path& file) {
     const auto fields = fields_of(line);
     require_environment(fields.has_value(),
                         "[pairs] {}:{}: needs \"path_a path_b 0\" or 1, received {}",
-                        file.string(),
+                        file,
                         number,
                         printable(line));
     const auto index_of = [&](std::string_view path) {
@@ -82,7 +81,7 @@ PairList read_list(const fs::path& file) {
         list.images.push_back({file.parent_path() / path});
         require_environment(fs::is_regular_file(list.images.back().file),
                             "[pairs] {}:{}: no such file: {}",
-                            file.string(),
+                            file,
                             number,
                             printable(list.images.back().file.string()));
       }

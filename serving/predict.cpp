@@ -17,7 +17,7 @@ std::vector<Guess> best(const torch::Tensor& probabilities, std::int64_t top) {
   for (std::int64_t label = 0; label < probabilities.numel(); ++label)
     guesses.push_back({label, values[label]});
   std::ranges::stable_sort(guesses, std::greater<>(), &Guess::probability);
-  guesses.resize(static_cast<std::size_t>(std::min(top, probabilities.numel())));
+  guesses.resize(std::min(top, probabilities.numel()));
   return guesses;
 }
 
@@ -36,8 +36,7 @@ void predict(training::Setup& setup,
     const auto probabilities = torch::softmax(logits.to(torch::kFloat64), 1).cpu().contiguous();
     for (std::size_t i = 0; i < errors.size(); ++i) {
       Prediction prediction{.image = images[first + i], .error = errors[i]};
-      if (errors[i].empty())
-        prediction.guesses = best(probabilities[static_cast<std::int64_t>(i)], top);
+      if (errors[i].empty()) prediction.guesses = best(probabilities[i], top);
       take(prediction);
     }
   });

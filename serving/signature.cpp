@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "checkpoints/sealed_json.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -12,7 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int format_version = 1;
+constexpr int format_version = 2;
+constexpr int unsealed_version = 1;  // earlier exports have no digests
 constexpr auto torchscript = "torchscript";
 
 Json crop_json(const data::CropOptions& crop) {
@@ -25,30 +27,30 @@ data::CropOptions crop_of(const Json& json) {
   data::CropOptions crop;
   if (json.is_null()) return crop;
   crop.cut = data::CropMode::centre;
-  crop.size = json.at("size").get<std::int64_t>();
-  crop.centre_part = json.at("centre_part").get<double>();
-  crop.keeps_aspect = json.at("keeps_aspect").get<bool>();
+  json.at("size").get_to(crop.size);
+  json.at("centre_part").get_to(crop.centre_part);
+  json.at("keeps_aspect").get_to(crop.keeps_aspect);
   return crop;
 }
 
 Signature parsed(const Json& json) {
-  require_environment(json.at("format").get<int>() == format_version,
-                      "[serving::signature] needs format {}, received {}",
+  const auto format = json.at("format").get<int>();
+  require_environment(format == format_version || format == unsealed_version,
+                      "[serving::signature] needs format {} or {}, received {}",
+                      unsealed_version,
                       format_version,
-                      json.at("format").dump());
+                      format);
   Signature signature;
-  signature.network = json.at("network").get<std::string>();
+  json.at("network").get_to(signature.network);
   const auto& shape = json.at("input").at("shape");  // batch, channels, height, width
-  signature.input = {shape.at(1).get<std::int64_t>(),
-                     shape.at(2).get<std::int64_t>(),
-                     shape.at(3).get<std::int64_t>()};
-  signature.outputs = json.at("output").at("shape").at(1).get<std::int64_t>();
-  signature.classes = json.at("classes").get<std::vector<std::string>>();
+  signature.input = {shape.at(1), shape.at(2), shape.at(3)};
+  json.at("output").at("shape").at(1).get_to(signature.outputs);
+  json.at("classes").get_to(signature.classes);
   const auto& preparing = json.at("preprocessing");
   signature.preprocessing.crop = crop_of(preparing.at("crop"));
-  signature.preprocessing.mean = preparing.at("mean").get<std::vector<double>>();
-  signature.preprocessing.deviation = preparing.at("deviation").get<std::vector<double>>();
-  signature.preprocessing.standardise = preparing.at("standardise").get<bool>();
+  preparing.at("mean").get_to(signature.preprocessing.mean);
+  preparing.at("deviation").get_to(signature.preprocessing.deviation);
+  preparing.at("standardise").get_to(signature.preprocessing.standardise);
   signature.source = json.at("source");
   const auto& classes = signature.classes;
   require_environment(
@@ -94,13 +96,16 @@ Json to_json(const Signature& signature) {
 Signature read_signature(const std::filesystem::path& folder) {
   const auto file = folder / signature_file;
   const auto text = InputFile(file).text(JsonLimits{}.bytes);
-  const auto damaged = formatted("[serving::signature] {} is damaged", file.string());
+  const auto damaged = formatted("[serving::signature] {} is damaged", file);
   const auto json = parse_ordered_json(text, damaged);
+  Signature signature;
   try {
-    return parsed(json);
+    signature = parsed(json);
   } catch (const std::exception& error) {
     throw std::runtime_error(formatted("{}: {}", damaged, error.what()));
   }
+  if (json["format"] == format_version) checkpoints::require_seal(json, file);
+  return signature;
 }
 
 }  // namespace dimred::serving

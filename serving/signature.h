@@ -32,8 +32,8 @@ struct Signature {
 nlohmann::ordered_json to_json(const Signature& signature);
 
 /// Reads `folder`/signature.json. Throws std::invalid_argument when it is not there,
-/// std::runtime_error naming the file when it is no signature of ours or its values contradict each
-/// other.
+/// std::runtime_error naming the file when it is no signature of ours, its values contradict each
+/// other, or it or a file of the folder has another digest than it says.
 Signature read_signature(const std::filesystem::path& folder);
 
 }  // namespace dimred::serving

@@ -1,8 +1,9 @@
 #include "serving/verification.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <utility>
 
 #include "support/errors.h"
 
@@ -13,7 +14,7 @@ namespace {
 struct Grid {
   double step = 0;
   std::int64_t size = 0;
-  double operator[](std::int64_t i) const { return static_cast<double>(i) * step; }
+  double operator[](std::int64_t i) const { return i * step; }
 };
 constexpr Grid accuracy_grid{0.01, 400}, far_grid{0.001, 4000};
 
@@ -21,14 +22,14 @@ constexpr Grid accuracy_grid{0.01, 400}, far_grid{0.001, 4000};
 using Sorted = std::vector<double>;
 
 double closer(const Sorted& distances, double threshold) {
-  return static_cast<double>(std::ranges::lower_bound(distances, threshold) - distances.begin());
+  return std::ranges::lower_bound(distances, threshold) - distances.begin();
 }
 
 /// The sorted distances of one fold, or of all others.
 struct Part {
   Sorted same, different;
 
-  double pairs() const { return static_cast<double>(same.size() + different.size()); }
+  double pairs() const { return same.size() + different.size(); }
   double tar(double threshold) const { return closer(same, threshold) / count(same); }
   double far(double threshold) const { return closer(different, threshold) / count(different); }
   double accuracy(double threshold) const {
@@ -36,7 +37,7 @@ struct Part {
   }
 
  private:
-  static double count(const Sorted& list) { return static_cast<double>(list.size()); }
+  static double count(const Sorted& list) { return list.size(); }
 };
 
 struct Split {
@@ -60,8 +61,7 @@ Split split_of(std::span<const double> distances,
 }
 
 std::size_t fold_size(std::size_t pairs, std::size_t number) {
-  constexpr auto folds = static_cast<std::size_t>(verification_folds);
-  return pairs / folds + (number < pairs % folds ? 1 : 0);
+  return pairs / verification_folds + (number < pairs % verification_folds ? 1 : 0);
 }
 
 double best_threshold(const Part& others) {
@@ -87,48 +87,33 @@ double far_threshold(const Part& others) {
 double mean_over(const std::vector<Fold>& folds, double Fold::*field) {
   double sum = 0;
   for (const auto& fold : folds) sum += fold.*field;
-  return sum / static_cast<double>(folds.size());
+  return sum / folds.size();
 }
 
 double deviation_over(const std::vector<Fold>& folds, double Fold::*field) {
   const double mean = mean_over(folds, field);
   double sum = 0;
   for (const auto& fold : folds) sum += (fold.*field - mean) * (fold.*field - mean);
-  return std::sqrt(sum / static_cast<double>(folds.size()));
+  return std::sqrt(sum / folds.size());
 }
 
-/// Row i of the matrix, plus that of the flipped images, of length 1.
-std::vector<double> unit_row(std::span<const double> embeddings,
-                             std::span<const double> flipped,
-                             std::int64_t size,
-                             std::int64_t row) {
-  const auto begin = static_cast<std::size_t>(row * size);
-  const auto count = static_cast<std::size_t>(size);
-  const auto own = embeddings.subspan(begin, count);
-  std::vector<double> sum(own.begin(), own.end());
-  double squares = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!flipped.empty()) sum[i] += flipped[begin + i];
-    squares += sum[i] * sum[i];
-  }
-  if (squares > 0) {
-    for (double& number : sum) number /= std::sqrt(squares);
-  }
-  return sum;
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+Eigen::Map<const Rows> rows_of(std::span<const double> numbers, std::int64_t size) {
+  return {numbers.data(), std::ssize(numbers) / size, size};
 }
 
 }  // namespace
 
 void require_folds(std::span<const Pair> pairs) {
-  constexpr auto folds = static_cast<std::size_t>(verification_folds);
-  require(pairs.size() >= folds,
+  require(pairs.size() >= verification_folds,
           "[serving::verify] needs at least 10 pairs, received {}",
           pairs.size());
   std::size_t begin = 0;
-  for (std::size_t number = 0; number < folds; ++number) {
+  for (std::size_t number = 0; number < verification_folds; ++number) {
     const auto size = fold_size(pairs.size(), number);
     const auto same = std::ranges::count(pairs.subspan(begin, size), true, &Pair::same);
-    require(same > 0 && same < static_cast<std::ptrdiff_t>(size),
+    require(same > 0 && std::cmp_less(same, size),
             "[serving::verify] needs pairs of both kinds in each tenth of the list, received {} "
             "among pairs {} to {}; mix the list",
             same == 0 ? "none that are the same" : "none that differ",
@@ -140,7 +125,6 @@ void require_folds(std::span<const Pair> pairs) {
 
 Verification verify(std::span<const double> distances, std::span<const Pair> pairs) {
   check(distances.size() == pairs.size(), "a distance for each pair");
-  constexpr auto folds = static_cast<std::size_t>(verification_folds);
   require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
     require(std::isfinite(distances[i]),
@@ -149,7 +133,7 @@ Verification verify(std::span<const double> distances, std::span<const Pair> pai
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
   std::size_t begin = 0;
-  for (std::size_t number = 0; number < folds; ++number) {
+  for (std::size_t number = 0; number < verification_folds; ++number) {
     const auto size = fold_size(distances.size(), number);
     const auto [test, others] = split_of(distances, pairs, begin, begin + size);
     begin += size;
@@ -176,15 +160,12 @@ std::vector<double> pair_distances(std::span<const double> embeddings,
                                    std::int64_t size,
                                    std::span<const Pair> pairs) {
   check(flipped.empty() || flipped.size() == embeddings.size(), "as many flipped embeddings");
+  Rows unit = rows_of(embeddings, size);
+  if (!flipped.empty()) unit += rows_of(flipped, size);
+  for (auto row : unit.rowwise()) row.normalize();  // of zeros it stays as it is
   std::vector<double> distances;
-  distances.reserve(pairs.size());
-  for (const auto& pair : pairs) {
-    const auto a = unit_row(embeddings, flipped, size, pair.first);
-    const auto b = unit_row(embeddings, flipped, size, pair.second);
-    double squares = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
-    distances.push_back(squares);
-  }
+  for (const auto& pair : pairs)
+    distances.push_back((unit.row(pair.first) - unit.row(pair.second)).squaredNorm());
   return distances;
 }
 
@@ -192,21 +173,13 @@ double mean_length(std::span<const double> embeddings,
                    std::span<const double> flipped,
                    std::int64_t size,
                    std::span<const Pair> pairs) {
-  const auto length = [size](std::span<const double> matrix, std::int64_t row) {
-    double squares = 0;
-    for (const double number :
-         matrix.subspan(static_cast<std::size_t>(row * size), static_cast<std::size_t>(size)))
-      squares += number * number;
-    return std::sqrt(squares);
-  };
   double sum = 0, count = 0;
-  for (const auto& pair : pairs) {
-    for (const auto row : {pair.first, pair.second}) {
-      for (const auto& matrix : {embeddings, flipped}) {
-        if (matrix.empty()) continue;
-        sum += length(matrix, row);
-        ++count;
-      }
+  for (const auto& matrix : {embeddings, flipped}) {
+    if (matrix.empty()) continue;
+    const auto rows = rows_of(matrix, size);
+    for (const auto& pair : pairs) {
+      sum += rows.row(pair.first).norm() + rows.row(pair.second).norm();
+      count += 2;
     }
   }
   return sum / count;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,7 +17,7 @@ struct Pair {
   bool same = false;
 };
 
-inline constexpr int verification_folds = 10;
+inline constexpr std::size_t verification_folds = 10;
 inline constexpr double far_target = 1e-3;
 
 struct Fold {

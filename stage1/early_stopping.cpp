@@ -5,6 +5,28 @@
 #include "training/state.h"
 
 namespace dimred::stage1 {
+/// The best validation accuracy so far, and what follows from it. Source: MoXing's
+/// EarlyStoppingHook (min_delta 0.01, patience 3).
+struct BestSoFar {
+  double best = -1;          // the greatest
+  double reference = -1;     // the last that was better by min_delta
+  std::int64_t without = 0;  // epochs since then
+
+  /// After each epoch. True when it is the best of all, by any amount.
+  bool add(double accuracy, double min_delta) {
+    if (accuracy > reference + min_delta || reference < 0) {
+      reference = accuracy;
+      without = 0;
+    } else {
+      ++without;
+    }
+    const bool better = accuracy > best;
+    best = std::max(best, accuracy);
+    return better;
+  }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BestSoFar, best, reference, without)
+
 namespace {
 
 constexpr auto state_key = "best";
@@ -29,18 +51,18 @@ class EarlyStopping final : public Hook {
 
   bool should_stop(const training::RunView& /*run*/) const override {
     const auto patience = options_.early_stopping_patience;
-    return patience > 0 && best_.epochs_without() >= patience;
+    return patience > 0 && best_.without >= patience;
   }
 
   void save(const training::RunView& /*run*/, checkpoints::State& state) override {
-    state.scalars[state_key] = best_.to_json();
+    state.scalars[state_key] = best_;
   }
 
   void restore(const training::Setup& /*setup*/,
                const checkpoints::State& state,
                bool own) override {
     // A run that continues another one has a patience and a best/ of its own.
-    if (own && state.scalars.contains(state_key)) best_.restore(state.scalars.at(state_key));
+    if (own && state.scalars.contains(state_key)) state.scalars.at(state_key).get_to(best_);
   }
 
  private:
@@ -48,8 +70,8 @@ class EarlyStopping final : public Hook {
     if (!should_stop(run)) return;
     run.console.line(
         formatted("early stopping: no better validation accuracy in {} epochs; the best was {} %",
-                  best_.epochs_without(),
-                  100 * best_.accuracy()));
+                  best_.without,
+                  100 * best_.best));
   }
 
   ControlOptions options_;

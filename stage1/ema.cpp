@@ -1,6 +1,7 @@
 #include "checkpoints/snapshot.h"
 #include "stage1/hooks.h"
 #include "support/errors.h"
+#include "support/scope_exit.h"
 #include "training/evaluate.h"
 #include "training/state.h"
 #include "training/weights/average.h"
@@ -13,27 +14,11 @@ constexpr auto weights_key = "ema_weights";
 constexpr auto buffers_key = "ema_buffers";
 constexpr auto updates_key = "ema_updates";
 
-/// The network's weights and running statistics are the means while it lives.
-class Exchanged {
- public:
-  Exchanged(models::FlatVectors& flat, const torch::Tensor& weights, const torch::Tensor& buffers)
-      : flat_(flat), weights_(flat.weights.detach().clone()), buffers_(flat.buffers.clone()) {
-    assign(weights, buffers);
-  }
-  ~Exchanged() { assign(weights_, buffers_); }
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-
- private:
-  void assign(const torch::Tensor& weights, const torch::Tensor& buffers) {
-    const torch::NoGradGuard no_grad;
-    flat_.weights.copy_(weights);
-    flat_.buffers.copy_(buffers);
-  }
-
-  models::FlatVectors& flat_;
-  torch::Tensor weights_, buffers_;
-};
+void assign(models::FlatVectors& flat, const torch::Tensor& weights, const torch::Tensor& buffers) {
+  const torch::NoGradGuard no_grad;
+  flat.weights.copy_(weights);
+  flat.buffers.copy_(buffers);
+}
 
 class Ema final : public Hook {
  public:
@@ -51,7 +36,11 @@ class Ema final : public Hook {
 
   void evaluate(const training::RunView& run, std::vector<training::CurveRow>& rows) override {
     auto& setup = run.setup;
-    const Exchanged exchanged(setup.model.flat, weights_.values, buffers_.values);
+    auto& flat = setup.model.flat;
+    const ScopeExit back([&flat,
+                          weights = flat.weights.detach().clone(),
+                          buffers = flat.buffers.clone()] { assign(flat, weights, buffers); });
+    assign(flat, weights_.values, buffers_.values);
     auto row = rows.front();
     row.weights = "ema";
     row.learning_rate = row.train_loss = std::nullopt;
@@ -76,7 +65,7 @@ class Ema final : public Hook {
     if (!state.scalars.contains(updates_key)) return;  // of a run without a mean: begins here
     make_room(setup);
     models::from_file(setup.model.flat.layout, state.vectors.at(weights_key), weights_.values);
-    models::assign(buffers_.values, std::span<const float>(state.vectors.at(buffers_key)));
+    models::assign(buffers_.values, state.vectors.at(buffers_key));
     weights_.count = buffers_.count = checkpoints::count_of(state.scalars, updates_key);
   }
 

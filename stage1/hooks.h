@@ -28,7 +28,4 @@ std::unique_ptr<Hook> make_ema(const method::AverageOptions& options);
 std::unique_ptr<Hook> make_early_stopping(const ControlOptions& options,
                                           const training::RunFolder& folder);
 
-/// Ends the run after stop_at_step steps; null when it is 0.
-std::unique_ptr<Hook> make_stop_at_step(const ControlOptions& options);
-
 }  // namespace dimred::stage1

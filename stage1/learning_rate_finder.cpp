@@ -38,7 +38,7 @@ class Sweep {
 };
 
 double rate_of(const FinderOptions& options, std::int64_t step) {
-  const double part = static_cast<double>(step) / static_cast<double>(options.steps - 1);
+  const double part = static_cast<double>(step) / (options.steps - 1);
   return options.start_rate * std::pow(options.end_rate / options.start_rate, part);
 }
 
@@ -63,7 +63,7 @@ Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {
                       "suggest a rate; a lower start_rate or more steps may help",
                       points.size(),
                       steps);
-  const auto at = [&](std::int64_t i) { return points[static_cast<std::size_t>(i)]; };
+  const auto at = [&](std::int64_t i) { return points[i]; };
   Suggestion found;
   double least = std::numeric_limits<double>::infinity(), slope = least;
   for (auto i = first; i < last; ++i) {
@@ -93,12 +93,7 @@ std::vector<FinderPoint> sweep(training::Setup& setup,
   bool going_on = true;
   std::int64_t done = 0;
   for (std::int64_t epoch = 0; going_on && done < options.steps; ++epoch) {
-    const auto batches = training::make_batches(setup,
-                                                *setup.data.train,
-                                                training::training_order(setup),
-                                                setup.data.preprocessing,
-                                                training::loader_options(setup),
-                                                epoch);
+    const auto batches = training::training_batches(setup, epoch);
     for (std::int64_t step = 0; going_on && done < options.steps; ++step, ++done) {
       auto batch = batches->next();
       if (!batch) break;

@@ -30,6 +30,16 @@ class Snapshots final : public Hook {
     });
   }
 
+  void end(const training::RunView& run) override {
+    if (options_.snapshots_per_epoch == 0 || run.setup.communicator->rank() != 0) return;
+    const auto count = std::ssize(list_.digests);  // the writer has done its work
+    run.console.line(
+        count > 1 ? formatted("{} snapshots: enough for up to {} components", count, count - 1)
+                  : formatted("{} snapshots: a PCA needs 2 or more; more --epochs or a larger "
+                              "--snapshots_per_epoch writes them",
+                              count));
+  }
+
   void save(const training::RunView& run, checkpoints::State& state) override {
     if (run.setup.communicator->rank() != 0) return;
     run.writer.wait();  // the list is complete then
@@ -64,27 +74,11 @@ class Snapshots final : public Hook {
   checkpoints::SnapshotList list_;  // the writer adds to it
 };
 
-class StopAtStep final : public Hook {
- public:
-  explicit StopAtStep(std::int64_t last) : last_(last) {}
-  bool should_stop(const training::RunView& run) const override {
-    return run.position.step >= last_;
-  }
-
- private:
-  std::int64_t last_;
-};
-
 }  // namespace
 
 std::unique_ptr<Hook> make_snapshots(const SaveOptions& options,
                                      const training::RunFolder& folder) {
   return std::make_unique<Snapshots>(options, folder);
-}
-
-std::unique_ptr<Hook> make_stop_at_step(const ControlOptions& options) {
-  if (options.stop_at_step == 0) return nullptr;
-  return std::make_unique<StopAtStep>(options.stop_at_step);
 }
 
 }  // namespace dimred::stage1

@@ -16,9 +16,7 @@ class StepLog final : public Hook {
   void begin(const training::RunView& /*run*/) override { clock_.restart(); }
 
   void after_step(const training::RunView& run, const training::StepReport& step) override {
-    sums_.loss_sum += step.result.loss_sum;
-    sums_.correct_count += step.result.correct_count;
-    sums_.sample_count += step.result.sample_count;
+    sums_.add(step.result);
     ++steps_;
     if (run.position.step % every_ == 0) run.console.line(line(run.position.step));
   }
@@ -30,9 +28,9 @@ class StepLog final : public Hook {
     std::ostringstream out;
     out << "step " << step << std::fixed << std::setprecision(4) << "  loss " << sums_.mean_loss()
         << std::setprecision(2) << "  accuracy " << 100 * sums_.accuracy() << " %  rate "
-        << std::defaultfloat << std::setprecision(4) << learning_rate_() << "  "
-        << seconds / static_cast<double>(steps_) << " s/step  " << std::fixed
-        << std::setprecision(0) << sums_.sample_count / seconds << " samples/s";
+        << std::defaultfloat << std::setprecision(4) << learning_rate_() << "  " << seconds / steps_
+        << " s/step  " << std::fixed << std::setprecision(0) << sums_.sample_count / seconds
+        << " samples/s";
     sums_ = {};
     steps_ = 0;
     return out.str();

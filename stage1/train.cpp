@@ -29,9 +29,8 @@ class Conventional final : public training::Stage {
         vectors_(descent_.optimizer->vectors()) {}
 
   double learning_rate(const Run& run) const {
-    return schedules::learning_rate(options_.schedule,
-                                    static_cast<double>(run.position.step),
-                                    static_cast<double>(run.setup.data.steps_per_epoch()));
+    return schedules::learning_rate(
+        options_.schedule, run.position.step, run.setup.data.steps_per_epoch());
   }
 
   training::CurveRow named_row(const Run& run) const override {
@@ -113,34 +112,21 @@ void add_hooks(Run& run, const Options& options, const Conventional& stage) {
   run.hooks.add(make_step_log(control, [&run, &stage] { return stage.learning_rate(run); }));
   run.hooks.add(make_ema(options.ema));
   run.hooks.add(make_early_stopping(control, run.folder));
-  run.hooks.add(make_stop_at_step(control));
+  if (const auto last = control.stop_at_step; last > 0)
+    run.hooks.add(training::stop_when(
+        [last](const training::RunView& view) { return view.position.step >= last; }));
   training::add_hooks(run.hooks, options.hooks, run.setup.communicator->size());
 }
 
 }  // namespace
 
 void validate(const Options& options) {
-  require(options.epochs >= 1, "[stage1] epochs needs >= 1, received {}", options.epochs);
   schedules::validate(options.schedule);
   optimizers::validate(options.optimizer);
-  validate(options.control);
   training::validate(options.transfer);
   require(options.resume_from.empty() || options.transfer.initialize_from.empty(),
           "[stage1] needs resume_from (go on with a run) or initialize_from (start a new one), "
           "received both");
-  require(options.ema.decay >= 0 && options.ema.decay < 1,
-          "[stage1] ema_decay needs a number in [0, 1), received {}",
-          options.ema.decay);
-  const auto& saves = options.saves;
-  require(saves.snapshots_per_epoch >= 0,
-          "[stage1] snapshots_per_epoch needs >= 0, received {}",
-          saves.snapshots_per_epoch);
-  require(saves.snapshot_from_epoch >= 1,
-          "[stage1] snapshot_from_epoch needs >= 1, received {}",
-          saves.snapshot_from_epoch);
-  require(saves.checkpoint_every >= 1,
-          "[stage1] checkpoint_every needs >= 1, received {}",
-          saves.checkpoint_every);
 }
 
 training::EpochEnd train(training::Setup& setup,

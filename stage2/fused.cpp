@@ -36,7 +36,7 @@ torch::Tensor project(const Product& product) {
   const c10::DeviceGuard guard(product.vector.device());
   Products in{.basis = matrix_of(product.basis, product.vector.numel()),
               .vector = values_of(product.vector)};
-  in.rows = static_cast<int>(in.basis.rows);
+  in.rows = in.basis.rows;
   for (const auto& other : product.others) in.others[in.rows++ - in.basis.rows] = values_of(other);
   const auto partial = torch::empty({in.rows, tiles_of(in.basis.columns)},
                                     product.vector.options().dtype(torch::kFloat64));

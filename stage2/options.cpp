@@ -20,13 +20,10 @@ void add_preset_choice(OptionTable& table,
   table.add_choice(name, field, help, all);
 }
 
-const std::vector<std::pair<std::string, Decay>>& decays() {
-  static const std::vector<std::pair<std::string, Decay>> list{{"constant", Decay::constant},
-                                                               {"linear", Decay::linear},
-                                                               {"cosine", Decay::cosine},
-                                                               {"step", Decay::step}};
-  return list;
-}
+const std::vector<std::pair<std::string, Decay>> decays{{"constant", Decay::constant},
+                                                        {"linear", Decay::linear},
+                                                        {"cosine", Decay::cosine},
+                                                        {"step", Decay::step}};
 
 std::vector<std::pair<std::string, std::string>> rule_names() {
   std::vector<std::pair<std::string, std::string>> names;
@@ -157,13 +154,13 @@ void add_method_options(OptionTable& table, Options& options) {
                     "alpha_schedule",
                     &options.alpha_schedule,
                     "how alpha falls over the budget or epochs",
-                    decays());
+                    decays);
   add_preset_choice(
       table,
       "schedule",
       &options.schedule,
       "how learning_rate falls over the budget or epochs; step: a tenth at 1/2 and 3/4",
-      decays());
+      decays);
   add_preset_choice<AverageKind>(
       table,
       "average",

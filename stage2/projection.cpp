@@ -89,12 +89,11 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
                                                      std::span<const double> first,
                                                      std::span<const double> second) {
   const auto k = basis.size(0);
-  require(
-      static_cast<std::int64_t>(first.size()) == k && static_cast<std::int64_t>(second.size()) == k,
-      "[stage2::back_project] needs {} coefficients, received {} and {}",
-      k,
-      first.size(),
-      second.size());
+  require(std::ssize(first) == k && std::ssize(second) == k,
+          "[stage2::back_project] needs {} coefficients, received {} and {}",
+          k,
+          first.size(),
+          second.size());
   if (basis.is_cuda()) return device::back_project(basis, first, second);
   require_contiguous(basis, "stage2::back_project");
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));

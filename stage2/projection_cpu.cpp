@@ -132,22 +132,21 @@ std::vector<double> project(const Value* basis,
                             std::int64_t columns,
                             const float* vector) {
   const auto blocks = pieces_of(columns, block);
-  std::vector<float> partial(static_cast<std::size_t>(blocks * k));
+  std::vector<float> partial(blocks * k);
   at::parallel_for(0, pieces_of(columns, panel), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
       const auto last = std::min(columns, (p + 1) * panel);
       for (std::int64_t i = 0; i < k; ++i) {
         for (auto start = p * panel; start < last; start += block) {
-          partial[static_cast<std::size_t>(start / block * k + i)] =
+          partial[start / block * k + i] =
               block_dot(basis + i * columns + start, vector + start, std::min(block, last - start));
         }
       }
     }
   });
-  std::vector<double> sums(static_cast<std::size_t>(k));
+  std::vector<double> sums(k);
   for (std::int64_t b = 0; b < blocks; ++b) {
-    for (std::int64_t i = 0; i < k; ++i)
-      sums[static_cast<std::size_t>(i)] += partial[static_cast<std::size_t>(b * k + i)];
+    for (std::int64_t i = 0; i < k; ++i) sums[i] += partial[b * k + i];
   }
   return sums;
 }

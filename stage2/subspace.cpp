@@ -24,7 +24,7 @@ std::int64_t Subspace::components() const {
 
 std::int64_t Subspace::bytes() const {
   std::int64_t sum = 0;
-  for (const auto& block : blocks) sum += static_cast<std::int64_t>(block.basis.nbytes());
+  for (const auto& block : blocks) sum += block.basis.nbytes();
   return sum;
 }
 
@@ -69,7 +69,7 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const Subspace& subspace,
   std::pair result{torch::zeros_like(like), torch::zeros_like(like)};
   std::size_t row = 0;
   for (const auto& [columns, basis] : subspace.blocks) {
-    const auto k = static_cast<std::size_t>(basis.size(0));
+    const auto k = basis.size(0);
     const auto [one, two] = back_project(basis, first.subspan(row, k), second.subspan(row, k));
     result.first.narrow(0, columns.begin, columns.size()).copy_(one);
     result.second.narrow(0, columns.begin, columns.size()).copy_(two);
@@ -84,9 +84,8 @@ namespace {
 Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::Device device) {
   if (basis.block_count == 1)
     return device.is_cuda() ? device::aligned_rows(matrix, device) : matrix;
-  std::vector<layout::ColumnRange> ranges(static_cast<std::size_t>(basis.block_count));
-  for (const auto& block : basis.blocks)
-    ranges[static_cast<std::size_t>(block.index)] = {block.begin, block.end};
+  std::vector<layout::ColumnRange> ranges(basis.block_count);
+  for (const auto& block : basis.blocks) ranges[block.index] = {block.begin, block.end};
   return by_blocks(matrix, ranges, device);
 }
 

@@ -67,6 +67,7 @@ class SubspaceDescent final : public training::Stage {
       training::recalibrate_batchnorm(setup_);
     }
     training::add_row(run, *this, start_->weights.kind);
+    write_weights(run, "start.h5");
   }
 
   training::BatchResult step(Run& run, const training::Step& now) override {
@@ -85,7 +86,9 @@ class SubspaceDescent final : public training::Stage {
     return result;
   }
 
-  void check_row(const training::CurveRow& row) const override {
+  void check_row(const training::CurveRow& row) override {
+    if (row.step == 0) first_ = scores_of(row);
+    last_ = scores_of(row);
     require_environment(!row.test_loss || std::isfinite(*row.test_loss),
                         "[stage2] the test loss is not finite at step {}; earlier files are kept; "
                         "a lower learning rate or alpha may help",
@@ -94,6 +97,10 @@ class SubspaceDescent final : public training::Stage {
 
   void describe_epoch(Run& run) override {
     run.console.line(counts_.describe());
+    if (counts_.trials > 0 && counts_.failed == counts_.steps)
+      run.console.warn(
+          "no line search of this epoch found a lower loss; a larger --batch_size, more "
+          "--trials or a smaller --alpha may help");
     counts_ = {};
   }
 
@@ -109,17 +116,16 @@ class SubspaceDescent final : public training::Stage {
       recalibrate(run);
       training::add_row(run, *this, name(options_.average.kind));
     }
-    const auto last = training::start_snapshot(setup_, run.position);
-    distributed::on_rank_0(*setup_.communicator, [&] {
-      checkpoints::write_snapshot(run.folder.path() / "final.h5", last());
-      return std::string();
-    });
+    write_weights(run, "final.h5");
+    if (setup_.communicator->rank() == 0) warn_of_harm(run);
   }
 
   void save(const Run& /*run*/, checkpoints::State& state) override {
     steps_prefix_ = log_->prefix();
     state.scalars["steps"] = training::to_json(steps_prefix_);
     state.scalars["not_finite"] = not_finite_;
+    if (first_)
+      state.scalars["start_scores"] = {{"loss", first_->loss}, {"accuracy", first_->accuracy}};
     stage2::save(state, setup_, descent());
   }
 
@@ -127,10 +133,64 @@ class SubspaceDescent final : public training::Stage {
     steps_prefix_ = training::prefix_from_json(state.scalars.at("steps"));
     if (state.scalars.contains("not_finite"))
       not_finite_ = checkpoints::count_of(state.scalars, "not_finite");
+    if (const auto start = state.scalars.find("start_scores"); start != state.scalars.end())
+      first_ = {.loss = start->at("loss"), .accuracy = start->at("accuracy")};
     stage2::restore(state, setup_, descent());
   }
 
  private:
+  /// Of the validation set where there is one, else of the test set.
+  struct Scores {
+    double loss = 0, accuracy = 0;
+  };
+  static std::optional<Scores> scores_of(const training::CurveRow& row) {
+    const bool held_out = row.validation_loss.has_value();
+    const auto& loss = held_out ? row.validation_loss : row.test_loss;
+    const auto& accuracy = held_out ? row.validation_accuracy : row.test_accuracy;
+    if (!loss || !accuracy) return {};
+    return Scores{.loss = *loss, .accuracy = *accuracy};
+  }
+
+  static std::string percent(double part) {
+    return formatted("{} %", std::round(1e4 * part) / 100);
+  }
+
+  void write_weights(const Run& run, const char* name) const {
+    const auto snapshot = training::start_snapshot(setup_, run.position);
+    distributed::on_rank_0(*setup_.communicator, [&] {
+      checkpoints::write_snapshot(run.folder.path() / name, snapshot());
+      return std::string();
+    });
+  }
+
+  /// Says what a person would otherwise find out by comparing rows of the curve.
+  void warn_of_harm(const Run& run) const {
+    constexpr std::int64_t few_steps = 100;
+    constexpr double noise = 0.001;      // of an accuracy
+    constexpr double clear_rise = 1.02;  // of a loss
+    const auto steps = run.position.step;
+    if (space_.subspace().components() > 0 && steps > 0 && steps < few_steps)
+      run.console.line(formatted(
+          "{} steps are few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
+          "--batch_size makes more",
+          steps,
+          few_steps));
+    if (!first_ || !last_ || steps == 0) return;
+    if (last_->accuracy < first_->accuracy - noise)
+      run.console.warn(formatted(
+          "stage 2 ended at {}, below the {} of its start, whose weights are in {}; a larger "
+          "--batch_size, fewer --epochs or another --preset may help",
+          percent(last_->accuracy),
+          percent(first_->accuracy),
+          (run.folder.path() / "start.h5").string()));
+    else if (last_->loss > clear_rise * first_->loss)
+      run.console.warn(formatted(
+          "the loss rose from {} to {} while the accuracy held: the network is over-confident; "
+          "--label_smoothing 0.1 or fewer --epochs may help",
+          first_->loss,
+          last_->loss));
+  }
+
   torch::Tensor own_weights() const {
     return own_columns(setup_.model.flat.weights, setup_.model.columns);
   }
@@ -140,7 +200,7 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = setup_.data.steps_per_epoch();
     const double done =
         epochs() ? static_cast<double>(position.epoch * steps + position.step_in_epoch) /
-                       static_cast<double>(*epochs() * steps)
+                       (*epochs() * steps)
                  : epochs_spent(position.totals, options_.budget_steps) / options_.budget;
     return std::min(1.0, done);
   }
@@ -199,29 +259,17 @@ class SubspaceDescent final : public training::Stage {
   training::Average average_;
   training::FilePrefix steps_prefix_;  // what of steps.csv belongs to the state
   std::optional<StepLog> log_;
-  StepCounts counts_;   // of the epoch under way
-  int not_finite_ = 0;  // steps in a row up to now
-};
-
-/// Ends the run within an epoch when its budget is spent.
-class BudgetEnd final : public training::Hook {
- public:
-  explicit BudgetEnd(const SubspaceDescent& stage) : stage_(stage) {}
-  bool should_stop(const training::RunView& run) const override {
-    return stage_.is_spent(run.position);
-  }
-
- private:
-  const SubspaceDescent& stage_;
+  StepCounts counts_;                   // of the epoch under way
+  int not_finite_ = 0;                  // steps in a row up to now
+  std::optional<Scores> first_, last_;  // of the curve's rows
 };
 
 }  // namespace
 
 double epochs_spent(const training::Totals& totals, std::int64_t steps_per_epoch) {
   constexpr double backward_cost = 2;  // forward passes
-  return (static_cast<double>(totals.forward_passes) +
-          backward_cost * static_cast<double>(totals.backward_passes)) /
-         ((1 + backward_cost) * static_cast<double>(steps_per_epoch));
+  return (totals.forward_passes + backward_cost * totals.backward_passes) /
+         ((1 + backward_cost) * steps_per_epoch);
 }
 
 training::EpochEnd train(training::Setup& setup,
@@ -237,7 +285,9 @@ training::EpochEnd train(training::Setup& setup,
           .folder = folder,
           .console = console,
           .states = {folder.checkpoints(), options.keep_checkpoints}};
-  if (options.budget > 0) run.hooks.add(std::make_unique<BudgetEnd>(stage));
+  if (options.budget > 0)
+    run.hooks.add(training::stop_when(
+        [&stage](const training::RunView& view) { return stage.is_spent(view.position); }));
   training::add_hooks(run.hooks, options.hooks, setup.communicator->size());
   return training::train(run, stage);
 }

@@ -36,7 +36,9 @@ struct StartWeights {
 /// Descends by the method, as training::train(). A run with a state needs no `start`; else the
 /// curve begins with a row of epoch 0, whose costs are the start's. One row of steps.csv a step; at
 /// the end a row `recalibrated` when the network has BatchNorm, one of the average (`mean`, `ema`)
-/// where there is one, and final.h5 with the weights of the last row.
+/// where there is one, start.h5 and final.h5 with the weights of the first and the last row. It
+/// warns of harm: a last row below the first, a loss that rose, searches that all failed, few
+/// steps.
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          Subspace subspace,

@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "optimizers/sgd.h"
+#include "optimizers/segments.h"
 #include "stage2/projection.h"
 
 namespace dimred::stage2 {

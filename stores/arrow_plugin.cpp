@@ -49,10 +49,10 @@ T value_of(arrow::Result<T> result, const Url& url, const char* doing) {
   return std::move(result).ValueUnsafe();
 }
 
-/// Arrow says all of a URL that it cannot read, password and all.
+/// Where Arrow cannot read a URL, it says all of it, password and all.
 template <class T>
 T parsed(arrow::Result<T> result, const Url& url) {
-  if (!result.ok() && !url.user.empty())
+  if (result.status().IsInvalid() && !url.user.empty())
     throw StoreError(
         "cannot use {}: what is no letter or digit of a name, password or query there is written "
         "%2F, %40, ...",

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "stores/attempts.h"
@@ -57,11 +55,10 @@ class PartFile {
   void take_up(const Found& found, bool continues) {
     const auto& [name, size, etag] = found.item;
     const auto note = formatted("{}\n{}\n{}\n", without_credentials(whole(found.url)), size, etag);
-    std::ostringstream earlier;
-    earlier << std::ifstream(note_, std::ios::binary).rdbuf();
-    if (continues && earlier.str() == note && this->size() <= size) return;
+    const auto earlier = text_or_none(note_);
+    if (continues && earlier == note && this->size() <= size) return;
     clear();
-    if (earlier.str() != note) write_file_atomically(note_, note);
+    if (earlier != note) write_file_atomically(note_, note);
   }
 
   void clear() { require(ftruncate(descriptor_, 0) == 0, "ftruncate"); }

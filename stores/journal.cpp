@@ -1,11 +1,12 @@
 #include "stores/journal.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "stores/local_files.h"
 #include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/json.h"
 
 namespace dimred::stores {
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 Journal::Journal(fs::path file, fs::path root, const std::string& of)
     : file_(std::move(file)), root_(std::move(root)) {
-  std::ifstream in(file_, std::ios::binary);
+  std::istringstream in(text_or_none(file_));
   if (!of.empty()) {
     const auto own = nlohmann::json{{"of", of}}.dump();
     std::string first;

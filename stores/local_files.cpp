@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "stores/store.h"
+#include "support/atomic_file.h"
 
 namespace dimred::stores {
 namespace {
@@ -70,6 +71,12 @@ Walked walk(const fs::path& folder) {
 bool is_own_cache(const fs::path& name) {
   const auto folder = name.parent_path();
   return std::ranges::find(folder, fs::path(".dimred")) != folder.end();
+}
+
+std::string text_or_none(const fs::path& file) {
+  if (!fs::exists(file)) return "";
+  const InputFile in(file);
+  return in.text(in.size());
 }
 
 std::string stamp_of(const fs::path& file) {

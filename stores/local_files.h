@@ -21,6 +21,10 @@ Walked walk(const std::filesystem::path& folder);
 /// decompressed copies are kept: of use on this machine only, and made anew on another.
 bool is_own_cache(const std::filesystem::path& name);
 
+/// Its bytes; empty where there is nothing. Throws std::invalid_argument when it is no regular
+/// file.
+std::string text_or_none(const std::filesystem::path& file);
+
 /// Changes when a file does: length, time and inode; empty when there is no regular file.
 std::string stamp_of(const std::filesystem::path& file);
 

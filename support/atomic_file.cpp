@@ -25,8 +25,7 @@ int open_temporary(const std::filesystem::path& path) {
     const int descriptor = open_no_follow(path, O_RDWR | O_CREAT);
     if (try_lock(descriptor) == LockResult::busy) {
       ::close(descriptor);
-      throw std::runtime_error(
-          formatted("[file] '{}' is being written by another writer", path.string()));
+      throw std::runtime_error(formatted("[file] '{}' is being written by another writer", path));
     }
     if (still_named(descriptor, path)) return descriptor;
     ::close(descriptor);
@@ -64,12 +63,12 @@ AtomicFile::~AtomicFile() {
   ::close(descriptor_);
 }
 
-void AtomicFile::append(std::span<const std::byte> bytes) {
+void AtomicFile::append(ByteView bytes) {
   write_at(position_, bytes);
   position_ += std::ssize(bytes);
 }
 
-void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+void AtomicFile::write_at(std::int64_t offset, ByteView bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
         retrying([&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), offset); });
@@ -107,7 +106,7 @@ double AtomicFile::commit() {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
-  file.append(std::as_bytes(std::span(text.data(), text.size())));
+  file.append(text);
   file.commit();
 }
 
@@ -141,11 +140,8 @@ void read_exactly(int descriptor,
     const ssize_t count =
         retrying([&] { return ::pread(descriptor, out.data(), out.size(), offset); });
     fail_if(count < 0, "read", path);
-    require_environment(count > 0,
-                        "[file] '{}' ends at byte {}, {} bytes too early",
-                        path.string(),
-                        offset,
-                        out.size());
+    require_environment(
+        count > 0, "[file] '{}' ends at byte {}, {} bytes too early", path, offset, out.size());
     out = out.subspan(static_cast<std::size_t>(count));
     offset += count;
   }
@@ -154,13 +150,13 @@ void read_exactly(int descriptor,
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = open_retrying(path_, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
   if (descriptor_ < 0) {
-    require(errno != ENOENT && errno != ENOTDIR, "[file] '{}' does not exist", path_.string());
+    require(errno != ENOENT && errno != ENOTDIR, "[file] '{}' does not exist", path_);
     fail_call("open", path_, errno);
   }
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) ::close(descriptor_);
-  require(regular, "[file] '{}' needs to be a regular file", path_.string());
+  require(regular, "[file] '{}' needs to be a regular file", path_);
   size_ = status.st_size;
 }
 
@@ -182,22 +178,27 @@ void InputFile::read(std::int64_t offset,
   std::vector<std::byte> part(1 << 20);
   while (offset < size_) {
     const auto size = std::min<std::int64_t>(size_ - offset, std::ssize(part));
-    const auto bytes = std::span(part).first(static_cast<std::size_t>(size));
+    const auto bytes = std::span(part).first(size);
     read(offset, bytes);
     sink(bytes);
     offset += size;
   }
 }
 
-std::string InputFile::text(std::int64_t most) const {
-  require_environment(size_ <= most,
-                      "[file] '{}' needs at most {} bytes, received {}",
-                      path_.string(),
-                      most,
-                      size_);
-  std::string text(static_cast<std::size_t>(size_), '\0');
-  read(0, std::as_writable_bytes(std::span(text)));
+std::string InputFile::part(std::int64_t offset, std::int64_t size) const {
+  std::string text(size, '\0');
+  read(offset, std::as_writable_bytes(std::span(text)));
   return text;
+}
+
+std::string InputFile::text(std::int64_t most) const {
+  require_environment(
+      size_ <= most, "[file] '{}' needs at most {} bytes, received {}", path_, most, size_);
+  return part(0, size_);
+}
+
+bool InputFile::begins_with(std::string_view text) const {
+  return size_ >= std::ssize(text) && part(0, std::ssize(text)) == text;
 }
 
 }  // namespace dimred

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/byte_view.h"
 #include "support/open_file.h"
 
 namespace dimred {
@@ -33,9 +34,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   /// Writes behind what append() wrote before (write_at does not move that position).
-  void append(std::span<const std::byte> bytes);
+  void append(ByteView bytes);
   /// Positioned write, safe from several threads at once; retries short writes and EINTR.
-  void write_at(std::int64_t offset, std::span<const std::byte> bytes);
+  void write_at(std::int64_t offset, ByteView bytes);
   /// Reserves the length first, so that a full disk is noticed before work is done.
   void reserve(std::int64_t bytes);
   int descriptor() const { return descriptor_; }
@@ -83,6 +84,9 @@ class InputFile {
   void read(std::int64_t offset, const std::function<void(std::span<const std::byte>)>& sink) const;
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;
+  /// Bytes [offset, offset + size), which the file has to have.
+  std::string part(std::int64_t offset, std::int64_t size) const;
+  bool begins_with(std::string_view text) const;
   std::int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
 

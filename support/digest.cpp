@@ -30,15 +30,9 @@ std::string hex_of(XXH128_hash_t hash) {
 
 }  // namespace
 
-std::string digest(std::span<const std::byte> bytes) {
-  return hex_of(XXH3_128bits(bytes.data(), bytes.size()));
-}
+std::string digest(ByteView bytes) { return hex_of(XXH3_128bits(bytes.data(), bytes.size())); }
 
-std::string digest(std::string_view text) { return digest(std::as_bytes(std::span(text))); }
-
-std::uint64_t digest64(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
+std::uint64_t digest64(ByteView bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 struct DigestStream::State {
   // The library's own allocation: the state needs 64-byte alignment.
@@ -57,7 +51,7 @@ DigestStream::~DigestStream() = default;
 DigestStream::DigestStream(DigestStream&&) noexcept = default;
 DigestStream& DigestStream::operator=(DigestStream&&) noexcept = default;
 
-void DigestStream::update(std::span<const std::byte> bytes) {
+void DigestStream::update(ByteView bytes) {
   check(XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()) == XXH_OK, "XXH3 update");
 }
 
@@ -67,7 +61,7 @@ std::string file_digest(const std::filesystem::path& file, std::int64_t offset) 
   const InputFile input(file);
   require_environment(offset >= 0 && offset <= input.size(),
                       "[digest] '{}' needs at least {} bytes, received {}",
-                      file.string(),
+                      file,
                       offset,
                       input.size());
   DigestStream stream;

@@ -8,22 +8,20 @@
 #include <string>
 #include <string_view>
 
+#include "support/byte_view.h"
+
 // XXH3-128 (https://github.com/Cyan4973/xxHash): finds damage at memory speed; no defence against
 // forgery.
 namespace dimred {
 
 /// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
-std::string digest(std::span<const std::byte> bytes);
-std::string digest(std::string_view text);
+std::string digest(ByteView bytes);
 
-/// The same of a text, or of numbers as they lie in memory.
-template <class Values>
-std::string digest_of(const Values& values) {
-  return digest(std::as_bytes(std::span(values)));
-}
+/// The same, for a class that has a digest() of its own.
+inline std::string digest_of(ByteView bytes) { return digest(bytes); }
 
 /// XXH3-64 of `bytes`.
-std::uint64_t digest64(std::span<const std::byte> bytes);
+std::uint64_t digest64(ByteView bytes);
 
 /// XXH3-128 over bytes that arrive in parts.
 class DigestStream {
@@ -32,7 +30,7 @@ class DigestStream {
   ~DigestStream();
   DigestStream(DigestStream&&) noexcept;
   DigestStream& operator=(DigestStream&&) noexcept;
-  void update(std::span<const std::byte> bytes);
+  void update(ByteView bytes);
   std::string hex() const;
 
  private:

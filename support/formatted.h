@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -30,11 +31,13 @@ struct FormatString {
   }
 };
 
-/// `value` as operator<< prints it.
+/// `value` as operator<< prints it; a path without the quotes.
 template <class Value>
 std::string printed(const Value& value) {
   if constexpr (std::convertible_to<const Value&, std::string_view>) {
     return std::string(std::string_view(value));
+  } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+    return value.string();
   } else {
     std::ostringstream out;
     out << value;

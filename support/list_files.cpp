@@ -42,11 +42,15 @@ bool natural_less(const std::string& a, const std::string& b) {
   return order != 0 ? order < 0 : a < b;
 }
 
+void sort_naturally(std::vector<std::filesystem::path>& files) {
+  std::ranges::sort(files, natural_less);
+}
+
 std::vector<std::filesystem::path> list_files(const std::filesystem::path& folder,
                                               const std::vector<std::string>& extensions) {
   require(std::filesystem::is_directory(folder),
           "[files] needs an existing folder, received '{}'",
-          folder.string());
+          folder);
   std::vector<std::filesystem::path> files;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
@@ -54,9 +58,7 @@ std::vector<std::filesystem::path> list_files(const std::filesystem::path& folde
         extensions, [&](const std::string& extension) { return name.ends_with(extension); });
     if (wanted && !name.ends_with(".tmp") && item.is_regular_file()) files.push_back(item.path());
   }
-  std::ranges::sort(files, [](const auto& a, const auto& b) {
-    return natural_less(a.filename().string(), b.filename().string());
-  });
+  sort_naturally(files);
   return files;
 }
 

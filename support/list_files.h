@@ -15,4 +15,7 @@ std::vector<std::filesystem::path> list_files(const std::filesystem::path& folde
 /// value ("a2", "a02") is ordered by its bytes.
 bool natural_less(const std::string& a, const std::string& b);
 
+/// By natural_less.
+void sort_naturally(std::vector<std::filesystem::path>& files);
+
 }  // namespace dimred

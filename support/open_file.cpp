@@ -28,7 +28,7 @@ void call_and_close(const char* name, const fs::path& path, int descriptor, Call
   throw std::runtime_error(
       formatted("[file] '{}' is a link, and nothing is written through a link inside an output "
                 "folder; remove it or choose another folder",
-                path.string()));
+                path));
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ int open_retrying(const fs::path& path, int flags) {
 void fail_call(std::string_view call, const fs::path& path, int error) {
   throw std::runtime_error(formatted("[file] {} '{}' failed: {} (errno {})",
                                      call,
-                                     path.string(),
+                                     path,
                                      std::generic_category().message(error),
                                      error));
 }
@@ -52,7 +52,7 @@ int open_no_follow(const fs::path& path, int flags) {
   struct stat status {};
   if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return descriptor;
   ::close(descriptor);
-  throw std::runtime_error(formatted("[file] '{}' needs to be a regular file", path.string()));
+  throw std::runtime_error(formatted("[file] '{}' needs to be a regular file", path));
 }
 
 std::ofstream open_output(const fs::path& path, std::ios::openmode mode) {
@@ -87,9 +87,16 @@ void create_folders(const fs::path& folder) {
   if (folder.empty() || fs::is_directory(folder)) return;
   create_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail_call("mkdir", folder, errno);
-  require_environment(
-      fs::is_directory(folder), "[file] '{}' needs to be a folder", folder.string());
+  require_environment(fs::is_directory(folder), "[file] '{}' needs to be a folder", folder);
   sync_folder(folder.parent_path());
+}
+
+void create_folder_in_existing(const fs::path& folder) {
+  const auto parent = folder.parent_path();
+  require_environment(fs::is_directory(parent.empty() ? "." : parent),
+                      "[file] the folder '{}' is gone: it was removed while it was in use",
+                      parent.string());
+  create_folders_inside(parent, folder);
 }
 
 void create_folders_inside(const fs::path& root, const fs::path& folder) {

@@ -14,17 +14,18 @@ namespace {
 
 constexpr double unbounded = 1e300;
 
-std::string rule(std::string_view noun, const Range& range) {
-  const auto limits = range_text(range);
-  return formatted("needs {}{}{}", noun, limits.empty() ? "" : " ", limits);
-}
-
 template <class Number>
-bool convert(std::string_view text, Number& value) {
+Number number_of(std::string_view text, const Range& range, std::string_view noun) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
+  Number value = 0;
+  const auto* const begin = text.data();
+  const auto* const end = begin + text.size();
+  const auto [read, error] = std::from_chars(begin, end, value);
+  if (error == std::errc{} && read == end && contains(range, static_cast<double>(value)))
+    return value;
+  const auto limits = range_text(range);
+  throw std::invalid_argument(formatted("needs {}{}{}", noun, limits.empty() ? "" : " ", limits));
 }
 
 /// The Unicode standard's table 3-7: sequences by their first byte. Overlong forms, surrogates and
@@ -67,8 +68,9 @@ unsigned code_point(std::string_view character) {
   return 0x10000;
 }
 
+constexpr std::string_view hex = "0123456789ABCDEF";
+
 void append_escaped(std::string& out, unsigned code) {
-  constexpr std::string_view hex = "0123456789ABCDEF";
   if (code == '\n') {
     out += "\\n";
   } else if (code == '\t') {
@@ -82,19 +84,16 @@ bool is_control(unsigned code) { return code < 0x20 || code == 0x7F; }
 
 /// Characters that a terminal obeys instead of showing them: control characters, the eight-bit ones
 /// too, line separators, and those that turn the direction of the text around.
-bool is_obeyed(unsigned code) {
+bool is_obeyed(std::string_view character) {
+  const auto code = code_point(character);
   return is_control(code) || (code >= 0x80 && code <= 0x9F) || (code >= 0x2028 && code <= 0x202E) ||
          (code >= 0x2066 && code <= 0x2069);
 }
 
-void append_byte(std::string& out, unsigned char byte) {
-  constexpr std::string_view hex = "0123456789ABCDEF";
-  out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
-}
-
-/// Characters that a terminal obeys as \uNNNN unless they are `kept`, bytes that are no UTF-8 as
-/// \xNN; "..." stands for what goes beyond `longest` bytes.
-std::string escaped(std::string_view text, std::string_view kept, std::size_t longest) {
+/// Characters that are `hidden` as \uNNNN, bytes that are no UTF-8 as \xNN; "..." stands for what
+/// goes beyond `longest` bytes.
+template <class Hidden>
+std::string escaped(std::string_view text, const Hidden& hidden, std::size_t longest = -1) {
   std::string out;
   while (!text.empty()) {
     if (out.size() >= longest) return out + "...";
@@ -102,8 +101,9 @@ std::string escaped(std::string_view text, std::string_view kept, std::size_t lo
     const auto character = text.substr(0, std::max<std::size_t>(length, 1));
     text.remove_prefix(character.size());
     if (length == 0) {
-      append_byte(out, static_cast<unsigned char>(character[0]));
-    } else if (is_obeyed(code_point(character)) && kept.find(character) == kept.npos) {
+      const auto byte = static_cast<unsigned char>(character[0]);
+      out += {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+    } else if (hidden(character)) {
       append_escaped(out, code_point(character));
     } else {
       out += character;
@@ -140,19 +140,11 @@ std::string range_text(const Range& range) {
 }
 
 std::int64_t parse_integer(std::string_view text, const Range& range) {
-  std::int64_t value = 0;
-  if (!convert(text, value) || !contains(range, static_cast<double>(value))) {
-    throw std::invalid_argument(rule("a whole number", range));
-  }
-  return value;
+  return number_of<std::int64_t>(text, range, "a whole number");
 }
 
 double parse_number(std::string_view text, const Range& range) {
-  double value = 0;
-  if (!convert(text, value) || !contains(range, value)) {
-    throw std::invalid_argument(rule("a number", range));
-  }
-  return value;
+  return number_of<double>(text, range, "a number");
 }
 
 bool parse_boolean(std::string_view text) {
@@ -170,11 +162,7 @@ std::vector<double> parse_numbers(std::string_view text, const Range& range) {
   if (trimmed(text).empty()) return values;
   while (true) {
     const auto comma = text.find(',');
-    double value = 0;
-    if (!convert(text.substr(0, comma), value) || !contains(range, value)) {
-      throw std::invalid_argument(rule("comma-separated numbers", range));
-    }
-    values.push_back(value);
+    values.push_back(number_of<double>(text.substr(0, comma), range, "comma-separated numbers"));
     if (comma == std::string_view::npos) return values;
     text.remove_prefix(comma + 1);
   }
@@ -191,17 +179,7 @@ std::string parse_text(std::string_view text) {
 }
 
 std::string utf8_text(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const auto length = utf8_length(text);
-    if (length == 0) {
-      append_byte(out, static_cast<unsigned char>(text[0]));
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out;
+  return escaped(text, [](std::string_view) { return false; });
 }
 
 std::string number_text(double value) {
@@ -233,11 +211,13 @@ std::string toml_string(std::string_view text) {
 
 std::string printable(std::string_view text) {
   constexpr std::size_t longest = 100;
-  return text.empty() ? "\"\"" : escaped(without_credentials(text), "", longest);
+  return text.empty() ? "\"\"" : escaped(without_credentials(text), is_obeyed, longest);
 }
 
 std::string terminal_text(std::string_view text, std::string_view kept) {
-  return escaped(text, kept, std::string_view::npos);
+  return escaped(text, [kept](std::string_view character) {
+    return is_obeyed(character) && kept.find(character) == kept.npos;
+  });
 }
 
 }  // namespace dimred

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/option_values.h"
+#include "support/text.h"
 
 // One table of options per command: it parses flags and files, checks, prints --help and writes the
 // resolved config.toml. Every option is bound to a field; its default is that field's initial
@@ -36,6 +37,7 @@ struct Option {
   bool optional = false;            // the text "none" unsets it
   bool positional = false;          // bare arguments fill it
   bool waits_for_adoption = false;  // see OptionTable::locate_after_adoption()
+  bool essential = false;           // see OptionTable::essential()
   std::string alias;  // another program's name for the same, accepted too; empty: none
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
@@ -93,16 +95,22 @@ class OptionTable {
   /// Bare arguments fill this row: `dimred inspect FILE`. The flag --name works as well.
   void positional(std::string_view name);
 
+  /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`.
+  void rest(std::function<void(const std::string&)> take);
   /// The row may also be given as `alias`, by flag or in a file.
   void alias(std::string_view name, std::string alias);
 
+  /// --help lists these rows alone, --help all every row. Without a call, --help lists every row.
+  void essential(const std::vector<std::string_view>& names);
+
   /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
-  /// read_entries() leave it until adopt_file(), or until locate_all() where nothing is adopted.
+  /// read_entries() leave it until adopt(), or until locate_all() where nothing is adopted.
   void locate_after_adoption(std::string_view name);
   void locate_all();
 
-  /// Reads flags (and the file behind --config FILE, which flags override). Returns the --help text
-  /// if it was asked for, else nullopt. Throws std::invalid_argument("--flag: rule, received X") or
+  /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
+  /// if --help, --help all or --help names was asked for, else nullopt. Throws
+  /// std::invalid_argument("--flag: rule, received X") or
   /// ("--flag: unknown option; did you mean --y?") or ("file:line:column: key: rule, received X");
   /// all flag names are checked before the file is read. `--config` accepts TOML, or plain
   /// key=value lines when the name does not end in .toml (the rest of the line is the value;
@@ -119,19 +127,21 @@ class OptionTable {
   /// Reads key=value words between blanks; `source` begins the messages. A key is given once.
   void read_words(const std::string& words, const std::string& source);
 
-  /// Takes over from another command's config.toml what this table has in the named groups and
-  /// nobody has set yet; the file's other keys are ignored. Returns a line for each option that was
-  /// set here to something else than the file says: "pad = 2 overrides 0".
-  std::vector<std::string> adopt_file(const std::filesystem::path& file,
-                                      const std::vector<std::string>& groups);
+  /// Takes over from the entries of another command's config.toml what this table has in the named
+  /// groups and nobody has set yet; the file's other keys are ignored. Returns a line for each
+  /// option that was set here to something else than the file says: "pad = 2 overrides 0".
   std::vector<std::string> adopt(const std::vector<ConfigEntry>& entries,
                                  const std::vector<std::string>& groups);
 
   bool was_set(std::string_view name) const;  // by file or flag
   OptionOrigin origin(std::string_view name) const;
-  std::string help() const;     // 100 columns
+  enum class Help { essential, all, names };
+  /// 100 columns; names: for a shell's completion, a line "--name value value" for each option, the
+  /// values being those of a choice, or PATH.
+  std::string help(Help what = Help::all) const;
   std::string to_toml() const;  // every option with its resolved value, by group
   std::map<std::string, std::string> defaults() const;  // name -> TOML value; empty: unset
+  const std::string& command() const { return command_; }
   const std::vector<Option>& rows() const { return rows_; }
   const Option* row(std::string_view name) const;  // nullptr: there is none
 
@@ -141,7 +151,7 @@ class OptionTable {
     std::string text;
   };
 
-  void add_row(Option row);
+  void add_row(std::string name, std::string help, Option row);
   void add_index(const std::string& name,
                  const std::string& help,
                  const std::vector<std::string>& texts,
@@ -149,8 +159,11 @@ class OptionTable {
                  std::function<std::size_t()> show);
   Option* find(std::string_view name);
   Option& known(std::string_view name);
-  std::string suggestion(std::string_view name, std::string_view prefix) const;
+  bool has_essential() const;
+  std::string completions() const;
+  std::string hint(std::string_view name, std::string_view prefix) const;
   std::vector<Flag> scan(const std::vector<std::string>& arguments);
+  Option* free_positional(const std::vector<Flag>& flags);
   Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
   Flag named_argument(const std::vector<std::string>& arguments, std::size_t& i);
   void apply(Option& row, const std::string& text, std::string_view source, OptionOrigin origin);
@@ -160,11 +173,8 @@ class OptionTable {
   std::string summary_;
   std::string group_ = "Options";
   std::vector<Option> rows_;
+  std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file
 };
-
-/// The candidate of smallest edit distance to `name`, or nullopt when none is near.
-std::optional<std::string> nearest(std::string_view name,
-                                   const std::vector<std::string>& candidates);
 
 }  // namespace dimred

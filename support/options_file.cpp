@@ -17,7 +17,7 @@ namespace dimred {
 namespace {
 
 std::string source_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
-  return formatted("{}:{}:{}", file.string(), line, column);
+  return formatted("{}:{}:{}", file, line, column);
 }
 
 std::string read_text(const std::filesystem::path& file) {
@@ -105,7 +105,7 @@ std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std:
   constexpr std::size_t most_dots = 4000;
   if (dots_in_keys(text) > most_dots)
     throw std::invalid_argument(
-        formatted("{}: needs at most {} dots in its keys", file.string(), most_dots));
+        formatted("{}: needs at most {} dots in its keys", file, most_dots));
   toml::table table;
   try {
     table = toml::parse(text);

@@ -36,7 +36,7 @@ void keep_prefix(const std::filesystem::path& path, const FilePrefix& prefix) {
       path.string(),
       prefix.length,
       size);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(prefix.length));
+  std::vector<std::byte> bytes(prefix.length);
   InputFile(path).read(0, bytes);
   require_environment(prefix.digest.empty() || digest(bytes) == prefix.digest,
                       "[training::curve] {} is damaged: its first {} bytes are not those that the "
@@ -79,7 +79,7 @@ FilePrefix prefix_from_json(const nlohmann::json& json) {
 
 FilePrefix prefix_of(const std::filesystem::path& path) {
   const InputFile file(path);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+  std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
   return {.length = file.size(), .digest = digest(bytes)};
 }

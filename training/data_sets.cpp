@@ -23,9 +23,8 @@ std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Da
           "[training::data] needs at most {} samples, received {}",
           whole->size(),
           count);
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    indices[static_cast<std::size_t>(i)] = i * whole->size() / count;
+  std::vector<std::int64_t> indices(count);
+  for (std::int64_t i = 0; i < count; ++i) indices[i] = i * whole->size() / count;
   return data::subset(std::move(whole), std::move(indices));
 }
 
@@ -49,21 +48,26 @@ std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> w
   // Files of larger images may be decoded at a reduction, so keeping pixels would change them.
   const auto longest = crop.cut == data::CropMode::none ? 0 : 2 * crop.size - 1;
   const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
-  return data::resident(std::move(whole),
-                        memory,
-                        threads,
-                        static_cast<int>(channels),
-                        options.skip_bad_samples,
-                        longest);
+  return data::resident(
+      std::move(whole), memory, threads, channels, options.skip_bad_samples, longest);
 }
 
 data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t seed) {
-  auto result = data::recipe(options.preprocessing_name, options.image_size);
+  auto result =
+      data::recipe(options.preprocessing_name.value_or(data::Recipe::none), options.image_size);
   if (options.pad > 0) result.pad = options.pad;
   result.flip = result.flip || options.flip;
   data::apply(options.colour_jitter, result.jitter);
   result.seed = seed;
   return result;
+}
+
+/// Images of one size are taken as they are; others need a crop.
+void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
+  options.preprocessing_name = data::Recipe::none;
+  if (train.shape() || options.image_size > 0) return;
+  options.preprocessing_name = options.photograph_recipe;
+  options.image_size = options.photograph_size;
 }
 
 /// Mean and deviation of the training set, where the recipe has none: those that rank 0 sees, for
@@ -123,7 +127,7 @@ void require_streamable(const data::Dataset& train,
                         const data::Preprocessing& preprocessing) {
   require(options.stream_cache == 0 || train.stream_capacity(),
           "[training::data] stream_cache needs data at a URL, received {}",
-          train.description());
+          train.title());
   if (const auto files = scarce_room(train))
     require_of_stream(!preprocessing.mean.empty(),
                       *files,
@@ -139,7 +143,7 @@ void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int
           "[training::data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
           "received {} for {}",
           options.shuffle_buffer_size,
-          data.train->description());
+          data.train->title());
   require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
           "[training::data] shuffle_buffer_size needs shard = samples, received {} with shard = "
           "files, which shuffles each rank's share as a whole",
@@ -147,7 +151,7 @@ void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int
   require(
       options.shard != Sharding::files || sizes.size() > 1,
       "[training::data] shard = files needs data in several TFRecord or Base64 files, received {}",
-      data.train->description());
+      data.train->title());
   if (options.shard == Sharding::files) {
     auto shares = data::even_shares(sizes, ranks, seed);
     data.train = data::subset(data.train, std::move(shares));
@@ -163,14 +167,14 @@ void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int
 
 }  // namespace
 
-DataSets load_data(const DataOptions& options,
+DataSets load_data(DataOptions& options,
                    const RunOptions& run,
                    distributed::Communicator& communicator,
                    std::int64_t threads) {
   DataSets data{.global_batch_size = run.global_batch_size.value()};
-  const auto run_seed = static_cast<std::uint64_t>(run.seed);
-  const auto seed_of = [&](const std::optional<std::int64_t>& seed) {
-    return seed ? static_cast<std::uint64_t>(*seed) : run_seed;
+  const std::uint64_t run_seed = run.seed;
+  const auto seed_of = [&](const std::optional<std::int64_t>& seed) -> std::uint64_t {
+    return seed.value_or(run.seed);
   };
   const auto opened = dataset_options(options);
   std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
@@ -179,13 +183,18 @@ DataSets load_data(const DataOptions& options,
   data.record = record_of(*train, *test);
   data.preprocessing = preprocessing_of(options, run_seed);
   require_streamable(*train, options, data.preprocessing);
-  const auto of_recipe = static_cast<std::int64_t>(data.preprocessing.mean.size());
+  const auto of_recipe = std::ssize(data.preprocessing.mean);
   const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
   const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
     auto part = some_samples(std::move(whole), count);
     return kept(std::move(part), options, threads, data.preprocessing.crop, channels);
   };
   train = resident(std::move(train), options.train_samples);
+  if (!options.preprocessing_name) {
+    choose_preprocessing(options, *train);
+    if (options.preprocessing_name != data::Recipe::none)
+      return load_data(options, run, communicator, threads);
+  }
   test = resident(std::move(test), options.test_samples);
   data.train = data::with_label_noise(
       std::move(train), options.label_noise, seed_of(options.label_noise_seed));

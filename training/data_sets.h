@@ -42,9 +42,10 @@ struct DataSets {
 
 /// Opens the data sets, keeps small images decoded in memory, cuts, adds label noise, splits, and
 /// determines how images are prepared (mean and deviation of the training set unless a preset says
-/// them). `threads` is this rank's share of the cores. Throws std::invalid_argument for options
+/// them). `threads` is this rank's share of the cores. preprocessing_name and image_size are chosen
+/// where they are unset. Throws std::invalid_argument for options
 /// that contradict the data, std::runtime_error for damaged files.
-DataSets load_data(const DataOptions& options,
+DataSets load_data(DataOptions& options,
                    const RunOptions& run,
                    distributed::Communicator& communicator,
                    std::int64_t threads);

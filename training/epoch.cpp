@@ -25,14 +25,6 @@ std::string epoch_text(double epoch) {
   return out.str();
 }
 
-/// Adds a finite result; one that is not finite has no part in the epoch's means.
-void add_batch(BatchResult& sums, const BatchResult& result) {
-  if (!std::isfinite(result.loss_sum)) return;
-  sums.loss_sum += result.loss_sum;
-  sums.correct_count += result.correct_count;
-  sums.sample_count += result.sample_count;
-}
-
 /// A step that was made, and the batch that its report's images are of.
 struct DoneStep {
   DeviceBatch batch;
@@ -64,7 +56,8 @@ DoneStep one_step(const Setup& setup,
                  .key = {position.epoch, position.step_in_epoch},
                  .prefetch_next = prefetch};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
-  add_batch(position.epoch_sums, report.result);
+  // A result that is not finite has no part in the epoch's means.
+  if (std::isfinite(report.result.loss_sum)) position.epoch_sums.add(report.result);
   report.seconds = clock.seconds();
   report.data_wait_seconds = batches.seconds_waited() - waited_before;
   return {std::move(*batch), std::move(report)};
@@ -93,8 +86,8 @@ class EpochCosts {
 
   ProgressState progress(const std::string& label, const BatchResult& sums) const {
     const double seconds = clock_.seconds();
-    const auto images = static_cast<double>(totals_.images - before_.images);
-    const auto done = static_cast<std::int64_t>(sums.sample_count);
+    const double images = totals_.images - before_.images;
+    const std::int64_t done = sums.sample_count;
     const auto total = setup_.data.train->size();
     return {.label = label,
             .done = done,
@@ -103,7 +96,7 @@ class EpochCosts {
             .accuracy = sums.accuracy(),
             .images_per_second = images / seconds,
             .compute_per_second = images / (seconds - batches_.seconds_waited()),
-            .seconds_left = static_cast<double>(total - done) * seconds / images};
+            .seconds_left = (total - done) * seconds / images};
   }
 
  private:
@@ -173,9 +166,8 @@ std::string describe(const CurveRow& row, double train_accuracy) {
   const auto& totals = row.totals;
   if (totals.seconds > 0) {
     out << std::setprecision(1) << "  " << totals.seconds << " s  " << std::setprecision(0)
-        << static_cast<double>(totals.images) / totals.seconds << " images/s ("
-        << static_cast<double>(totals.images) / (totals.seconds - totals.data_wait_seconds)
-        << " compute)";
+        << totals.images / totals.seconds << " images/s ("
+        << totals.images / (totals.seconds - totals.data_wait_seconds) << " compute)";
   }
   return out.str();
 }
@@ -186,24 +178,18 @@ EpochEnd run_epoch(const RunView& run,
                    const std::function<BatchResult(const Step&)>& step,
                    Hooks& hooks) {
   auto& setup = run.setup;
-  const auto batches = make_batches(setup,
-                                    *setup.data.train,
-                                    training_order(setup),
-                                    setup.data.preprocessing,
-                                    loader_options(setup),
-                                    position.epoch,
-                                    position.step_in_epoch);
+  const auto batches = training_batches(setup, position.epoch, position.step_in_epoch);
   EpochCosts costs(setup, position.totals, *batches);
   const auto steps = setup.data.steps_per_epoch();
   const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.should_stop(run); };
   const auto next_step = [&] {
-    hooks.before_step(run);
+    hooks.call(&Hook::before_step, run);
     auto done = one_step(setup, position, *batches, step);
     ++position.step_in_epoch;
     ++position.step;
     position.row_due = true;
     position.totals.images += done.report.images;
-    hooks.after_step(run, done.report);
+    hooks.call(&Hook::after_step, run, done.report);
     batches->recycle(std::move(done.batch));
   };
   auto end = EpochEnd::finished;

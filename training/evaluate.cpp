@@ -61,11 +61,11 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();
     sums[0] += loss_and_hits[0];
     sums[1] += loss_and_hits[1];
-    sums[2] += static_cast<double>(result.sample_count);
+    sums[2] += result.sample_count;
     batches->recycle(std::move(*batch));
   }
   const auto report = batches->report();
-  sums[3] = static_cast<double>(report.bad_samples);
+  sums[3] = report.bad_samples;
   setup.communicator->all_reduce(sums);
   Score score{.samples = static_cast<std::int64_t>(sums[2]),
               .bad = static_cast<std::int64_t>(sums[3])};
@@ -89,13 +89,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.model.objective->reset_running_statistics();
   setup.model.objective->set_cumulative_batchnorm(true);
   const ScopeExit back([&setup] { setup.model.objective->set_cumulative_batchnorm(false); });
-  const auto order = training_order(setup);
-  const auto batches = make_batches(setup,
-                                    *setup.data.train,
-                                    order,
-                                    setup.data.preprocessing,
-                                    loader_options(setup),
-                                    /*epoch=*/0);
+  const auto batches = training_batches(setup, /*epoch=*/0);
   const bool synchronized = setup.model.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> done{};
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {

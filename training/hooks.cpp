@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/split_list.h"
+#include "support/text.h"
 #include "training/builtin_hooks.h"
 
 // Each file of training/hooks/ makes one, and has one line in list.inc.
@@ -16,36 +17,39 @@ namespace dimred::training::hooks {
 namespace dimred::training {
 namespace {
 
+class StopWhen final : public Hook {
+ public:
+  explicit StopWhen(std::function<bool(const RunView&)> holds) : holds_(std::move(holds)) {}
+  bool should_stop(const RunView& run) const override { return holds_(run); }
+
+ private:
+  std::function<bool(const RunView&)> holds_;
+};
+
 struct Entry {
   std::string name;
   std::unique_ptr<Hook> (*make)();
 };
 
-const std::vector<Entry>& registry() {
 #define DIMRED_HOOK(name) {#name, hooks::make_##name},
-  static const std::vector<Entry> entries = {
+const std::vector<Entry> registry = {
 #include "training/hooks/list.inc"
-  };
+};
 #undef DIMRED_HOOK
-  return entries;
-}
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
-  for (const auto& entry : registry()) all.push_back(entry.name);
+  for (const auto& entry : registry) all.push_back(entry.name);
   return all;
 }
 
 const Entry& find(const std::string& name) {
-  for (const auto& entry : registry())
+  for (const auto& entry : registry)
     if (entry.name == name) return entry;
-  std::string known;
-  for (const auto& other : names()) known += (known.empty() ? "" : ", ") + other;
-  const auto near = nearest(name, names());
   throw std::invalid_argument(formatted("[training] hooks needs names among {}, received {}{}",
-                                        known,
+                                        name_list(names()),
                                         name.empty() ? "an empty one" : name,
-                                        near ? "; did you mean " + *near + "?" : ""));
+                                        suggestion(name, names())));
 }
 
 /// "a, b" -> the entries of a and b.
@@ -66,37 +70,14 @@ std::vector<const Entry*> entries_of(const std::string& list) {
 void Hooks::add(std::unique_ptr<Hook> hook) {
   if (hook) hooks_.push_back(std::move(hook));
 }
-void Hooks::begin(const RunView& run) {
-  for (const auto& hook : hooks_) hook->begin(run);
-}
-void Hooks::before_step(const RunView& run) {
-  for (const auto& hook : hooks_) hook->before_step(run);
-}
-void Hooks::after_step(const RunView& run, const StepReport& step) {
-  for (const auto& hook : hooks_) hook->after_step(run, step);
-}
-void Hooks::evaluate(const RunView& run, std::vector<CurveRow>& rows) {
-  for (const auto& hook : hooks_) hook->evaluate(run, rows);
-}
-void Hooks::after_epoch(const RunView& run, const CurveRow& row) {
-  for (const auto& hook : hooks_) hook->after_epoch(run, row);
-}
 bool Hooks::should_stop(const RunView& run) const {
   return std::ranges::any_of(hooks_, [&](const auto& hook) { return hook->should_stop(run); });
 }
-void Hooks::end(const RunView& run) {
-  for (const auto& hook : hooks_) hook->end(run);
-}
-void Hooks::save(const RunView& run, checkpoints::State& state) {
-  for (const auto& hook : hooks_) hook->save(run, state);
-}
-void Hooks::restore(const Setup& setup, const checkpoints::State& state, bool own) {
-  for (const auto& hook : hooks_) hook->restore(setup, state, own);
+std::unique_ptr<Hook> stop_when(std::function<bool(const RunView&)> holds) {
+  return std::make_unique<StopWhen>(std::move(holds));
 }
 
 void add_options(OptionTable& table, HookOptions& options) {
-  std::string known;
-  for (const auto& name : names()) known += (known.empty() ? "" : ", ") + name;
   table.group("Control");
   table.add("profile_every_n_iters",
             &options.profile_every_n_iters,
@@ -108,13 +89,10 @@ void add_options(OptionTable& table, HookOptions& options) {
   table.add("time_history",
             &options.time_history,
             "write each step's seconds, images/s and wait for data into step_times.csv");
-  table.add("hooks", &options.hooks, "more hooks by name, comma-separated: " + known);
+  table.add("hooks", &options.hooks, "more hooks by name, comma-separated: " + name_list(names()));
 }
 
 void validate(const HookOptions& options, int ranks) {
-  require(options.profile_every_n_iters >= 0,
-          "[training] profile_every_n_iters needs >= 0, received {}",
-          options.profile_every_n_iters);
   const bool there = options.profile_at_task >= 0 && options.profile_at_task < ranks;
   require(options.profile_every_n_iters == 0 || there,
           "[training] profile_at_task needs one of the {} ranks, counted from 0, received {}",

@@ -71,19 +71,19 @@ class Hooks {
  public:
   void add(std::unique_ptr<Hook> hook);  // null: none
 
-  void begin(const RunView& run);
-  void before_step(const RunView& run);
-  void after_step(const RunView& run, const StepReport& step);
-  void evaluate(const RunView& run, std::vector<CurveRow>& rows);
-  void after_epoch(const RunView& run, const CurveRow& row);
+  /// Each one's part of an event: call(&Hook::begin, run).
+  template <class... Parameters, class... Arguments>
+  void call(void (Hook::*event)(Parameters...), Arguments&&... arguments) {
+    for (const auto& hook : hooks_) (*hook.*event)(arguments...);
+  }
   bool should_stop(const RunView& run) const;
-  void end(const RunView& run);
-  void save(const RunView& run, checkpoints::State& state);
-  void restore(const Setup& setup, const checkpoints::State& state, bool own);
 
  private:
   std::vector<std::unique_ptr<Hook>> hooks_;
 };
+
+/// A hook that ends the run when this holds, which is a function of what the run state holds.
+std::unique_ptr<Hook> stop_when(std::function<bool(const RunView&)> holds);
 
 /// The hooks that both stages have.
 struct HookOptions {

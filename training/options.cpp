@@ -1,22 +1,12 @@
 #include "training/options.h"
 
-#include <sstream>
-
 #include "data/options.h"
 #include "models/network.h"
 #include "models/script.h"
 #include "support/split_list.h"
+#include "support/text.h"
 
 namespace dimred::training {
-namespace {
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-}  // namespace
 
 models::AmpLists amp_lists(const ModelOptions& options) {
   return {split_list(options.amp_allow), split_list(options.amp_deny)};
@@ -101,12 +91,15 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data");
   add_source_options(table, options);
   add_split_options(table, options);
+  std::vector<std::pair<std::string, std::optional<data::Recipe>>> recipes{{"auto", std::nullopt}};
+  for (const auto& [name, recipe] : data::recipe_names()) recipes.emplace_back(name, recipe);
   table.add_choice(
       "preprocessing_name",
       &options.preprocessing_name,
       "how images are cropped, augmented and normalised; none: pad and flip below, the "
-      "training set's mean and deviation",
-      data::recipe_names());
+      "training set's mean and deviation; auto: none, but for images of differing sizes what "
+      "the network was made for",
+      recipes);
   table.add("image_size",
             &options.image_size,
             "side of the images that the network sees; where preprocessing_name cuts them out: "
@@ -131,7 +124,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
   table.add(
       "model",
       &options.model,
-      "network by name: " + joined(models::network_names()) +
+      "network by name: " + name_list(models::network_names()) +
           "; or a TorchScript module's file, *.pt, which is trained from the weights in it (code "
           "that runs with your rights: docs/explanation/threat_model.md)");
   table.add(
@@ -263,10 +256,7 @@ void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least
   table.group("Run");
   table.add(
       "output", &options.output, "run folder; started again in the same folder, the run resumes");
-  table.add("epochs",
-            &options.epochs,
-            "passes over the training set",
-            at_least(static_cast<double>(least_epochs)));
+  table.add("epochs", &options.epochs, "passes over the training set", at_least(least_epochs));
   add_compute_options(table, options);
   table.add("global_batch_size",
             &options.global_batch_size,

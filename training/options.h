@@ -37,13 +37,17 @@ struct DataOptions {
   double validation_fraction = 0;             // [0, 1), held out of the training set by split_seed
   std::optional<std::int64_t> split_seed;     // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
-  std::optional<std::int64_t> label_noise_seed;  // unset: the run's seed
-  std::int64_t train_samples = 0;                // 0: all; else so many, evenly spread
-  std::int64_t test_samples = 0;                 // likewise
-  data::Recipe preprocessing_name = data::Recipe::none;
+  std::optional<std::int64_t> label_noise_seed;    // unset: the run's seed
+  std::int64_t train_samples = 0;                  // 0: all; else so many, evenly spread
+  std::int64_t test_samples = 0;                   // likewise
+  std::optional<data::Recipe> preprocessing_name;  // unset (auto): as the data needs it
   std::int64_t image_size = 0;  // 0: the recipe's own where it cuts, or the data's
-  std::int64_t pad = 0;         // pad-crop augmentation, pixels, if > 0 instead of the recipe's
-  bool flip = false;            // random horizontal flip, if the recipe has none
+  /// For photographs, where preprocessing_name and image_size are unset: what the network was made
+  /// for; resolve() fills it in. none: nothing is known of the network.
+  data::Recipe photograph_recipe = data::Recipe::none;
+  std::int64_t photograph_size = 0;
+  std::int64_t pad = 0;  // pad-crop augmentation, pixels, if > 0 instead of the recipe's
+  bool flip = false;     // random horizontal flip, if the recipe has none
   std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none
   bool skip_bad_samples = false;      // on_bad_sample
 };

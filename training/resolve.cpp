@@ -83,11 +83,21 @@ void resolve_script(ModelOptions& options) {
   options.model_digest = digest;
 }
 
+/// TF-slim prepares images for its Inception and VGG networks in ways of their own.
+void choose_photograph_recipe(DataOptions& data, const std::string& model) {
+  if (models::is_script(model)) return;
+  data.photograph_recipe = model.starts_with("inception") ? data::Recipe::inception
+                           : model.starts_with("vgg")     ? data::Recipe::vgg
+                                                          : data::Recipe::imagenet;
+  data.photograph_size = models::network_info(model).image_size;
+}
+
 /// Where the recipe cuts images out and nobody has said a size, those that the network was made
 /// for. A 0 that was given, as in runs of versions that did not ask the network, is the recipe's
 /// own size; so is one that stays.
 void resolve_image_size(DataOptions& data, const std::string& model) {
-  const auto crop = data::recipe(data.preprocessing_name, 0).crop;
+  if (!data.preprocessing_name) return choose_photograph_recipe(data, model);
+  const auto crop = data::recipe(*data.preprocessing_name, 0).crop;
   if (crop.cut == data::CropMode::none || models::is_script(model)) return;
   const auto made_for = models::network_info(model).image_size;
   if (made_for != crop.size) data.image_size = made_for;

@@ -7,6 +7,7 @@
 #include <array>
 #include <fstream>
 
+#include "checkpoints/sealed_json.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
 #include "models/script.h"
@@ -62,6 +63,7 @@ constexpr std::array parts{"config.toml",
                            "pca_mat.npy",
                            "pca_mat.json",
                            "ema.h5",
+                           "start.h5",
                            "final.h5"};
 
 /// Bytes of each file, so that one that is gone, empty, cut or longer afterwards is known.
@@ -201,6 +203,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["layout_hash"] = setup.model.flat.layout.hash;
   manifest["details"] = details;
   if (outcome == "finished" || outcome == "interrupted") manifest["files"] = sizes_of_parts(path_);
+  checkpoints::add_digest(manifest);
   write_file_atomically(
       path_ / "manifest.json",
       manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -31,7 +31,7 @@ class RunSummary final : public Hook {
   void end(const RunView& run) override {
     const auto& totals = run.position.totals;
     if (totals.seconds <= 0) return;
-    const auto images = static_cast<double>(totals.images);
+    const double images = totals.images;
     const double waited = totals.data_wait_seconds;
     const auto memory = peak_memory(run.setup.model);
     const auto device =

@@ -109,15 +109,15 @@ void attach_network(Setup& setup,
   }
 }
 
-Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks) {
+Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
   if (options.run.deterministic) make_deterministic();
   Setup setup;
   setup.communicator = ranks.communicator;
   const auto share = std::max<std::int64_t>(1, available_threads() / ranks.rank_info.local_size);
-  torch::set_num_threads(static_cast<int>(options.run.threads > 0 ? options.run.threads : share));
+  torch::set_num_threads(options.run.threads > 0 ? options.run.threads : share);
   setup.model.device = parse_device(options.run.device, ranks.rank_info.local_rank);
-  setup.seed = static_cast<std::uint64_t>(options.run.seed);
+  setup.seed = options.run.seed;
   if (setup.model.device.is_cuda()) {
     at::accelerator::setDeviceIndex(setup.model.device.index());
     choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);

@@ -20,8 +20,8 @@ struct Setup {
 /// network with weights drawn from the seed. Options must be resolved. Throws std::invalid_argument
 /// for options that contradict each other or the data, a missing device, bfloat16 where it is not
 /// native ("auto" falls back) and float16 without CUDA, and on every rank when they disagree in
-/// data or layout.
-Setup make_setup(const CommonOptions& options, const distributed::Ranks& ranks);
+/// data or layout. Fills in how images are prepared, where the options leave that to the data.
+Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks);
 
 /// Gives a setup that has its images' shape, device, seed and communicator a network with weights
 /// drawn from the seed, or a TorchScript module with its own, the head behind it if one is wanted

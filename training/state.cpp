@@ -49,7 +49,7 @@ template <class T>
 void broadcast(distributed::Communicator& communicator, std::span<T> values) {
   if (values.empty()) return;
   constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
-  auto tensor = torch::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, type);
+  auto tensor = torch::from_blob(values.data(), {std::ssize(values)}, type);
   communicator.broadcast(tensor, 0);
 }
 
@@ -68,14 +68,12 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
   const bool root = communicator.rank() == 0;
   const auto ranges = layout::own_ranges(layout);
   std::vector<float> own;
-  own.reserve(static_cast<std::size_t>(layout.file_size));
+  own.reserve(layout.file_size);
   std::vector<float> received;
   for (std::int64_t begin = 0; begin < layout.global_size; begin += most_at_a_time) {
     const auto size = std::min(most_at_a_time, layout.global_size - begin);
-    if (!root) received.resize(static_cast<std::size_t>(size));
-    const auto part = root ? std::span(values).subspan(static_cast<std::size_t>(begin),
-                                                       static_cast<std::size_t>(size))
-                           : std::span(received);
+    if (!root) received.resize(size);
+    const auto part = root ? std::span(values).subspan(begin, size) : std::span(received);
     broadcast(communicator, part);
     for (const auto& range : ranges) {
       const auto first = std::max(range.begin, begin) - begin;
@@ -156,10 +154,10 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           "[training::state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
-  models::from_file(setup.model.flat.layout, saved.vectors.at("weights"), setup.model.flat.weights);
-  models::assign(setup.model.flat.buffers, std::span<const float>(saved.vectors.at("buffers")));
-  models::assign(setup.model.flat.counters,
-                 std::span<const std::int64_t>(saved.counters.at("counters")));
+  models::assign(setup.model.flat,
+                 saved.vectors.at("weights"),
+                 saved.vectors.at("buffers"),
+                 saved.counters.at("counters"));
   if (scalars.contains("loss_scale")) setup.model.loss_scale.restore(scalars.at("loss_scale"));
   const auto position = position_from_json(scalars.at("position"));
   require_environment(position.step_in_epoch <= setup.data.steps_per_epoch(),

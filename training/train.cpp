@@ -28,7 +28,7 @@ void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) 
   position = restore_network(saved, stage.named_row(run).stage, run.setup);
   if (own) run.curve_prefix = prefix_from_json(saved.scalars.at("curve"));
   stage.restore(run, saved);
-  run.hooks.restore(run.setup, saved, own);
+  run.hooks.call(&Hook::restore, run.setup, saved, own);
   if (!stage.epochs()) return;
   require(own || position.epoch < *stage.epochs(),
           "[training] epochs needs more than the {} of --resume_from, received {}",
@@ -60,7 +60,7 @@ void save_state(Run& run, Stage& stage) {
   auto saved = network_state(run.setup, stage.named_row(run).stage, run.position);
   saved.scalars["curve"] = to_json(run.curve_prefix);
   stage.save(run, saved);
-  run.hooks.save(run.view(), saved);
+  run.hooks.call(&Hook::save, run.view(), saved);
   if (run.setup.communicator->rank() != 0) return;
   run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
     for (const auto& file : {folder.curve().path, folder.steps().path})
@@ -69,12 +69,11 @@ void save_state(Run& run, Stage& stage) {
   });
 }
 
-CurveRow scored_row(Run& run, const Stage& stage) {
+CurveRow scored_row(Run& run, Stage& stage) {
   const auto& position = run.position;
-  const auto steps = static_cast<double>(run.setup.data.steps_per_epoch());
+  const double steps = run.setup.data.steps_per_epoch();
   auto row = stage.named_row(run);
-  row.epoch =
-      static_cast<double>(position.epoch) + static_cast<double>(position.step_in_epoch) / steps;
+  row.epoch = position.epoch + position.step_in_epoch / steps;
   row.step = position.step;
   row.totals = position.totals;
   add_scores(run.setup, row, run.console);
@@ -103,12 +102,12 @@ void evaluate_epoch(Run& run, Stage& stage) {
   wait_for(run.writer, run.setup);
   std::vector<CurveRow> rows{scored_row(run, stage)};
   rows.front().train_loss = mean_loss(sums);
-  run.hooks.evaluate(run.view(), rows);
+  run.hooks.call(&Hook::evaluate, run.view(), rows);
   for (const auto& row : rows) record(run, row, sums.accuracy());
   position.row_due = false;
   stage.describe_epoch(run);
   if (run.setup.model.loss_scale.active()) run.console.line(describe(run.setup.model.loss_scale));
-  if (whole) run.hooks.after_epoch(run.view(), rows.front());
+  if (whole) run.hooks.call(&Hook::after_epoch, run.view(), rows.front());
 }
 
 bool is_state_due(Run& run, const Stage& stage, EpochEnd end) {
@@ -156,19 +155,19 @@ EpochEnd train(Run& run, Stage& stage) {
   } catch (const Stopped&) {  // before the first step: there is nothing to save
     return EpochEnd::stopped;
   }
-  run.hooks.begin(run.view());
+  run.hooks.call(&Hook::begin, run.view());
   auto end = EpochEnd::stopped;
   try {
     end = train_epochs(run, stage);
   } catch (const Stopped&) {  // in the stage's end, with which a resume begins
   }
   wait_for(run.writer, run.setup);
-  run.hooks.end(run.view());
+  run.hooks.call(&Hook::end, run.view());
   return end;
 }
 
 void add_row(Run& run,
-             const Stage& stage,
+             Stage& stage,
              const std::string& weights,
              std::optional<double> train_loss,
              double train_accuracy) {

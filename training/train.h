@@ -49,8 +49,9 @@ class Stage {
   virtual void start(Run& /*run*/) {}
   /// One step. A loss that is not finite: ends the run by an exception, or is passed over.
   virtual BatchResult step(Run& run, const Step& now) = 0;
-  /// Throws std::runtime_error for a row after which the run cannot go on.
-  virtual void check_row(const CurveRow& /*row*/) const {}
+  /// Sees each row before it is recorded. Throws std::runtime_error for one after which the run
+  /// cannot go on.
+  virtual void check_row(const CurveRow& /*row*/) {}
   /// Lines on the console behind an epoch's rows.
   virtual void describe_epoch(Run& /*run*/) {}
   /// After the last step of a run that has come to its end. Throws Stopped.
@@ -71,7 +72,7 @@ EpochEnd train(Run& run, Stage& stage);
 
 /// Evaluates the present weights as `weights` and adds the row to the curve.
 void add_row(Run& run,
-             const Stage& stage,
+             Stage& stage,
              const std::string& weights,
              std::optional<double> train_loss = {},
              double train_accuracy = 0);

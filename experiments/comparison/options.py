@@ -66,7 +66,7 @@ def parse_help(text: str) -> dict[str, Option]:
 @cache
 def told_by(binary: Path, command: str, made: int) -> dict[str, Option]:
     """The options of `dimred command`, of the binary of that time (ns), which is asked once."""
-    done = subprocess.run([binary, command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([binary, command, "--help", "all"], capture_output=True, text=True, timeout=60, check=True)
     return parse_help(done.stdout)
 
 
@@ -76,7 +76,7 @@ def read_options_of(binary: Path, command: str) -> dict[str, Option]:
         made = binary.stat().st_mtime_ns if binary.exists() else 0  # found along PATH
         return told_by(binary, command, made)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"{binary} {command} --help: {error}; is it built? (scripts/setup.sh)") from error
+        raise ConfigError(f"{binary} {command} --help all: {error}; is it built? (scripts/setup.sh)") from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -67,8 +67,8 @@ TEST_F(Npy, ReadsKeysInAnyOrderAndScalars) {
 TEST_F(Npy, RefusesDamagedFiles) {
   const std::string good = file_of(dict_of("(3, 5)"), 60);
   EXPECT_NE(error(good.substr(0, 9)).find("12 bytes, received 9"), std::string::npos);
-  EXPECT_NE(error(good.substr(0, 12)).find("header of at most"), std::string::npos);
-  EXPECT_NE(error(good.substr(0, 40)).find("header of at most"), std::string::npos);
+  EXPECT_NE(error(good.substr(0, 12)).find("is cut or damaged"), std::string::npos);
+  EXPECT_NE(error(good.substr(0, 40)).find("is cut or damaged"), std::string::npos);
   EXPECT_NE(error(good.substr(0, good.size() - 1))
                 .find("needs 60 bytes of data for shape (3, 5), received 59"),
             std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -88,6 +89,18 @@ TEST_F(Run, WithoutItsConfigurationIsRefusedByName) {
   fs::remove(run / "config.toml");
   for (const auto* name : {"", "checkpoints/state_00000001", "snapshots"})
     EXPECT_THAT(refusal(run / name), HasSubstr((run / "config.toml").string() + " is missing"));
+}
+
+TEST_F(Run, WhoseConfigurationIsAPipeIsRefusedAndNotWaitedFor) {
+  fs::remove(run / "config.toml");
+  ASSERT_EQ(::mkfifo((run / "config.toml").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(run),
+              HasSubstr((run / "config.toml").string() + " is missing, or is no file"));
+}
+
+TEST(ReadText, EndlessFilesAreRefused) {
+  EXPECT_THAT(thrown<std::invalid_argument>([] { read_text("/dev/zero"); }),
+              HasSubstr("'/dev/zero' needs to be a regular file"));
 }
 
 TEST_F(Run, HasTheConfigurationOfItsStateAndSnapshot) {

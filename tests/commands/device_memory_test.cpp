@@ -1,6 +1,6 @@
-#include "commands/device_memory.h"
-
 #include <gtest/gtest.h>
+
+#include "commands/run.h"
 
 namespace dimred::commands {
 namespace {

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "tests/commands/program.h"
@@ -274,6 +276,23 @@ TEST_F(InspectRun, BrokenManifestIsDamage) {
   const auto outcome = inspect(folder.path());
   expect_damaged(outcome, "manifest.json");
   EXPECT_THAT(outcome.output, HasSubstr("snapshot_00000002.h5"));
+}
+
+TEST_F(InspectRun, AManifestOfOtherValuesThanItsDigestIsDamage) {
+  nlohmann::ordered_json manifest{{"outcome", "finished"}, {"seed", 7}, {"mean", {0.1, 0.5}}};
+  expect_shown(inspect(folder.path()), {"unknown, of an earlier version"});
+  checkpoints::add_digest(manifest);
+  folder.write("manifest.json", manifest.dump(2));
+  expect_shown(inspect(folder.path()), {"manifest.json       whole, digest verified"});
+  manifest["seed"] = 8;
+  folder.write("manifest.json", manifest.dump(2));
+  expect_damaged(inspect(folder.path()), "manifest.json");
+}
+
+TEST_F(InspectRun, ACurveWithoutEndIsDamage) {
+  std::filesystem::remove(folder / "curve.csv");
+  std::filesystem::create_symlink("/dev/zero", folder / "curve.csv");
+  expect_damaged(inspect(folder.path()), "curve.csv");
 }
 
 TEST_F(InspectRun, DamagedCurveAndMissingConfigurationAreDamage) {

@@ -28,15 +28,8 @@ TEST(Loader, BatchesFollowTheOrderAndArePreprocessed) {
       const auto index = order.at(2, position);
       EXPECT_EQ(batch.indices[i], index);
       EXPECT_EQ(batch.labels[i], index % 7);
-      prepare(dataset.read(index, scratch),
-              small_shape,
-              augmented(),
-              pixel_table(augmented()),
-              PixelOrder::planes,
-              2,
-              index,
-              prepare_scratch,
-              expected);
+      Preparer(augmented(), small_shape)
+          .prepare(dataset.read(index, scratch), 2, index, prepare_scratch, expected);
       const auto begin = batch.images.begin() + static_cast<std::ptrdiff_t>(24 * i);
       EXPECT_EQ(std::vector<float>(begin, begin + 24), expected);
     }

@@ -24,15 +24,7 @@ std::vector<float> run_preprocessing(const Sample& sample,
                                      std::int64_t index) {
   std::vector<float> out(static_cast<std::size_t>(sample.shape.size()), -99.0F);
   PrepareScratch scratch;
-  prepare(sample,
-          sample.shape,
-          options,
-          pixel_table(options),
-          PixelOrder::planes,
-          epoch,
-          index,
-          scratch,
-          out);
+  Preparer(options, sample.shape).prepare(sample, epoch, index, scratch, out);
   return out;
 }
 

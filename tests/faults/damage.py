@@ -12,7 +12,8 @@ from pathlib import Path
 
 from .compare import content, differences, newest_step, states
 from .launch import Command, execute
-from .workplace import Case, Workplace, generator, resumed_step, shortened
+from .draws import generator
+from .workplace import Case, Workplace, resumed_step, shortened
 
 HDF5_HEAD = 3072  # our user block, HDF5's superblock and the object headers behind it
 

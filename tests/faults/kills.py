@@ -10,7 +10,8 @@ from pathlib import Path
 
 from .compare import incomplete, newest_step, progress
 from .launch import NOTICE_LIMIT, Ended, Fault, Running
-from .workplace import Case, Reference, Workplace, generator, resumed_step
+from .draws import generator
+from .workplace import Case, Reference, Workplace, resumed_step
 
 KILLS_A_RUN = 4
 SHARES = {"stage1": 0.4, "stage2": 0.4, "pca": 0.2}

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from .compare import incomplete
 from .launch import Fault, execute
-from .workplace import NAMES, Case, Workplace, evenly
+from .draws import evenly
+from .workplace import NAMES, Case, Workplace
 
 
 def cut_off(place: Workplace, name: str, number: int) -> Case:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from .compare import content, differences, incomplete
 from .launch import Call, Ended, Fault, execute
-from .workplace import NAMES, Case, Workplace, evenly, shortened
+from .draws import evenly
+from .workplace import NAMES, Case, Workplace, shortened
 
 FILLING = ("open", "stream", "write", "size", "mkdir")  # what a full disk refuses
 # What POSIX lets end with EINTR, and rename, which some network file systems interrupt.

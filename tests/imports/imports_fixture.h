@@ -6,7 +6,8 @@
 #include <fstream>
 #include <map>
 
-#include "imports/import.h"
+#include "imports/fastnn.h"
+#include "imports/mindspore.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::imports {

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "support/errors.h"
+#include "tests/tools/one_block_softmax.h"
 
 namespace dimred::models {
 namespace {

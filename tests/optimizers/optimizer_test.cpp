@@ -53,7 +53,9 @@ TEST(Optimizer, AdagradIsTorchsWithoutEpsilon) {
   auto reference = weights.clone().requires_grad_(true);
   torch::optim::Adagrad torchs(
       {reference}, torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.1).eps(0));
-  const OptimizerOptions options{.kind = OptimizerKind::adagrad, .sgd = {.weight_decay = 0}};
+  const OptimizerOptions options{.kind = OptimizerKind::adagrad,
+                                 .sgd = {.weight_decay = 0},
+                                 .accumulator = {.adagrad_initial = 0.1}};
   const auto ours = make_optimizer(options, {{.columns = {0, 1000}, .size = 1000}}, weights);
   StepControl control(torch::kCPU);
   for (int t = 1; t <= 20; ++t) {

@@ -84,11 +84,12 @@ void ftrl_formula(Number& n, double g, double rate, double decay, std::int64_t) 
 std::vector<Case> cases() {
   using enum OptimizerKind;
   const auto with = [](OptimizerKind kind) {
-    return OptimizerOptions{
-        .kind = kind, .sgd = {.momentum = 0.9, .weight_decay = 0.1}, .epsilon = epsilon};
+    return OptimizerOptions{.kind = kind,
+                            .sgd = {.momentum = 0.9, .weight_decay = 0.1},
+                            .epsilon = epsilon,
+                            .accumulator = {.adagrad_initial = 0.1, .adadelta_rho = 0.95},
+                            .rmsprop = {.momentum = 0.9, .decay = 0.8}};
   };
-  auto slow = with(rmsprop);
-  slow.rmsprop.decay = 0.8;
   auto follow = with(ftrl);
   follow.ftrl = {.learning_rate_power = -0.6, .initial_accumulator = 0.1, .l1 = 0.3, .l2 = 0.2};
   return {{"momentum", with(momentum), {}, momentum_formula},
@@ -98,7 +99,7 @@ std::vector<Case> cases() {
           {"adamweightdecay", with(adamweightdecay), {}, adamweightdecay_formula},
           {"adagrad", with(adagrad), {.a = 0.1}, adagrad_formula},
           {"adadelta", with(adadelta), {}, adadelta_formula},
-          {"rmsprop", slow, {.a = 1}, rmsprop_formula},
+          {"rmsprop", with(rmsprop), {.a = 1}, rmsprop_formula},
           {"ftrl", follow, {.a = 0.1}, ftrl_formula}};
 }
 

@@ -1,7 +1,7 @@
-#include "optimizers/sgd.h"
-
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
+
+#include "optimizers/rule.h"
 
 namespace dimred::optimizers {
 namespace {
@@ -18,9 +18,7 @@ class SgdForms : public testing::TestWithParam<SgdOptions> {};
 TEST_P(SgdForms, EqualsTorchStepByStep) {
   torch::manual_seed(1);
   const auto layout = sgd_segments();
-  const auto ranges = decay_ranges(layout);
   auto weights = torch::zeros({layout.memory_size});
-  auto momentum = torch::zeros({layout.memory_size});
   auto matrix = torch::randn({35}).requires_grad_(true);
   auto bias = torch::randn({5}).requires_grad_(true);
   const auto bias_offset = layout.entries[1].memory_offset;
@@ -28,6 +26,8 @@ TEST_P(SgdForms, EqualsTorchStepByStep) {
   weights.narrow(0, bias_offset, 5).copy_(bias.detach());
 
   const auto& options = GetParam();
+  const auto optimizer = sgd(options, segments_of(layout), weights);
+  StepControl control(torch::kCPU);
   const auto group_options = [&](double decay) {
     return std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(0.1)
                                                           .momentum(options.momentum)
@@ -45,7 +45,8 @@ TEST_P(SgdForms, EqualsTorchStepByStep) {
     matrix.mutable_grad() = gradient.narrow(0, 0, 35).clone();
     bias.mutable_grad() = gradient.narrow(0, bias_offset, 5).clone();
     reference.step();
-    sgd_step(weights, gradient, momentum, ranges, 0.1, options);
+    control.set(0.1, step + 1);
+    optimizer->step(weights, gradient, control);
     EXPECT_TRUE(torch::allclose(weights.narrow(0, 0, 35), matrix, 1e-6, 1e-6));
     EXPECT_TRUE(torch::allclose(weights.narrow(0, bias_offset, 5), bias, 1e-6, 1e-6));
   }
@@ -71,9 +72,10 @@ TEST(Sgd, DecayRangesCoverEveryColumnOnce) {
 }
 
 TEST(Sgd, RefusesOptionsOutOfRange) {
-  EXPECT_THROW(validate({.momentum = 1}), std::invalid_argument);
-  EXPECT_THROW(validate({.weight_decay = -1}), std::invalid_argument);
-  EXPECT_THROW(validate({.momentum = 0, .nesterov = true}), std::invalid_argument);
+  for (const auto& options : {SgdOptions{.momentum = 1},
+                              SgdOptions{.weight_decay = -1},
+                              SgdOptions{.momentum = 0, .nesterov = true}})
+    EXPECT_THROW(validate({.sgd = options}), std::invalid_argument);
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ TEST(Sidecar, OfBeforeThereWereKindsLoads) {
   const std::string text = text_of_file(folder / "p.json");
   put_file(folder / "p.json", edited(text, " \"kind\": \"pca\",\n", ""));
   EXPECT_EQ(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)).block_count, 1);
-  EXPECT_EQ(read_basis_header(folder / "p.npy").kind, "pca");
+  EXPECT_EQ(read_basis_header(folder / "p.npy").sidecar->kind, "pca");
 }
 
 TEST(Sidecar, WithBlocksThatDoNotFitIsDamaged) {
@@ -277,16 +277,16 @@ TEST(Sidecar, WithBlocksThatDoNotFitIsDamaged) {
 TEST(BasisHeader, ShowsKindSeedAndBlocks) {
   const Layers layers;
   const BasisFile file = read_basis_header(layers.npy);
-  EXPECT_TRUE(file.sidecar);
-  EXPECT_EQ(file.kind, "pca");
-  EXPECT_FALSE(file.seed.has_value());
-  EXPECT_EQ(file.blocks, ranges_of(layers.layout));
-  EXPECT_EQ(file.block_components, layers.report.block_components);
+  ASSERT_TRUE(file.sidecar.has_value());
+  EXPECT_EQ(file.sidecar->kind, "pca");
+  EXPECT_FALSE(file.sidecar->seed.has_value());
+  EXPECT_EQ(file.sidecar->blocks, ranges_of(layers.layout));
+  EXPECT_EQ(file.sidecar->block_components, layers.report.block_components);
   EXPECT_EQ(file.layout.hash, layers.layout.hash);
   fit(LaidOutSource(layers.snapshots, layers.layout), kind_options(Kind::random, 2), layers.npy);
-  EXPECT_EQ(read_basis_header(layers.npy).kind, "random");
-  EXPECT_EQ(read_basis_header(layers.npy).seed, std::uint64_t{7});
-  EXPECT_TRUE(read_basis_header(layers.npy).blocks.empty());
+  EXPECT_EQ(read_basis_header(layers.npy).sidecar->kind, "random");
+  EXPECT_EQ(read_basis_header(layers.npy).sidecar->seed, std::uint64_t{7});
+  EXPECT_TRUE(read_basis_header(layers.npy).sidecar->blocks.empty());
 }
 
 }  // namespace

@@ -85,10 +85,8 @@ TEST(FitRefuses, OutputsThatWouldDestroySomething) {
 /// Fails at the given read, as a disk would.
 class FailingSource final : public SnapshotSource {
  public:
-  FailingSource(const SnapshotSource& good, int reads) : good_(good), left_(reads) {}
-  std::int64_t rows() const override { return good_.rows(); }
-  std::int64_t columns() const override { return good_.columns(); }
-  std::vector<std::string> names() const override { return good_.names(); }
+  FailingSource(const SnapshotSource& good, int reads)
+      : SnapshotSource(good.info()), good_(good), left_(reads) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     if (left_-- <= 0) throw std::runtime_error("disk on fire");
     good_.read(row, begin, out);

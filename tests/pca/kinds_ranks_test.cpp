@@ -113,12 +113,8 @@ TEST(ShuffledByRanks, MovesTheBitsOfItsOwnPca) {
 /// Counts the values read of each rank.
 class CountedSource final : public SnapshotSource {
  public:
+  CountedSource() : SnapshotSource(source().info()) {}
   mutable std::atomic<std::int64_t> values = 0;
-  std::int64_t rows() const override { return source().rows(); }
-  std::int64_t columns() const override { return source().columns(); }
-  std::vector<std::string> names() const override { return source().names(); }
-  std::string layout_hash() const override { return source().layout_hash(); }
-  std::string layout_json() const override { return source().layout_json(); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     values += std::ssize(out);
     source().read(row, begin, out);

@@ -18,27 +18,26 @@ layout::Layout layout_of(const std::vector<std::pair<std::string, std::int64_t>>
 /// Rows in memory with a layout, and epochs where given.
 class LaidOutSource final : public SnapshotSource {
  public:
-  LaidOutSource(Matrix rows, layout::Layout layout, std::vector<std::int64_t> epochs = {})
-      : rows_(std::move(rows)), layout_(std::move(layout)), epochs_(std::move(epochs)) {}
-  std::int64_t rows() const override { return rows_.rows(); }
-  std::int64_t columns() const override { return rows_.cols(); }
+  LaidOutSource(Matrix rows, const layout::Layout& layout, std::vector<std::int64_t> epochs = {})
+      : SnapshotSource(info_of(rows, layout, std::move(epochs))), rows_(std::move(rows)) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     const auto part = to_float(rows_.row(row).segment(begin, std::ssize(out)));
     std::ranges::copy(part, out.begin());
   }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (std::int64_t i = 0; i < rows(); ++i) names.push_back("row " + std::to_string(i));
-    return names;
-  }
-  std::string layout_hash() const override { return layout_.hash; }
-  std::string layout_json() const override { return layout::to_json(layout_); }
-  std::vector<std::int64_t> epochs() const override { return epochs_; }
 
  private:
+  static SourceInfo info_of(const Matrix& rows,
+                            const layout::Layout& layout,
+                            std::vector<std::int64_t> epochs) {
+    SourceInfo info{.rows = rows.rows(),
+                    .columns = rows.cols(),
+                    .layout_hash = layout.hash,
+                    .layout_json = layout::to_json(layout),
+                    .epochs = std::move(epochs)};
+    for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back("row " + std::to_string(i));
+    return info;
+  }
   Matrix rows_;
-  layout::Layout layout_;
-  std::vector<std::int64_t> epochs_;
 };
 
 /// Six layers of 45,010 columns in all: a border in the first and in a later digest block of 16384,

@@ -13,22 +13,19 @@ namespace {
 class MemorySource final : public SnapshotSource {
  public:
   explicit MemorySource(const Matrix& matrix)
-      : values_(to_float(matrix)), rows_(matrix.rows()), columns_(matrix.cols()) {}
-  std::int64_t rows() const override { return rows_; }
-  std::int64_t columns() const override { return columns_; }
+      : SnapshotSource(info_of(matrix)), values_(to_float(matrix)) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
-    std::copy_n(values_.data() + row * columns_ + begin, out.size(), out.data());
-  }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (std::int64_t i = 0; i < rows_; ++i) names.push_back("memory[" + std::to_string(i) + ']');
-    return names;
+    std::copy_n(values_.data() + row * columns() + begin, out.size(), out.data());
   }
 
  private:
+  static SourceInfo info_of(const Matrix& matrix) {
+    SourceInfo info{.rows = matrix.rows(), .columns = matrix.cols()};
+    for (std::int64_t i = 0; i < info.rows; ++i)
+      info.names.push_back("memory[" + std::to_string(i) + ']');
+    return info;
+  }
   std::vector<float> values_;
-  std::int64_t rows_;
-  std::int64_t columns_;
 };
 
 }  // namespace

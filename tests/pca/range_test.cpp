@@ -78,7 +78,7 @@ TEST(SnapshotRange, ReadsEpochsFromSnapshotsAndNamesThoseUsed) {
     snapshot.epoch = 10 + i / 2;
     checkpoints::write_snapshot(folder / ("s" + std::to_string(i) + ".h5"), snapshot);
   }
-  EXPECT_EQ(open_source(folder.path())->epochs(),
+  EXPECT_EQ(open_source(folder.path())->info().epochs,
             (std::vector<std::int64_t>{10, 10, 11, 11, 12, 12}));
   const TemporaryFolder out;
   FitOptions options = kind_options(Kind::pca, 2);

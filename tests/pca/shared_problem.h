@@ -49,13 +49,11 @@ inline std::string common_error(const std::vector<std::string>& outcomes) {
 /// Counts what is read, and does `at_read` before.
 class WatchedSource final : public SnapshotSource {
  public:
+  WatchedSource() : SnapshotSource(snapshots().info()) {}
   std::function<void(std::int64_t row, std::int64_t begin, std::int64_t end)> at_read =
       [](std::int64_t, std::int64_t, std::int64_t) {};
   mutable std::atomic<std::int64_t> values = 0;
 
-  std::int64_t rows() const override { return snapshots().rows(); }
-  std::int64_t columns() const override { return snapshots().columns(); }
-  std::vector<std::string> names() const override { return snapshots().names(); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     at_read(row, begin, begin + std::ssize(out));
     values += std::ssize(out);

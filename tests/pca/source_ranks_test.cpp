@@ -26,11 +26,11 @@ TEST(OpenSourceByRanks, VerifiesEveryFileOnceAndGivesAllTheSameMatrix) {
   for (const int size : {2, 3, 9}) {
     const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
       const auto source = open_source(folder.path(), ranks);
-      EXPECT_EQ(source->bytes_verified(), (7 - ranks.rank + size - 1) / size * bytes);
+      EXPECT_EQ(source->info().bytes_verified, (7 - ranks.rank + size - 1) / size * bytes);
       EXPECT_EQ(all_of(*source), testing::to_float(matrix));
-      EXPECT_EQ(source->names()[5], (folder / "5.h5").string());
-      EXPECT_EQ(source->layout_hash(), layout.hash);
-      EXPECT_EQ(source->layout_json(), layout::to_json(layout));
+      EXPECT_EQ(source->info().names[5], (folder / "5.h5").string());
+      EXPECT_EQ(source->info().layout_hash, layout.hash);
+      EXPECT_EQ(source->info().layout_json, layout::to_json(layout));
     });
     EXPECT_EQ(outcomes, std::vector<std::string>(static_cast<std::size_t>(size)));
   }
@@ -47,7 +47,7 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
   const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) {
     const auto source = open_source(folder.path(), ranks);
     EXPECT_EQ(all_of(*source), expected);
-    EXPECT_NE(source->layout_json().find("a.\xC3\xA9"), std::string::npos);
+    EXPECT_NE(source->info().layout_json.find("a.\xC3\xA9"), std::string::npos);
   });
   EXPECT_EQ(outcomes, std::vector<std::string>(3));
 }

@@ -46,8 +46,8 @@ TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
     EXPECT_EQ(source->rows(), 3);
     EXPECT_EQ(source->columns(), 4);
     EXPECT_EQ(all_of(*source), rows) << name;
-    EXPECT_EQ(source->names()[1], (folder / name).string() + "[1]");
-    EXPECT_EQ(source->layout_hash(), "");
+    EXPECT_EQ(source->info().names[1], (folder / name).string() + "[1]");
+    EXPECT_EQ(source->info().layout_hash, "");
   }
 }
 
@@ -84,11 +84,11 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   }
   const auto source = open_source(snapshots);
   EXPECT_EQ(all_of(*source), testing::to_float(matrix));
-  EXPECT_EQ(source->layout_hash(), layout.hash);
-  EXPECT_EQ(source->bytes_verified(), bytes);
+  EXPECT_EQ(source->info().layout_hash, layout.hash);
+  EXPECT_EQ(source->info().bytes_verified, bytes);
   const FitReport report = fit(*source, testing::options_of(4), folder / "p.npy");
   EXPECT_EQ(report.bytes_read, bytes + 2 * 12 * layout.file_size * 4);
-  EXPECT_EQ(read_basis_header(folder / "p.npy").layout_hash, layout.hash);
+  EXPECT_EQ(read_basis_header(folder / "p.npy").sidecar->layout_hash, layout.hash);
   EXPECT_NO_THROW(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)));
 
   // The same number of parameters in another arrangement is another model.
@@ -128,8 +128,8 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   const auto source = open_source(folder.path());
   EXPECT_EQ(all_of(*source),
             (std::vector<float>{1, -2.5, -2.5, 1, -2.5, 0.0999755859375, 0x1p-24F, 1, -2.5}));
-  EXPECT_NE(source->layout_json().find("\"c\""), std::string::npos);
-  EXPECT_EQ(source->layout_json().find("running_mean"), std::string::npos);
+  EXPECT_NE(source->info().layout_json.find("\"c\""), std::string::npos);
+  EXPECT_EQ(source->info().layout_json.find("running_mean"), std::string::npos);
 }
 
 TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {

@@ -91,7 +91,7 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
 def main() -> int:
     """Like dimred: SIGTERM ends with 143."""
     command, *rest = sys.argv[1:]
-    if rest == ["--help"]:
+    if rest == ["--help", "all"]:
         print(HELP.format(command) + OWN[command])
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -81,7 +81,7 @@ def test_stage2_refuses(tmp_path: Path, run: Path, binaries) -> None:
     assert "robust" in refuse(binaries, 2, "stage2", f"--checkpoint={run}", "--preset=robst", output)
     assert "(0, 1)" in refuse(binaries, 2, "stage2", f"--checkpoint={run}", "--rho=1", output)
     assert "start_file" in refuse(binaries, 2, "stage2", f"--checkpoint={run}", "--start=file", output)
-    line = refuse(binaries, 2, "stage2", f"--checkpoint={run}", output)  # 6 snapshots, 32 components
+    line = refuse(binaries, 2, "stage2", f"--checkpoint={run}", "--n_component=32", output)  # 6 snapshots
     assert "n = 6" in line and "k = 32" in line
     line = refuse(binaries, 2, "stage2", f"--checkpoint={run}", "--model=resnet20", output)
     assert "another model" in line and "conv1" in line

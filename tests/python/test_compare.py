@@ -20,7 +20,7 @@ pytest_plugins = ["fake_comparison"]
 
 
 def test_help_of_dimred_is_understood(execute) -> None:
-    table = parse_help(execute("dimred", "stage1", "--help"))
+    table = parse_help(execute("dimred", "stage1", "--help", "all"))
     assert table["epochs"] == Option("epochs", "N")
     assert table["precision"] == Option("precision", "NAME", ("float32", "bfloat16", "float16", "auto"))
     assert table["batchnorm_statistics"].choices == ("averaged", "rank0", "synchronized")  # over several lines

@@ -198,6 +198,28 @@ def changed(exported: Path, folder: Path, **values: object) -> Path:
 
 
 @once
+def test_an_export_that_is_not_whole_is_refused_by_name(exported: Path, pictures: Path, tmp_path: Path, execute, fails) -> None:
+    assert "yes, digests verified" in execute("dimred", "inspect", exported)
+    for name in ("weights.safetensors", "reference.safetensors"):
+        folder = changed(exported, tmp_path / name)
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        for words in (["predict", folder, pictures], ["inspect", folder]):
+            assert f"{folder / name} is missing, damaged or was changed" in fails(1, *words)
+    folder = changed(exported, tmp_path / "values", source={})
+    assert "signature.json is damaged or was changed" in fails(1, "predict", folder, pictures)
+    (folder / "reference.safetensors").unlink()
+    assert "signature.json is damaged or was changed" in fails(1, "inspect", folder)
+
+
+@once
+def test_an_export_of_an_earlier_version_has_no_digests(exported: Path, pictures: Path, tmp_path: Path, execute) -> None:
+    folder = changed(exported, tmp_path / "1", format=1)
+    assert "unknown, of an earlier version" in execute("dimred", "inspect", folder)
+    execute("dimred", "predict", folder, pictures)
+
+
+@once
 def test_a_network_without_a_twin_is_refused_by_name(exported: Path, tmp_path: Path) -> None:
     folder = changed(exported, tmp_path / "1", network="perceptron")
     done = forms(folder)

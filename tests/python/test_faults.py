@@ -11,7 +11,8 @@ import pytest
 from faults import compare, damage, kills, poison, prefixes, writes
 from faults.known import reason_of
 from faults.launch import TIMEOUTS, Build, Call, Command, Ended, Running
-from faults.workplace import NAMES, Case, Workplace, generator
+from faults.draws import generator
+from faults.workplace import NAMES, Case, Workplace
 
 SEED = int(os.environ.get("DIMRED_FAULT_SEED", "1"))
 

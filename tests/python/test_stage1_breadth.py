@@ -18,9 +18,9 @@ OPTIMIZERS = {
     "nesterov": ["--learning_rate=0.02"],
     "adam": ["--learning_rate=0.002"],
     "adamweightdecay": ["--learning_rate=0.002", "--opt_epsilon=1e-6", "--weight_decay=0.01"],
-    "adagrad": ["--learning_rate=0.02"],
-    "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4"],
-    "rmsprop": ["--learning_rate=0.01", "--opt_epsilon=1e-4", "--max_gradient_norm=5"],
+    "adagrad": ["--learning_rate=0.02", "--adagrad_initial_accumulator_value=0.1"],
+    "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4", "--adadelta_rho=0.95"],
+    "rmsprop": ["--learning_rate=0.01", "--opt_epsilon=1e-4", "--rmsprop_momentum=0.9", "--rmsprop_decay=0.9", "--max_gradient_norm=5"],
     "ftrl": ["--learning_rate=0.01", "--ftrl_initial_accumulator_value=1e-12"],
     "lars": ["--learning_rate=0.5", "--lars_coefficient=0.02", "--gradient_centralization"],
 }

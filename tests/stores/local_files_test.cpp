@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "stores/upload.h"
 #include "tests/stores/memory_store.h"
@@ -23,6 +24,16 @@ TEST(Walk, LinksAreFollowedAndThoseToNothingAreOthers) {
   const auto walked = walk(folder / "run");
   EXPECT_THAT(walked.files, ElementsAre("a/b", "c", "link/b"));
   EXPECT_THAT(walked.others, ElementsAre("below_a_file", "circle", "nothing"));
+}
+
+TEST(TextOrNone, APipeIsRefusedAndNotWaitedFor) {
+  const TemporaryFolder folder;
+  make_files(folder.path(), {{"a", "text"}});
+  EXPECT_EQ(text_or_none(folder / "a"), "text");
+  EXPECT_EQ(text_or_none(folder / "none"), "");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { text_or_none(folder / "pipe"); }),
+              HasSubstr("needs to be a regular file"));
 }
 
 /// A name that stat() refuses for another reason than that nothing is there; root's, too.

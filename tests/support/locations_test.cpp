@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/errors.h"
+#include "support/options_file.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred {
@@ -79,7 +80,7 @@ TEST(Locations, AnAdoptedFileMayHoldThem) {
   Fields fields;
   auto table = table_of(fields);
   table.parse({});
-  table.adopt_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n"), {"Data"});
+  table.adopt(read_config_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n")), {"Data"});
   EXPECT_EQ(fields.data, "/cache3/data");
 }
 
@@ -93,7 +94,7 @@ TEST(Locations, OfARowThatWaitsAreAskedForAfterTheAdoption) {
   table.parse({"--data=s3://bucket5/x", "--output=s3://bucket5/y"});
   EXPECT_THAT(located.asked, testing::ElementsAre("output"));
   const auto file = folder.write("c.toml", "data = \"s3://bucket5/old\"\nepochs = 3\n");
-  const auto overridden = table.adopt_file(file, {"Data"});
+  const auto overridden = table.adopt(read_config_file(file), {"Data"});
   EXPECT_THAT(located.asked, testing::ElementsAre("output", "data"));
   EXPECT_THAT(located.epochs, testing::ElementsAre(1, 3));
   EXPECT_EQ(fields.data, "/cache5/data");

@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
+#include "support/options_file.h"
 #include "tests/support/options_fixture.h"
 
 namespace dimred {
 namespace {
 
 using Arguments = std::vector<std::string>;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(OptionTable, KeepsDefaultsWithoutArguments) {
   Everything e;
@@ -133,11 +137,11 @@ TEST(OptionTable, AdoptingSaysWhatWasSetOtherwise) {
   const TemporaryFolder folder;
   const auto file = folder.write("config.toml", from.table.to_toml());
   into.table.parse({"--batch_size=7", "--data=/x"});
-  EXPECT_EQ(into.table.adopt_file(file, {"Data"}),
+  EXPECT_EQ(into.table.adopt(read_config_file(file), {"Data"}),
             std::vector<std::string>{"batch_size = 7 overrides 5"});
   EXPECT_EQ(into.batch_size, 7);
   EXPECT_EQ(into.name, "run");  // of another group
-  EXPECT_EQ(into.table.adopt_file(file, {"Data", "Training"}).size(), 1U);
+  EXPECT_EQ(into.table.adopt(read_config_file(file), {"Data", "Training"}).size(), 1U);
   EXPECT_EQ(into.name, "a");
 }
 
@@ -197,6 +201,35 @@ TEST(OptionTable, HelpShowsGroupsRangesChoicesAndDefaults) {
                            "--help"}) {
     EXPECT_THAT(*help, HasSubstr(part));
   }
+}
+
+TEST(OptionTable, HelpIsTheEssentialRowsUnlessAllIsAskedFor) {
+  Everything e;
+  e.table.essential({"data", "epochs"});
+  const auto help = e.table.parse({"--help"});
+  EXPECT_THAT(*help, AllOf(HasSubstr("--data"), HasSubstr("--epochs"), HasSubstr("--help all")));
+  EXPECT_THAT(*help, HasSubstr("7 further options"));
+  EXPECT_THAT(*help, Not(HasSubstr("--batch_size")));
+  EXPECT_THAT(*e.table.parse({"--help", "all"}), HasSubstr("--batch_size"));
+  EXPECT_EQ(e.table.help(), *e.table.parse({"-h", "all"}));
+  EXPECT_THROW(e.table.essential({"nothing"}), std::logic_error);
+}
+
+TEST(OptionTable, NamesForCompletionAreALineEach) {
+  Everything e;
+  EXPECT_EQ(*e.table.parse({"--help", "names"}),
+            "--config PATH\n--help all\n--data PATH\n--batch_size\n--learning_rate\n--momentum\n"
+            "--epochs\n--nesterov true false\n--name\n--milestones\n--fruit apple  pear  quince\n");
+}
+
+TEST(OptionTable, NamesOfOtherTrainersAreTranslated) {
+  Everything e;
+  for (const auto& [theirs, ours] : {std::pair("--lr", "--learning_rate"),
+                                     std::pair("--bs", "--batch_size"),
+                                     std::pair("-e", "--epochs"),
+                                     std::pair("--data-dir", "--data")})
+    EXPECT_THAT(refusal([&] { e.table.parse({formatted("{}=1", theirs)}); }),
+                HasSubstr(formatted("did you mean {}?", ours)));
 }
 
 TEST(OptionTable, HelpFitsAHundredColumns) {

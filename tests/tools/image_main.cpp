@@ -127,15 +127,7 @@ std::string prepare_request(std::istream& request) {
     shape.height = shape.width = preprocessing.crop.size;
   std::vector<float> out(static_cast<std::size_t>(shape.size()));
   PrepareScratch scratch;
-  prepare(file.sample,
-          shape,
-          preprocessing,
-          pixel_table(preprocessing),
-          PixelOrder::planes,
-          epoch,
-          index,
-          scratch,
-          out);
+  Preparer(preprocessing, shape).prepare(file.sample, epoch, index, scratch, out);
   write(request, out);
   RandomStream stream(seed,
                       RandomPurpose::augmentation,

@@ -86,7 +86,7 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
     Hooks hooks;
     hooks.add(nullptr);
     hooks.add(std::make_unique<Noting>(notes, last));
-    hooks.begin(run);
+    hooks.call(&Hook::begin, run);
     const auto end = run_epoch(
         run,
         position,

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "support/options_file.h"
 #include "tests/tools/temporary_folder.h"
 #include "training/setup.h"
 
@@ -17,7 +18,7 @@ std::int64_t resolved_size(const std::vector<std::string>& flags, const std::str
   table.parse(flags);
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "config.toml") << config;
-  table.adopt_file(folder.path() / "config.toml", {"Data", "Model"});
+  table.adopt(read_config_file(folder.path() / "config.toml"), {"Data", "Model"});
   resolve(options, /*ranks=*/1, table);
   return options.data.image_size;
 }

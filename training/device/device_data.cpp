@@ -77,7 +77,7 @@ DeviceData device_data(const data::Dataset& dataset, torch::Device device) {
   const auto shape = dataset.shape().value();
   const auto size = dataset.size();
   auto pixels = torch::empty({size, shape.channels, shape.height, shape.width}, torch::kUInt8);
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(size));
+  std::vector<std::int64_t> labels(size);
   std::map<std::int64_t, std::string> damaged;
   std::vector<std::uint8_t> scratch;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -87,7 +87,7 @@ DeviceData device_data(const data::Dataset& dataset, torch::Device device) {
     std::memcpy(pixels.mutable_data_ptr<std::uint8_t>() + i * shape.size(),
                 sample.bytes.data(),
                 sample.bytes.size());
-    labels[static_cast<std::size_t>(i)] = sample.label;
+    labels[i] = sample.label;
     if (!sample.damage.empty()) damaged.emplace(i, sample.damage);
   }
   return {pixels.to(device), on(device, labels), std::move(damaged)};
@@ -102,8 +102,8 @@ DevicePlan device_plan(const std::vector<std::int64_t>& positions,
   const bool draws = preprocessing.pad > 0 || preprocessing.flip;
   std::vector<std::int64_t> indices(count);
   std::vector<std::int64_t> rows(draws ? count : 0), columns(rows.size()), flips(rows.size());
-  at::parallel_for(0, static_cast<std::int64_t>(count), 4096, [&](auto first, auto last) {
-    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+  at::parallel_for(0, count, 4096, [&](std::int64_t first, std::int64_t last) {
+    for (auto i = first; i < last; ++i) {
       indices[i] = order.at(epoch, positions[i]);
       if (!draws) continue;
       const auto drawn = data::augmentation_of(preprocessing, epoch, indices[i]);
@@ -121,7 +121,7 @@ DevicePlan device_plan(const std::vector<std::int64_t>& positions,
 
 torch::Tensor device_table(const data::Preprocessing& preprocessing, torch::Device device) {
   const auto table = data::pixel_table(preprocessing);
-  auto values = torch::empty({static_cast<std::int64_t>(table.size()) * 256}, torch::kFloat32);
+  auto values = torch::empty({std::ssize(table) * 256}, torch::kFloat32);
   for (std::size_t channel = 0; channel < table.size(); ++channel)
     std::ranges::copy(table[channel], values.mutable_data_ptr<float>() + channel * 256);
   return values.to(device);

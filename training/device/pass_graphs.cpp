@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::int64_t warm_up = 3;  // times, in which libraries choose algorithms
 
+}  // namespace
+
 torch::Tensor scale_on(torch::Device device, double scale) {
   return torch::full({}, scale, torch::TensorOptions(device).dtype(torch::kFloat64));
 }
-
-}  // namespace
 
 void RecordedWork::run(const std::function<void()>& work) {
   if (!graph_ && ++done_ > warm_up) record(work);

@@ -44,6 +44,9 @@ class RecordedWork {
 using Pass =
     std::function<torch::Tensor(const models::Minibatch& batch, const torch::Tensor& scale)>;
 
+/// A pass's `scale`.
+torch::Tensor scale_on(torch::Device device, double scale);
+
 /// A pass that is recorded after a few batches of one size; batches of another size, as an epoch's
 /// last one, go through it as it is.
 class RecordedPass {

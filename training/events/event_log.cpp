@@ -36,7 +36,7 @@ std::vector<fs::path> event_files(const fs::path& folder) {
 
 /// Readers take files by their names: a later start has a later one, whatever the clock says.
 fs::path new_file(const fs::path& folder) {
-  auto seconds = static_cast<std::int64_t>(seconds_now());
+  std::int64_t seconds = seconds_now();
   if (const auto files = event_files(folder); !files.empty()) {
     const auto name = files.back().filename().string();
     std::int64_t latest = 0;
@@ -83,8 +83,7 @@ class EarlierEvents {
   /// Removes all that was not taken.
   void cut() {
     if (records_ > heads && file_ < files_.size()) {
-      if (position_ < bytes_.size())
-        truncate_file(files_[file_], static_cast<std::int64_t>(position_));
+      if (position_ < bytes_.size()) truncate_file(files_[file_], position_);
       ++file_;
     }
     for (; file_ < files_.size(); ++file_) fs::remove(files_[file_]);
@@ -93,7 +92,7 @@ class EarlierEvents {
  private:
   bool open() {
     const InputFile file(files_[file_]);
-    bytes_.resize(static_cast<std::size_t>(file.size()));
+    bytes_.resize(file.size());
     file.read(0, bytes_);
     position_ = 0;
     records_ = 0;

@@ -17,7 +17,7 @@ using Counts = std::vector<std::int64_t>;
 double number_of(const std::string& text) {
   constexpr std::size_t hex_digits = 12;
   const auto hex = digest(std::as_bytes(std::span(text))).substr(0, hex_digits);
-  return 1 + static_cast<double>(std::stoull(hex, nullptr, 16));
+  return 1.0 + std::stoull(hex, nullptr, 16);
 }
 
 /// Samples of each rank. Input that one rank cannot use, or that differs between ranks (`common`
@@ -29,7 +29,7 @@ Counts agreed_counts(const std::string& fault,
   const auto size = static_cast<std::size_t>(communicator.size());
   const auto rank = static_cast<std::size_t>(communicator.rank());
   std::vector<double> numbers(2 * size);
-  numbers[rank] = fault.empty() ? static_cast<double>(own) : 0;
+  numbers[rank] = fault.empty() ? own : 0;
   numbers[size + rank] = fault.empty() ? number_of(common) : 0;
   communicator.all_reduce(numbers);
   const auto seen = std::span(numbers).subspan(size);
@@ -54,9 +54,7 @@ Counts agreed_counts(const std::string& fault,
             who);
   }
   Counts counts;
-  for (const double count : std::span(numbers).first(size))
-    counts.push_back(static_cast<std::int64_t>(count));
-  return counts;
+  return {numbers.begin(), numbers.begin() + size};
 }
 
 /// Every rank's samples, `width` numbers each, in one flat vector.

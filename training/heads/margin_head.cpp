@@ -34,14 +34,12 @@ struct WithGradients : torch::autograd::Function<WithGradients> {
 
 /// Row `row` of the weights as drawn.
 void draw_row(std::uint64_t seed, std::int64_t row, double deviation, std::span<float> values) {
-  RandomStream stream(
-      seed, RandomPurpose::initialization, /*epoch=*/1, static_cast<std::uint64_t>(row));
+  RandomStream stream(seed, RandomPurpose::initialization, /*epoch=*/1, row);
   for (std::size_t i = 0; i < values.size(); i += 2) {  // Box and Muller: two at a time
     const double radius = std::sqrt(-2 * std::log1p(-stream.uniform()));
     const double angle = 2 * std::numbers::pi * stream.uniform();
-    values[i] = static_cast<float>(deviation * radius * std::cos(angle));
-    if (i + 1 < values.size())
-      values[i + 1] = static_cast<float>(deviation * radius * std::sin(angle));
+    values[i] = deviation * radius * std::cos(angle);
+    if (i + 1 < values.size()) values[i + 1] = deviation * radius * std::sin(angle);
   }
 }
 
@@ -57,16 +55,12 @@ class MarginHead final : public models::Head {
         sampling_{.ratio = options.sampling_ratio, .seed = seed},
         range_(class_range(classes, communicator->rank(), communicator->size())) {
     const auto width = options.embedding_size;
-    const double deviation = std::sqrt(2.0 / static_cast<double>(width + classes));
+    const double deviation = std::sqrt(2.0 / (width + classes));
     auto weights = torch::empty({range_.size(), width});
-    const std::span values(weights.mutable_data_ptr<float>(),
-                           static_cast<std::size_t>(weights.numel()));
+    const std::span values(weights.mutable_data_ptr<float>(), weights.numel());
     for (std::int64_t row = 0; row < range_.size(); ++row) {
       const auto begin = static_cast<std::size_t>(row * width);
-      draw_row(seed,
-               range_.begin + row,
-               deviation,
-               values.subspan(begin, static_cast<std::size_t>(width)));
+      draw_row(seed, range_.begin + row, deviation, values.subspan(begin, width));
     }
     weights_ = weights.to(device).requires_grad_();
   }
@@ -80,7 +74,7 @@ class MarginHead final : public models::Head {
     auto result = class_sharded_softmax(
         features, labels, weights_, range_, margin_, sampling, *communicator_, with_gradients);
     const bool first = communicator_->rank() == 0;
-    const auto samples = static_cast<double>(result.samples);
+    const double samples = result.samples;
     auto loss = torch::full({}, first ? result.loss * samples : 0, torch::kFloat64);
     if (with_gradients) {
       // Those of the sum over the batch, of which the caller takes the mean.
@@ -107,10 +101,7 @@ class MarginHead final : public models::Head {
   bool needs_all_ranks() const override { return communicator_->size() > 1; }
 
   void begin_pass(std::int64_t epoch, std::int64_t step, std::int64_t pass) override {
-    RandomStream stream(sampling_.seed,
-                        RandomPurpose::classes,
-                        static_cast<std::uint64_t>(epoch),
-                        static_cast<std::uint64_t>(step));
+    RandomStream stream(sampling_.seed, RandomPurpose::classes, epoch, step);
     for (std::int64_t i = 0; i < pass; ++i) stream.next();
     sampling_.step = stream.next();
   }

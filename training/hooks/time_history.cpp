@@ -25,8 +25,8 @@ class TimeHistory final : public Hook {
     seconds_.push_back(static_cast<float>(step.seconds));
     if (path_.empty()) return;
     out_ << run.position.step << std::fixed << std::setprecision(6) << ',' << step.seconds << ','
-         << std::setprecision(1) << static_cast<double>(step.images) / step.seconds << ','
-         << std::setprecision(6) << step.data_wait_seconds << '\n';
+         << std::setprecision(1) << step.images / step.seconds << ',' << std::setprecision(6)
+         << step.data_wait_seconds << '\n';
   }
 
   void save(const RunView& run, checkpoints::State& state) override {

@@ -57,7 +57,7 @@ class BatchesOnDevice final : public Batches {
   double seconds_waited() const override { return 0; }
   data::LoaderReport report() const override {
     auto report = damaged_;
-    report.batches = static_cast<std::int64_t>(next_) - (ahead_ ? 1 : 0);
+    report.batches = next_ - (ahead_ ? 1 : 0);
     report.samples = done_ - (ahead_ ? ahead_->count : 0);
     return report;
   }
@@ -137,6 +137,18 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
   return loaded_batches(
       setup,
       std::make_unique<data::Loader>(dataset, order, preprocessing, options, epoch, first_step));
+}
+
+std::unique_ptr<Batches> training_batches(const Setup& setup,
+                                          std::int64_t epoch,
+                                          std::int64_t first_step) {
+  return make_batches(setup,
+                      *setup.data.train,
+                      training_order(setup),
+                      setup.data.preprocessing,
+                      loader_options(setup),
+                      epoch,
+                      first_step);
 }
 
 std::optional<DeviceBatch> next_on_all_ranks(Batches& batches,

@@ -49,6 +49,11 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
                                       std::int64_t epoch,
                                       std::int64_t first_step = 0);
 
+/// Those of an epoch of training, in the setup's order.
+std::unique_ptr<Batches> training_batches(const Setup& setup,
+                                          std::int64_t epoch,
+                                          std::int64_t first_step = 0);
+
 /// The next batch on every rank, or nullopt after the last. Throws Stopped on all of them when a
 /// signal to any has come before all had their batch: nobody begins a pass whose data another does
 /// not wait for.

@@ -6,8 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::training {
+/// A rank's part of the report on data.
+struct RankReport {
+  std::int64_t bad = 0, damaged = 0;
+  double waited = 0;  // seconds, over all epochs
+  std::string advice;
+  std::vector<std::string> messages;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, bad, damaged, waited, advice, messages)
+
 namespace {
 
 struct PipelineStage {
@@ -32,37 +42,11 @@ std::array<PipelineStage, 4> stages_of(const data::LoaderReport& report) {
         "more num_preprocessing_threads, or no colour_jitter"}}};
 }
 
-/// A rank's part of the report on data.
-struct RankReport {
-  std::int64_t bad = 0, damaged = 0;
-  double waited = 0;  // seconds, over all epochs
-  std::string advice;
-  std::vector<std::string> messages;
-};
-
-std::string to_text(const RankReport& rank_report) {
-  const nlohmann::json json = {rank_report.bad,
-                               rank_report.damaged,
-                               rank_report.waited,
-                               rank_report.advice,
-                               rank_report.messages};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-RankReport rank_report_from(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  return {json[0].get<std::int64_t>(),
-          json[1].get<std::int64_t>(),
-          json[2].get<double>(),
-          json[3].get<std::string>(),
-          json[4].get<std::vector<std::string>>()};
-}
-
 /// The sum of all ranks' reports; the advice is that of the one that waited most.
 RankReport sum_of(const std::vector<std::string>& texts) {
   RankReport sum;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    auto rank_report = rank_report_from(texts[rank]);
+    const RankReport rank_report = nlohmann::json::parse(texts[rank]);
     const auto prefix = texts.size() > 1 ? formatted("rank {}: ", rank) : std::string();
     sum.bad += rank_report.bad;
     sum.damaged += rank_report.damaged;
@@ -109,8 +93,7 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
         share,
         threads);
   }
-  const auto microseconds =
-      std::lround(1e6 * slowest.seconds / static_cast<double>(report.samples));
+  const auto microseconds = std::lround(1e6 * slowest.seconds / report.samples);
   return formatted(
       "the step waited for data {} % of the time; {} costs most, {} us an image on {} threads: {} "
       "would help",
@@ -132,12 +115,12 @@ void report_data(Setup& setup, const data::LoaderReport& report, double seconds,
   add(all.training, own);
   const auto waited = all.training.seconds_waited;
   const bool due = !all.advised && all.seconds >= long_enough;
-  const auto sum = sum_of(setup.communicator->gather(
-      to_text({report.bad_samples,
-               report.damaged_samples,
-               waited,
-               due ? advice(all.training, all.seconds, setup.data.loading.threads) : std::string(),
-               report.messages})));
+  const auto sum = sum_of(setup.communicator->gather(json_line(nlohmann::json(RankReport{
+      report.bad_samples,
+      report.damaged_samples,
+      waited,
+      due ? advice(all.training, all.seconds, setup.data.loading.threads) : std::string(),
+      report.messages}))));
   all.training.bad_samples += sum.bad;
   all.training.damaged_samples += sum.damaged;
   for (const auto& message : sum.messages) data::take_note(all.training, message);
@@ -151,7 +134,7 @@ void report_data(Setup& setup, const data::LoaderReport& report, double seconds,
 nlohmann::json to_json(const DataReport& all, bool with_validation) {
   const auto& report = all.training;
   const auto each = [&](double seconds) {
-    return report.samples == 0 ? 0.0 : 1e6 * seconds / static_cast<double>(report.samples);
+    return report.samples == 0 ? 0.0 : 1e6 * seconds / report.samples;
   };
   nlohmann::json json = {{"seconds_waited", report.seconds_waited},
                          {"mean_batches_ready", report.mean_ready},

@@ -34,8 +34,8 @@ std::int64_t end_of(const layout::Layout& layout, std::size_t index) {
 
 /// Entries that every rank has alike; what follows them is this rank's alone and needs no sum.
 std::size_t replicated_entries(const layout::Layout& layout) {
-  return static_cast<std::size_t>(
-      std::ranges::count(layout.entries, layout::Placement::replicated, &layout::Entry::placement));
+  return std::ranges::count(
+      layout.entries, layout::Placement::replicated, &layout::Entry::placement);
 }
 
 /// First entry of each bucket, descending; the last is 0.
@@ -46,10 +46,9 @@ std::vector<std::size_t> starts_by_size(const layout::Layout& layout,
   double limit = options.first_bucket_mb * columns_of_mb;
   std::int64_t end = layout.replicated_size;
   for (std::size_t i = replicated_entries(layout); i-- > 0;) {
-    const auto size = static_cast<double>(end - layout.entries[i].memory_offset);
+    const double size = end - layout.entries[i].memory_offset;
     const bool last = i == 0;
-    const auto with_next =
-        last ? 0.0 : static_cast<double>(end - layout.entries[i - 1].memory_offset);
+    const double with_next = last ? 0 : end - layout.entries[i - 1].memory_offset;
     if (last || size >= limit || with_next > limit) {
       starts.push_back(i);
       end = layout.entries[i].memory_offset;
@@ -64,8 +63,8 @@ std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
   std::vector<std::size_t> starts{0};
   const auto count = replicated_entries(layout);
   for (const double cut : options.split) {
-    const auto index = static_cast<std::size_t>(cut);
-    require(static_cast<double>(index) == cut && index > starts.front() && index < count,
+    const std::size_t index = cut;
+    require(index == cut && index > starts.front() && index < count,
             "[training::buckets] allreduce_split needs ascending whole numbers between 0 and the "
             "{} parameters, received {}",
             count,

@@ -43,10 +43,7 @@ BatchResult PendingResult::get() const {
 }
 
 void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass) {
-  RandomStream stream(setup.seed,
-                      RandomPurpose::forward,
-                      static_cast<std::uint64_t>(key.epoch),
-                      static_cast<std::uint64_t>(key.step));
+  RandomStream stream(setup.seed, RandomPurpose::forward, key.epoch, key.step);
   const auto before = setup.communicator->rank() * setup.model.gradient_accumulation + pass;
   for (std::int64_t i = 0; i < before; ++i) stream.next();
   torch::manual_seed(stream.next());
@@ -88,6 +85,28 @@ torch::Tensor add_gradient(Model& model,
   return sums_of(evaluation);
 }
 
+/// A pass over each part of the batch, in its graph where the setup records passes.
+PendingResult over_parts(Setup& setup,
+                         const models::Minibatch& batch,
+                         ForwardKey key,
+                         RecordedPass PassGraphs::*recorded,
+                         double scale,
+                         const Pass& work,
+                         GradientBuckets* buckets = nullptr) {
+  auto& model = setup.model;
+  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
+  const auto parts = parts_of(model, batch);
+  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
+    const auto& part = parts[pass];
+    seed_pass(setup, key, pass);
+    if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
+    sums->add(model.graphs ? (*model.graphs.*recorded).run(part, scale, work)
+                           : work(part, scale_on(model.device, scale)),
+              part.labels.size(0));
+  }
+  return PendingResult(sums);
+}
+
 }  // namespace
 
 torch::Tensor sums_of(const models::Evaluation& evaluation) {
@@ -122,53 +141,32 @@ PendingResult start_loss_and_gradient(Setup& setup,
                                       std::int64_t global_count,
                                       ForwardKey key,
                                       GradientBuckets* buckets) {
-  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
-  if (setup.model.graphs) {
-    check(global_count == batch.labels.size(0), "passes of one rank alone are recorded");
-    seed_pass(setup, key, /*pass=*/0);
-    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& scale) {
-      setup.model.flat.gradient.zero_();
-      return add_gradient(setup.model, now, now.labels.size(0), scale);
-    };
-    sums->add(setup.model.graphs->gradient.run(batch, setup.model.loss_scale.value(), pass),
-              global_count);
-    return PendingResult(sums);
-  }
-  setup.model.flat.gradient.zero_();
-  const auto parts = parts_of(setup.model, batch);
-  const auto scale = torch::full({},
-                                 setup.model.loss_scale.value(),
-                                 torch::TensorOptions(setup.model.device).dtype(torch::kFloat64));
-  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
-    seed_pass(setup, key, static_cast<std::int64_t>(pass));
-    if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
-    sums->add(add_gradient(setup.model, parts[pass], global_count, scale),
-              parts[pass].labels.size(0));
-  }
+  auto& model = setup.model;
+  check(!model.graphs || global_count == batch.labels.size(0),
+        "passes of one rank alone are recorded");
+  model.flat.gradient.zero_();
+  auto result = over_parts(
+      setup,
+      batch,
+      key,
+      &PassGraphs::gradient,
+      model.loss_scale.value(),
+      [&](const models::Minibatch& part, const torch::Tensor& scale) {
+        return add_gradient(model, part, global_count, scale);
+      },
+      buckets);
   if (buckets != nullptr) buckets->start_rest();
   // After every step, so that a state saved in the middle of an epoch changes nothing.
   share_running_statistics(setup);
-  return PendingResult(sums);
+  return result;
 }
 
 PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
-  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
-  if (setup.model.graphs) {
-    seed_pass(setup, key, /*pass=*/0);
-    const auto pass = [&setup](const models::Minibatch& now, const torch::Tensor& /*scale*/) {
-      return sums_of(setup.model.objective->evaluate(now, models::Mode::train));
-    };
-    sums->add(setup.model.graphs->loss.run(batch, /*scale=*/1, pass), batch.labels.size(0));
-    return PendingResult(sums);
-  }
-  const auto parts = parts_of(setup.model, batch);
-  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
-    seed_pass(setup, key, static_cast<std::int64_t>(pass));
-    const auto evaluation = setup.model.objective->evaluate(parts[pass], models::Mode::train);
-    sums->add(sums_of(evaluation), evaluation.sample_count);
-  }
-  return PendingResult(sums);
+  const auto loss = [&](const models::Minibatch& part, const torch::Tensor& /*scale*/) {
+    return sums_of(setup.model.objective->evaluate(part, models::Mode::train));
+  };
+  return over_parts(setup, batch, key, &PassGraphs::loss, /*scale=*/1, loss);
 }
 
 }  // namespace dimred::training

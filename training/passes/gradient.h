@@ -24,6 +24,11 @@ struct BatchResult {
   double loss_sum = 0;  // over all ranks
   double correct_count = 0;
   double sample_count = 0;
+  void add(const BatchResult& more) {
+    loss_sum += more.loss_sum;
+    correct_count += more.correct_count;
+    sample_count += more.sample_count;
+  }
   double mean_loss() const { return loss_sum / sample_count; }
   double accuracy() const { return correct_count / sample_count; }
 };

@@ -8,38 +8,23 @@
 
 #include "checkpoints/state.h"
 #include "support/errors.h"
+#include "support/option_ranges.h"
 
 namespace dimred::training {
 namespace {
 
 constexpr std::int64_t most_in_a_row = 10;  // overflows that nothing can end
 
-template <class Value>
-void needs(bool holds, const char* rule, Value received) {
-  require(holds, "[training::loss_scale] needs {}, received {}", rule, received);
-}
-
 }  // namespace
 
-void validate(const LossScaleOptions& options) {
-  const double fixed = options.loss_scale.value_or(1);
-  needs(fixed > 0 && fixed <= largest_loss_scale, "loss_scale in (0, 1e20]", fixed);
+void validate(LossScaleOptions options) {
+  OptionTable table("loss scale", "");
+  add_options(table, options);
+  require_ranges(table, "training::loss_scale");
   require(!options.dynamic || !options.loss_scale,
           "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
           "init_loss_scaling; needs one of them, received loss_scale = {}",
-          fixed);
-  needs(options.init_loss_scaling >= 1 && options.init_loss_scaling <= largest_loss_scale,
-        "init_loss_scaling in [1, 1e20]",
-        options.init_loss_scaling);
-  needs(options.incr_every_n_steps >= 1, "incr_every_n_steps >= 1", options.incr_every_n_steps);
-  needs(options.decr_every_n_nan_or_inf >= 1,
-        "decr_every_n_nan_or_inf >= 1",
-        options.decr_every_n_nan_or_inf);
-  needs(std::isfinite(options.incr_ratio) && options.incr_ratio > 1,
-        "incr_ratio > 1",
-        options.incr_ratio);
-  needs(
-      options.decr_ratio > 0 && options.decr_ratio < 1, "decr_ratio in (0, 1)", options.decr_ratio);
+          options.loss_scale.value_or(1));
 }
 
 void add_options(OptionTable& table, LossScaleOptions& options) {

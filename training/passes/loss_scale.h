@@ -27,7 +27,7 @@ inline constexpr double default_float16_scale = 1024;
 inline constexpr double largest_loss_scale = 1e20;
 
 /// Throws std::invalid_argument for a value out of range, or both forms at once.
-void validate(const LossScaleOptions& options);
+void validate(LossScaleOptions options);
 
 /// The rows of the option table, in the group Loss.
 void add_options(OptionTable& table, LossScaleOptions& options);

@@ -12,8 +12,8 @@ constexpr std::int64_t most_at_a_time = std::int64_t{4} << 20;  // elements of a
 /// Where each rank's elements of the entry lie in it: the end of one is the next one's beginning.
 std::vector<std::int64_t> bounds_of(const layout::Entry& entry,
                                     distributed::Communicator& communicator) {
-  std::vector<double> sizes(static_cast<std::size_t>(communicator.size()));
-  sizes[static_cast<std::size_t>(communicator.rank())] = static_cast<double>(entry.size);
+  std::vector<double> sizes(communicator.size());
+  sizes[communicator.rank()] = entry.size;
   communicator.all_reduce(sizes);
   std::vector<std::int64_t> bounds{0};
   for (const double size : sizes) bounds.push_back(bounds.back() + static_cast<std::int64_t>(size));
@@ -72,7 +72,7 @@ std::vector<float> full_vector(const Setup& setup, const torch::Tensor& memory) 
   if (communicator.rank() == 0) whole = models::to_file(layout, memory);
   if (!layout.sharded()) return whole;
   // Sharded entries come last, so what is replicated has its place already.
-  if (communicator.rank() == 0) whole.resize(static_cast<std::size_t>(layout.global_size));
+  if (communicator.rank() == 0) whole.resize(layout.global_size);
   const auto values = memory.detach();
   for (const auto& entry : layout.entries) {
     if (entry.placement == layout::Placement::sharded)

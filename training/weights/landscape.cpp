@@ -49,7 +49,7 @@ Score score_in_plane(Setup& setup,
 
 double Axis::at(std::int64_t index) const {
   if (points == 1) return (low + high) / 2;
-  const auto share = static_cast<double>(index) / static_cast<double>(points - 1);
+  const auto share = static_cast<double>(index) / (points - 1);
   return (1 - share) * low + share * high;  // exact at both ends
 }
 
@@ -67,11 +67,7 @@ std::vector<std::int64_t> drawn_indices(std::int64_t size, std::int64_t count, s
   if (count == 0 || count > size) count = size;
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < count; ++i) {
-    indices.push_back(static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(i),
-                                                         static_cast<std::uint64_t>(size),
-                                                         seed,
-                                                         RandomPurpose::subset,
-                                                         0)));
+    indices.push_back(permuted(i, size, seed, RandomPurpose::subset, 0));
   }
   std::sort(indices.begin(), indices.end());
   return indices;
@@ -82,12 +78,11 @@ std::vector<double> shared_among(distributed::Communicator& communicator,
                                  std::int64_t width,
                                  const std::function<std::vector<double>(std::int64_t)>& work,
                                  const std::function<void(std::int64_t)>& done) {
-  std::vector<double> all(static_cast<std::size_t>(count * width));
+  std::vector<double> all(count * width);
   const std::int64_t ranks = communicator.size();
   for (std::int64_t begin = 0; begin < count; begin += ranks) {
     const auto end = std::min(begin + ranks, count);
-    const auto round = std::span(all).subspan(static_cast<std::size_t>(begin * width),
-                                              static_cast<std::size_t>((end - begin) * width));
+    const auto round = std::span(all).subspan(begin * width, (end - begin) * width);
     if (const auto own = begin + communicator.rank(); own < end) {
       const auto numbers = work(own);
       check(std::ssize(numbers) == width, "an item of another width");

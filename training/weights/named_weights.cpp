@@ -24,28 +24,6 @@ using checkpoints::WeightsFile;
 using checkpoints::WeightTensor;
 using Shape = std::vector<std::int64_t>;
 
-/// The vectors of a snapshot or state of ours and the table that it carries.
-struct Vectors {
-  std::vector<float> weights, buffers;
-  std::vector<std::int64_t> counters;
-  std::string layout_json;
-};
-
-Vectors vectors_of(const fs::path& path) {
-  if (fs::is_directory(path)) {
-    auto state = read_run_state(path);
-    return {std::move(state.vectors.at("weights")),
-            std::move(state.vectors.at("buffers")),
-            std::move(state.counters.at("counters")),
-            state.scalars.at("layout").dump()};
-  }
-  auto snapshot = checkpoints::read_snapshot(path);
-  return {std::move(snapshot.weights),
-          std::move(snapshot.buffers),
-          std::move(snapshot.counters),
-          std::move(snapshot.layout_json)};
-}
-
 /// Cuts a vector into the tensors of a table's rows.
 template <class T>
 void append_tensors(const fs::path& path,
@@ -55,13 +33,13 @@ void append_tensors(const fs::path& path,
   std::size_t offset = 0;
   for (const auto& row : rows) {
     WeightTensor tensor{.name = row.at("name"), .shape = row.at("shape")};
-    const auto size = static_cast<std::size_t>(std::accumulate(
-        tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>()));
+    const auto size = std::accumulate(
+        tensor.shape.begin(), tensor.shape.end(), std::size_t{1}, std::multiplies<>());
     require_environment(size <= values.size() - offset,
                         "[training::weights] {}: its table of names is longer than its values",
                         path.string());
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(offset);
-    const auto end = begin + static_cast<std::ptrdiff_t>(size);
+    const auto begin = values.begin() + offset;
+    const auto end = begin + size;
     if constexpr (std::is_same_v<T, float>) tensor.values.assign(begin, end);
     if constexpr (!std::is_same_v<T, float>) tensor.integers.assign(begin, end);
     tensor.floating = std::is_same_v<T, float>;
@@ -102,12 +80,12 @@ void append_frozen(const fs::path& path,
 }
 
 WeightsFile own_weights(const fs::path& path) {
-  const auto vectors = vectors_of(path);
+  const auto vectors = read_own(path, [](const auto&) { return checkpoints::ColumnRanges(); });
   const auto table = parse_json(vectors.layout_json,
                                 formatted("[training::weights] the layout of {}", path.string()));
   const auto none = nlohmann::json::array();
   WeightsFile file{.format = "dimred", .tensors = {}};
-  append_tensors(path, table.at("parameters"), vectors.weights, file.tensors);
+  append_tensors(path, table.at("parameters"), vectors.values, file.tensors);
   append_tensors(path, table.value("buffers", none), vectors.buffers, file.tensors);
   append_tensors(path, table.value("counters", none), vectors.counters, file.tensors);
   if (table.contains("frozen")) append_frozen(path, table.at("frozen"), file.tensors);
@@ -276,9 +254,10 @@ std::string first_problems(const Matching& matching) {
 
 void put(Model& model, const checkpoints::State& state) {
   auto& flat = model.flat;
-  models::from_file(flat.layout, state.vectors.at("weights"), flat.weights);
-  models::assign(flat.buffers, std::span<const float>(state.vectors.at("buffers")));
-  models::assign(flat.counters, std::span<const std::int64_t>(state.counters.at("counters")));
+  models::assign(flat,
+                 state.vectors.at("weights"),
+                 state.vectors.at("buffers"),
+                 state.counters.at("counters"));
   models::from_file(flat.frozen_layout, state.vectors.at("frozen"), flat.frozen);
   record_frozen_digest(model);
 }

@@ -71,10 +71,9 @@ checkpoints::ColumnRanges own_ranges(const Model& model, const std::string& layo
   return layout::own_ranges(layout);
 }
 
-Weights from_snapshot(const Model& model, const fs::path& path) {
-  auto snapshot = checkpoints::read_snapshot(path, [&](const checkpoints::SnapshotInfo& info) {
-    return own_ranges(model, info.layout_json);
-  });
+Weights from_snapshot(const fs::path& path, const ChooseRanges& choose) {
+  auto snapshot = checkpoints::read_snapshot(
+      path, [&](const checkpoints::SnapshotInfo& info) { return choose(info.layout_json); });
   if (snapshot.run_json.empty())
     snapshot.run_json = recorded_beside(fs::absolute(path).parent_path().parent_path());
   return {.values = std::move(snapshot.weights),
@@ -87,12 +86,12 @@ Weights from_snapshot(const Model& model, const fs::path& path) {
           .source = "snapshot " + path.string()};
 }
 
-Weights from_state(const Model& model, const fs::path& path) {
+Weights from_state(const fs::path& path, const ChooseRanges& choose) {
   // The optimiser's vectors are not kept.
   auto state = read_run_state(path, [&](const std::string& vector, const nlohmann::json& scalars) {
     if (vector == "buffers") return checkpoints::ColumnRanges();
     if (vector != "weights") return checkpoints::ColumnRanges(std::in_place);
-    return own_ranges(model, scalars.at("layout").dump());
+    return choose(scalars.at("layout").dump());
   });
   const auto position = position_from_json(state.scalars.at("position"));
   return {.values = std::move(state.vectors.at("weights")),
@@ -108,7 +107,7 @@ Weights from_state(const Model& model, const fs::path& path) {
 /// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
 Weights from_weights_file(const Model& model, const fs::path& path) {
   const auto file = foreign_weights(model, path);
-  std::vector<float> nothing(static_cast<std::size_t>(model.flat.layout.global_size));
+  std::vector<float> nothing(model.flat.layout.global_size);
   auto matching = match(
       model, file, [](const std::string&) { return true; }, std::move(nothing));
   require(matching.problems.empty(),
@@ -131,14 +130,19 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
 
 Weights read_any(const Setup& setup, const fs::path& path) {
   require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
-  const bool state = fs::is_directory(path);
-  if (!state && !checkpoints::is_snapshot(path)) return from_weights_file(setup.model, path);
-  auto weights = state ? from_state(setup.model, path) : from_snapshot(setup.model, path);
+  if (!fs::is_directory(path) && !checkpoints::is_snapshot(path))
+    return from_weights_file(setup.model, path);
+  auto weights =
+      read_own(path, [&](const std::string& layout) { return own_ranges(setup.model, layout); });
   require_layout(setup.model, weights);
   return weights;
 }
 
 }  // namespace
+
+Weights read_own(const fs::path& path, const ChooseRanges& choose) {
+  return fs::is_directory(path) ? from_state(path, choose) : from_snapshot(path, choose);
+}
 
 Weights load_weights(const Setup& setup, const fs::path& path) {
   auto weights = read_any(setup, path);
@@ -165,15 +169,13 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64
 }
 
 void apply(Model& model, const Weights& weights) {
-  models::from_file(model.flat.layout, weights.values, model.flat.weights);
-  require(static_cast<std::int64_t>(weights.buffers.size()) == model.flat.buffers.numel(),
+  require(std::ssize(weights.buffers) == model.flat.buffers.numel(),
           "[training::weights] {} belongs to another model: the network has {} buffer values, the "
           "file {}",
           weights.source,
           model.flat.buffers.numel(),
           weights.buffers.size());
-  models::assign(model.flat.buffers, std::span<const float>(weights.buffers));
-  models::assign(model.flat.counters, std::span<const std::int64_t>(weights.counters));
+  models::assign(model.flat, weights.values, weights.buffers, weights.counters);
 }
 
 std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
@@ -197,10 +199,7 @@ void Mean::add(const std::vector<float>& weights) {
 
 std::vector<float> Mean::values() const {
   std::vector<float> result(sum_.size());
-  const auto count = static_cast<double>(count_);
-  std::transform(sum_.begin(), sum_.end(), result.begin(), [count](double x) {
-    return static_cast<float>(x / count);
-  });
+  std::ranges::transform(sum_, result.begin(), [this](double sum) { return sum / count_; });
   return result;
 }
 

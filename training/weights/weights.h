@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "checkpoints/column_ranges.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -22,6 +24,12 @@ struct Weights {
   std::string note;    // what a person should know: they were trained on other samples
   std::string source;  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
 };
+
+/// Which columns of the weights of that layout are read; nothing: all.
+using ChooseRanges = std::function<checkpoints::ColumnRanges(const std::string& layout_json)>;
+
+/// A snapshot .h5, a state folder or a run folder (its newest valid state), of any network.
+Weights read_own(const std::filesystem::path& path, const ChooseRanges& choose);
 
 /// A snapshot .h5, a state folder, a run folder (its newest valid state), or a weight file of
 /// another program (checkpoints/weights_file.h) whose names are the network's parameters and

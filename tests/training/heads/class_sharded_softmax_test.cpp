@@ -6,6 +6,7 @@
 
 #include "scaling/head.h"
 #include "tests/tools/gloo_ranks.h"
+#include "tests/tools/one_block_softmax.h"
 
 namespace dimred::training {
 namespace {

@@ -94,7 +94,7 @@ TEST(LossScale, RefusesWhatIsOutOfRangeOrContradicts) {
   const auto refusal = [](const LossScaleOptions& options) {
     return thrown<std::invalid_argument>([&] { LossScale{options}; });
   };
-  EXPECT_NE(refusal({.loss_scale = 0}).find("loss_scale in (0, 1e20], received 0"),
+  EXPECT_NE(refusal({.loss_scale = 0}).find("loss_scale needs a number in (0, 1e+20], received 0"),
             std::string::npos);
   EXPECT_NE(refusal({.loss_scale = 8, .dynamic = true}).find("needs one of them"),
             std::string::npos);

@@ -1,0 +1,273 @@
+#include "imports/mindspore.h"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/json.h"
+#include "support/option_values.h"
+#include "support/options.h"
+
+namespace dimred::imports {
+namespace {
+
+using nlohmann::json;
+
+/// The file's JSON object. Throws std::invalid_argument for a file that is missing, larger than a
+/// mebibyte, not JSON (with line and column), not an object or with a name twice in one object.
+nlohmann::json read_object(const std::filesystem::path& file) {
+  constexpr std::int64_t largest = 1 << 20;
+  try {
+    auto json = parse_json(InputFile(file).text(largest), file.string());
+    if (json.is_object()) return json;
+  } catch (const std::runtime_error& unusable) {
+    throw std::invalid_argument(unusable.what());
+  }
+  throw std::invalid_argument(formatted("{}: needs a JSON object", file));
+}
+
+/// A JSON value as the text of one of our options: true, 0.55, plain text.
+std::string text_of(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return number_text(value.get<double>());
+  return value.is_null() ? "" : value.dump();
+}
+
+// MindSpore's AutoBoost dictionary (mindspore/boost/boost.py): parts of keys, of which stage 2 is
+// the part dim_reduce.
+
+/// A key of the dictionary: the option of ours, or what else becomes of it.
+struct Key {
+  std::string_view part;
+  std::string_view name;
+  std::string_view ours;  // an option of stage2; empty: see text
+  std::string_view text;
+};
+
+constexpr std::string_view no_device_num =
+    "MindSpore does not know this key and ignores it (its name is device_number); torchrun says "
+    "how many ranks there are";
+
+constexpr Key keys[] = {
+    {"dim_reduce", "rho", "rho", ""},
+    {"dim_reduce", "gamma", "gamma", ""},
+    {"dim_reduce", "alpha", "alpha", ""},
+    {"dim_reduce", "sigma", "sigma", ""},
+    {"dim_reduce", "n_components", "n_component", ""},
+    {"dim_reduce", "pca_mat_path", "pca_mat", ""},
+    {"dim_reduce", "weight_load_dir", "snapshots", ""},
+    {"dim_reduce",
+     "timeout",
+     "",
+     "how long MindSpore's ranks wait for the file with the matrix; ours compute it together, and "
+     "a "
+     "dead rank ends all within 10 s"},
+    {"dim_reduce",
+     "n_component",
+     "",
+     "MindSpore does not know this key and ignores it (its name is n_components); so it is here"},
+    {"dim_reduce", "device_num", "", no_device_num},
+    {"common", "device_num", "", no_device_num},
+    {"common", "device_number", "", "torchrun says how many ranks there are"},
+    {"common",
+     "gradient_split_groups",
+     "",
+     "of stage1: allreduce_split; in stage 2 ranks exchange columns"},
+    {"boost", "mode", "", ""},
+    {"boost", "dim_reduce", "", ""},
+    {"boost", "less_bn", "", "with dim_reduce MindSpore turns it off"},
+    {"boost", "grad_freeze", "", "with dim_reduce MindSpore turns it off"},
+    {"boost", "adasum", "", "with dim_reduce MindSpore turns it off"},
+    {"boost", "grad_accumulation", "", "gradient_accumulation = N does it"},
+    {"boost",
+     "loss_scale_group",
+     "",
+     "there is no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
+};
+
+/// Parts of functions that dim_reduce excludes.
+constexpr std::string_view other_parts[] = {
+    "less_bn", "grad_freeze", "grad_accumulation", "adasum"};
+
+void answer_mode(Line& line) {
+  if (line.value == "disable_all") {
+    line.refuse("it turns dim_reduce off, which stage 2 is; train with dimred stage1");
+  } else if (line.value != "manual" && line.value != "auto" && line.value != "enable_all") {
+    line.refuse("needs auto, manual, enable_all or disable_all");
+  } else {
+    line.text = "stage 2 is dim_reduce alone";
+  }
+}
+
+void answer_dim_reduce(Line& line) {
+  line.text = "stage 2 is dim_reduce";
+  if (line.value != "true") line.refuse("stage 2 is dim_reduce; train with dimred stage1");
+}
+
+[[noreturn]] void unknown(const std::string& file,
+                          const std::string& part,
+                          const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& key : keys) {
+    if (key.part == part) names.emplace_back(key.name);
+  }
+  throw std::invalid_argument(formatted("{}: {}.{}: not a key of MindSpore's boost dictionary{}",
+                                        file,
+                                        part,
+                                        printable(name),
+                                        suggestion(name, names)));
+}
+
+Line answer(const std::string& file,
+            const std::string& part,
+            const std::string& name,
+            const json& value) {
+  const auto* key = std::find_if(std::begin(keys), std::end(keys), [&](const Key& known) {
+    return known.part == part && known.name == name;
+  });
+  if (key == std::end(keys)) unknown(file, part, name);
+  Line line{.source = file, .key = formatted("{}.{}", part, name), .value = text_of(value)};
+  line.text = key->text;
+  if (name == "mode") answer_mode(line);
+  if (name == "dim_reduce") answer_dim_reduce(line);
+  if (!key->ours.empty() && !value.is_null()) {
+    line.map({{std::string(key->ours), line.value}}, line.text);
+  }
+  return line;
+}
+
+bool is_part(const std::string& name) {
+  return name == "boost" || name == "common" || name == "dim_reduce" ||
+         std::find(std::begin(other_parts), std::end(other_parts), name) != std::end(other_parts);
+}
+
+// HCCL's rank table: {"version", "server_count", "server_list": [{"server_id", "device":
+// [{"device_id", "device_ip", "rank_id"}]}], "status"}.
+
+const json& array_of(const json& object, const char* key, const std::string& file) {
+  require(object.is_object() && object.contains(key) && object.at(key).is_array() &&
+              !object.at(key).empty(),
+          "[imports] {}: needs a rank table with a list {}",
+          file,
+          key);
+  return object.at(key);
+}
+
+std::string field(const json& object, const char* key, const std::string& file) {
+  require(object.is_object() && object.contains(key),
+          "[imports] {}: needs a rank table with {}",
+          file,
+          key);
+  return text_of(object.at(key));
+}
+
+std::string command_of(std::size_t node,
+                       std::size_t nodes,
+                       std::size_t devices,
+                       const std::string& master) {
+  auto text = formatted("torchrun --no-python --nproc_per_node={}", devices);
+  if (nodes > 1)
+    text += formatted(
+        " --nnodes={} --node_rank={} --master_addr={} --master_port=29500", nodes, node, master);
+  return text + " dimred stage1 --device cuda ...";
+}
+
+/// A field that stands in a command line: a host, an address or a number.
+template <class Json>
+std::string word(const Json& object, const char* key, const std::string& name) {
+  const auto text = field(object, key, name);
+  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '.' || letter == ':' || letter == '-' ||
+           letter == '_';
+  });
+  require(plain,
+          "[imports] {}: needs a host or a number as {}, received {}",
+          name,
+          key,
+          printable(text));
+  return text;
+}
+
+}  // namespace
+
+Import read_boost(const std::filesystem::path& file) {
+  auto dictionary = read_object(file);
+  const auto name = file.string();
+  const bool whole =
+      std::any_of(dictionary.items().begin(), dictionary.items().end(), [](const auto& item) {
+        return is_part(item.key()) && item.value().is_object();
+      });
+  if (!whole) dictionary = {{"dim_reduce", dictionary}};
+  Import import{.title = formatted("{}: MindSpore's boost dictionary", name), .command = "stage2"};
+  Line preset{.source = name, .key = "dim_reduce", .value = "true", .given = false};
+  preset.map({{"preset", "mindspore-latest"}},
+             "its semantics, and its constants where the dictionary has none");
+  import.lines.push_back(std::move(preset));
+  for (const auto& [part, values] : dictionary.items()) {
+    require(is_part(part), "[imports] {}: {}: not a part of the dictionary", name, printable(part));
+    require(values.is_object(), "[imports] {}: {}: needs an object", name, part);
+    const bool other =
+        std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
+    for (const auto& [key, value] : values.items()) {
+      if (other) {
+        import.lines.push_back({.source = name,
+                                .key = formatted("{}.{}", part, key),
+                                .value = text_of(value),
+                                .text = "with dim_reduce MindSpore turns " + part + " off"});
+      } else {
+        import.lines.push_back(answer(name, part, key, value));
+      }
+    }
+  }
+  return import;
+}
+
+std::string describe_rank_table(const std::filesystem::path& file) {
+  const auto name = file.string();
+  const auto table = read_object(file);
+  const auto& servers = array_of(table, "server_list", name);
+  if (table.contains("server_count")) {
+    const auto count = text_of(table.at("server_count"));
+    require(count == std::to_string(servers.size()),
+            "[imports] {}: needs the server_count of its server_list, {}, received {}",
+            name,
+            servers.size(),
+            printable(count));
+  }
+  const auto master = word(servers.front(), "server_id", name);
+  std::string text = formatted("{}: HCCL rank table\n", name);
+  std::size_t ranks = 0, node = 0;
+  for (const auto& server : servers) {
+    const auto& devices = array_of(server, "device", name);
+    std::string ids;
+    for (const auto& device : devices) {
+      const auto rank = field(device, "rank_id", name);
+      require(rank == std::to_string(ranks),
+              "[imports] {}: needs rank_id in order, as torchrun counts: {}, received {}",
+              name,
+              ranks,
+              printable(rank));
+      ids += formatted("{}{}", ids.empty() ? "" : ",", word(device, "device_id", name));
+      ++ranks;
+    }
+    text += formatted("  on {}: CUDA_VISIBLE_DEVICES={} ", word(server, "server_id", name), ids);
+    text += command_of(node++, servers.size(), devices.size(), master) + '\n';
+  }
+  return formatted(
+      "{}  ranks {}; device_ip and status have no effect: NCCL finds its own addresses\n",
+      text,
+      ranks);
+}
+
+Format format_of(const std::filesystem::path& file) {
+  std::error_code ignored;
+  require(std::filesystem::is_regular_file(file, ignored),
+          "[imports] needs a readable file, received {}",
+          file);
+  if (file.extension() != ".json") return Format::fastnn;
+  return read_object(file).contains("server_list") ? Format::rank_table : Format::boost;
+}
+
+}  // namespace dimred::imports

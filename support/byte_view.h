@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+namespace dimred {
+
+/// The bytes of a text, or of the values of a vector, an array or a span; not of a literal, whose
+/// end would count.
+struct ByteView : std::span<const std::byte> {
+  ByteView() = default;
+  ByteView(const std::byte* first, std::size_t size) : span(first, size) {}
+  template <std::ranges::contiguous_range Range>
+  requires(!std::is_array_v<Range> &&
+           std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>)
+      ByteView(const Range& range)
+      : span(std::as_bytes(std::span(range))) {}  // NOLINT: stands for it
+};
+
+}  // namespace dimred

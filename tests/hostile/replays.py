@@ -1,0 +1,395 @@
+"""The faults that hostile users have found, as they typed them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from faults.draws import evenly
+
+from . import forged
+from .judge import Verdict, attempt
+from .measured import apart, bytes_of, run
+from .site import Site, Use, ignored
+from .uses import NEWEST, uses
+
+LARGE = 60 << 20  # bytes
+PYTHON_TESTS = Path(__file__).resolve().parents[1] / "python"
+Disturbed = Callable[[], tuple[Path, int]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """`needs`: "" for the common rules; refused; noticed: refused or warned of. `says`: what the messages must hold."""
+
+    kind: str
+    name: str
+    use: Use
+    like: Use
+    disturbed: Disturbed
+    needs: str = ""
+    says: str = ""
+    secret: str = ""  # what no message and no file may hold
+
+
+def checked(site: Site, replay: Replay) -> Verdict:
+    verdict = attempt(site, replay.use, replay.like, replay.disturbed, replay.kind, replay.name)
+    text = verdict.ended.output + verdict.ended.errors
+    if verdict.problem:
+        return verdict
+    if replay.needs == "refused" and verdict.outcome != "refused":
+        return replace(verdict, problem=f"was not refused: {verdict.outcome}", outcome="silent")
+    if replay.needs == "noticed" and verdict.outcome == "equal" and "warning: " not in text:
+        return replace(verdict, problem="went unnoticed", outcome="silent")
+    if replay.says not in text:
+        return replace(verdict, problem=f"does not say {replay.says!r}: {text[-200:]}", outcome="wrong")
+    if replay.secret and (replay.secret in text or held(site.work, replay.secret)):
+        return replace(verdict, problem="shows the secret", outcome="wrong")
+    return verdict
+
+
+def held(folder: Path, secret: str) -> bool:
+    return any(secret.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def refusing(name: str, *words: object, file_size: int | None = None) -> Use:
+    return Use(name, tuple(map(str, words)), file_size=file_size)
+
+
+def as_it_is(file: Path) -> Disturbed:
+    return lambda: (file, 0)
+
+
+def links(site: Site) -> Iterator[Replay]:
+    """1. Links in an output folder."""
+    data, to = site.root / "data", site.work / "to"
+    get = Use("store get", ("store", "get", f"file://{data}", str(to)),
+              lambda _, __: {file.name: bytes_of(to / file.name) for file in data.iterdir()})  # fmt: skip
+    known = uses(site) | {get.name: get}
+    planted = {
+        "resume stage1": ["stage1/.lock", "stage1/config.toml.tmp", "stage1/manifest.json.tmp", "stage1/curve.csv", "stage1/curve.csv.tmp",
+                          "stage1/manifest.json", "stage1/config.toml", "stage1/checkpoints/state_00000012.tmp",
+                          "stage1/checkpoints/state_00000012", "stage1/snapshots/snapshot_00000010.h5.tmp",
+                          "stage1/snapshots/snapshot_00000010.h5"],
+        "resume stage2": ["stage2/.lock", "stage2/steps.csv", "stage2/final.h5.tmp", "stage2/final.h5", "stage2/pca_mat.npy.tmp"],
+        "pca": ["p.npy", "p.npy.tmp", "p.json", "p.json.tmp", "stage1/snapshots/.lock"],
+        "export": ["out/1.tmp", "out/1", "out/.lock"],
+        "evaluate": ["stage1/.lock"],
+        "store get": [*(f"to/t10k-labels-idx1-ubyte{end}" for end in ("", ".part", ".part.of")), "to/.part.of"],
+    }  # fmt: skip
+    for use, places in planted.items():
+        for place in places:
+            for target in ("precious", "new", "folder", "pipe"):
+
+                def disturbed(place: str = place, target: str = target) -> tuple[Path, int]:
+                    link = site.work / place
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.unlink(missing_ok=True)
+                    os.mkfifo(site.outside / "pipe")
+                    link.symlink_to(site.outside / target)
+                    return link, 0
+
+                yield Replay("1 links", f"{place} to {target}", known[use], known[use], disturbed)
+    for place in ("stage1/checkpoints", "stage1/snapshots"):
+
+        def moved(place: str = place) -> tuple[Path, int]:
+            (site.work / place).rename(site.outside / "moved")
+            (site.work / place).symlink_to(site.outside / "moved")
+            return site.work / place, 0
+
+        yield Replay("1 links", f"{place} moved out", known["resume stage1"], known["resume stage1"], moved)
+
+    def got() -> tuple[Path, int]:
+        (site.scratch / "from/sub").mkdir(parents=True)
+        (site.scratch / "from/sub/precious").write_text("changed\n")
+        (site.work / "to").mkdir()
+        (site.work / "to/sub").symlink_to(site.outside / "folder")
+        return site.work / "to/sub", 0
+
+    through = refusing("store get", "store", "get", f"file://{site.scratch}/from", to)
+    yield Replay("1 links", "through a linked subfolder", through, known["inspect stage1"], got, "refused")
+
+
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "gone": lambda file: file.unlink(),
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
+    "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
+    "endless": lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
+}
+CONFIG_FAULTS = FAULTS | {
+    "halved": lambda file: file.write_bytes(file.read_bytes()[:300]),
+    "blanked": lambda file: file.write_bytes(b" " * file.stat().st_size),
+}
+
+
+def configs(site: Site) -> Iterator[Replay]:
+    """2. A config.toml that says nothing."""
+    known = uses(site)
+    for name in ("evaluate", "export", "predict run", "stage2", "resume stage1"):
+        for fault, change in CONFIG_FAULTS.items():
+
+            def disturbed(change: Callable[[Path], object] = change) -> tuple[Path, int]:
+                change(site.work / "stage1/config.toml")
+                return site.work / "stage1/config.toml", 0
+
+            yield Replay("2 config.toml", fault, known[name], known[name], disturbed, "refused", "config.toml")
+
+
+def snapshots(site: Site) -> Iterator[Replay]:
+    """3. A snapshot that is gone or damaged."""
+    known = uses(site)
+    faults = FAULTS | {"another's": lambda file: shutil.copyfile(site.other / "stage1/snapshots" / file.name, file)}
+    for name in ("pca", "inspect stage1", "evaluate snapshots", "stage2", "resume stage1"):
+        for fault, change in faults.items():
+            for step in (2, 8):
+
+                def disturbed(change: Callable[[Path], object] = change, step: int = step) -> tuple[Path, int]:
+                    file = site.work / f"stage1/snapshots/snapshot_{step:08}.h5"
+                    change(file)
+                    return file, 0
+
+                yield Replay("3 snapshots", f"snapshot {step} {fault}", known[name], known[name], disturbed, "noticed", f"{step:08}.h5")
+
+
+def states(site: Site) -> Iterator[Replay]:
+    """3. A part of a state that is gone or damaged is never called whole."""
+    known = uses(site)
+    for part in ("weights.f32", "momentum.f32", "state.json"):
+        for fault in FAULTS:
+            for name in ("inspect state", "inspect stage1"):
+
+                def disturbed(part: str = part, fault: str = fault) -> tuple[Path, int]:
+                    file = site.work / NEWEST / part
+                    FAULTS[fault](file)
+                    return file, 0
+
+                yield Replay("3 states", f"{part} {fault}", known[name], known[name], disturbed, "refused", "DAMAGED" if name == "inspect stage1" else "state_00000008")
+
+
+def hdf5(site: Site) -> Iterator[Replay]:
+    """4. Weights behind links of HDF5."""
+    known = uses(site)
+    source, file = site.pristine / "stage1/snapshots/snapshot_00000004.h5", site.work / "foreign/snapshot_00000004.h5"
+    commands = {
+        "inspect final": refusing("inspect", "inspect", file),
+        "evaluate": refusing("evaluate", "evaluate", file, "--threads=1"),
+        "pca": refusing("pca", "pca", file.parent, "--components=1", f"--output={site.work}/q.npy"),
+    }
+    for kind in ("external", "soft", "raw", "virtual", "FIFO", "inflated", "sparse"):
+        for like, use in commands.items():
+
+            def disturbed(kind: str = kind) -> tuple[Path, int]:
+                for step in (2, 4, 6):
+                    forged.copied(source.with_name(f"snapshot_{step:08}.h5"), file.with_name(f"snapshot_{step:08}.h5"))
+                target = forged.copied(source, site.outside / "target.h5")
+                if kind == "FIFO":
+                    os.mkfifo(target := site.outside / "pipe")
+                apart(forged.linked_weights, file, "external" if kind == "FIFO" else kind, target)
+                return file, file.stat().st_size
+
+            yield Replay("4 HDF5", f"{kind} weights", use, known[like], disturbed, "refused")
+
+
+def scripts(site: Site) -> Iterator[Replay]:
+    """5. TorchScript that touches files, or does not end."""
+    folder = site.root / "modules"
+    folder.mkdir()
+    apart(forged.modules, folder, site.outside / "touched")
+    options = ("--image_size=28", "--channels=1", "--classes=10")
+    like = Use("inspect --model", ("inspect", "--model", f"{folder}/plain.pt", *options), ignored)
+    training = site.stage1(1)
+    for name in ("saving", "mapping", "endless"):
+        file = folder / f"{name}.pt"
+        looking = refusing("inspect --model", "inspect", "--model", file, *options, "--module_timeout=0.5")
+        train = refusing("stage1", *training[:-1], f"--output={site.work}/new", f"--model={file}", "--module_timeout=0.5")
+        for use, held_against in ((looking, like), (train, uses(site)["resume stage1"])):
+            yield Replay("5 TorchScript", name, use, held_against, as_it_is(file), "refused", str(file))
+
+
+# Made when they are needed, in a process of their own: a command's peak begins with the memory of the process that starts it.
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "lists": lambda: b"[" * LARGE,
+    "objects": lambda: b'{"a":' * (LARGE // 5),
+    "numbers": lambda: b"[" + b"0," * (LARGE // 2),
+    "letters": lambda: b'"' + b"x" * LARGE + b'"',
+    "names": lambda: b"{" + b",".join(b'"%d":0' % number for number in range(4_000_000)) + b"}",
+}
+TOML_BOMBS: dict[str, Callable[[], bytes]] = {
+    "[": lambda: b"a = " + b"[" * (10 << 20),
+    "dots": lambda: b"a" + b".a" * (5 << 20) + b" = 1\n",
+    "tables": lambda: b"[a.b]\nc = 1\n" * (1 << 20),
+    "lines": lambda: b"epochs = 1\n" * (1 << 20),
+    "key": lambda: b"x" * (10 << 20) + b" = 1\n",
+    "value": lambda: b'model = "' + b"x" * (10 << 20) + b'"\n',
+}
+NPY_BOMBS: dict[str, Callable[[], bytes]] = {
+    "brackets": lambda: b"(" * LARGE,
+    "spaces": lambda: b" " * LARGE,
+    "quotes": lambda: b"{'descr': '" + b"x" * LARGE,
+}
+
+
+def write_bomb(write: Callable[[Path, bytes], object], file: Path, data: Callable[[], bytes]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write(file, data())
+
+
+def bombed(write: Callable[[Path, bytes], object], file: Path, data: Callable[[], bytes]) -> Disturbed:
+    def disturbed() -> tuple[Path, int]:
+        apart(write_bomb, write, file, data)
+        return file, file.stat().st_size
+
+    return disturbed
+
+
+def bombs(site: Site) -> Iterator[Replay]:
+    """6. JSON, TOML and pickles of any depth and size."""
+    known, state = uses(site), site.work / NEWEST / "state.json"
+    get = refusing("store get", "store", "get", f"file://{site.scratch}/from", site.work / "to")
+    plain = Use("inspect of weights", ("inspect", f"{site.work}/export/1/weights.safetensors"), ignored)
+
+    def safetensors(file: Path, data: bytes) -> None:
+        file.write_bytes(len(data).to_bytes(8, "little") + data)
+
+    def sealed(file: Path, data: bytes) -> None:
+        forged.seal_state(file, '","files":' + data.decode())
+
+    same = Path.write_bytes
+    tries: list[tuple[str, Use, Use, Path, Callable[[Path, bytes], object], str]] = [
+        ("manifest.json", known["inspect stage1"], known["inspect stage1"], site.work / "stage1/manifest.json", same, "noticed"),
+        ("state.json", known["inspect state"], known["inspect state"], state, same, "refused"),
+        ("sealed state.json", known["inspect state"], known["inspect state"], state, sealed, "refused"),
+        ("sealed state.json", known["resume stage1"], known["resume stage1"], state, sealed, "noticed"),
+        ("pca_mat.json", known["reuse"], known["reuse"], site.work / "stage2/pca_mat.json", same, "refused"),
+        ("signature.json", known["predict"], known["predict"], site.work / "export/1/signature.json", same, "refused"),
+        ("listing", get, known["inspect stage1"], site.scratch / "from/_COMPLETE", same, "refused"),
+        ("safetensors", plain, plain, site.work / "export/1/weights.safetensors", safetensors, "refused"),
+    ]
+    for name, use, like, file, write, needs in tries:
+        for bomb, data in BOMBS.items():
+            yield Replay("6 size and depth", f"{name} of {bomb}", use, like, bombed(write, file, data), needs)
+    yield from other_bombs(site, plain)
+
+
+def other_bombs(site: Site, like: Use) -> Iterator[Replay]:
+    known, file = uses(site), site.work / "strange"
+    for opcode in (b"(", b"N", b"]", b"}", b"0", b"2", b"K\1", b"h\0", b"\x94", b"X\0\0\0\0", b"c\n\n", b"("b"l"):  # fmt: skip
+        weights = file.with_suffix(".pt")
+
+        def opcodes(opcode: bytes = opcode) -> bytes:
+            return b"\x80\x02" + opcode * (30_000_000 // len(opcode))
+
+        use = refusing("inspect", "inspect", weights)
+        yield Replay("6 size and depth", f"pickle of {opcode!r}", use, like, bombed(forged.pickled, weights, opcodes), "refused")
+    config, training = file.with_suffix(".toml"), site.stage1(1)
+    for name, text in TOML_BOMBS.items():
+        kind = "7 an unknown key" if name == "key" else "6 size and depth"
+        use = refusing("stage1", *training[:-1], f"--output={site.work}/new", f"--config={config}")
+        yield Replay(kind, f"configuration of {name}", use, known["resume stage1"], bombed(Path.write_bytes, config, text), "refused")
+    array = file.with_suffix(".npy")
+    for name, head in NPY_BOMBS.items():
+        yield Replay("6 size and depth", f"npy header of {name}", refusing("inspect", "inspect", array), like,
+                     bombed(forged.npy, array, head), "refused")  # fmt: skip
+
+
+def others(site: Site) -> Iterator[Replay]:
+    """7. What is left."""
+    known, state = uses(site), site.work / NEWEST / "state.json"
+    looking, training = known["inspect stage1"], site.stage1(1)
+    new = (*training[:-1], f"--output={site.work}/new")
+
+    def apart_with(work: Callable[..., None], file: Path, *more: object) -> Disturbed:
+        def disturbed() -> tuple[Path, int]:
+            apart(work, file, *more)
+            return file, 0
+
+        return disturbed
+
+    escapes = "7 terminal escapes"
+    names = refusing("inspect", "inspect", site.work / "names.safetensors")
+    yield Replay(escapes, "a state's texts", replace(known["inspect state"], result=ignored), known["inspect state"],
+                 apart_with(forged.with_escapes, state))  # fmt: skip
+    yield Replay(escapes, "tensor names", replace(names, result=ignored), looking,
+                 apart_with(forged.listing, site.work, Path("names.safetensors")))  # fmt: skip
+
+    showing = replace(looking, result=ignored)
+
+    def manifest() -> tuple[Path, int]:
+        file = site.work / "stage1/manifest.json"
+        values = json.loads(file.read_text())
+        values.pop("digest", None)  # as of an earlier version
+        file.write_text(json.dumps(values | {"device": "\x1b[2J\x9b31m\x7f"}))
+        return file, 0
+
+    yield Replay(escapes, "a manifest's texts", showing, looking, manifest)
+
+    def strange_name() -> tuple[Path, int]:
+        file = site.work / "stage1/snapshots/snapshot_\x1b[2J\x07.h5"
+        shutil.copyfile(site.work / "stage1/snapshots/snapshot_00000008.h5", file)
+        return file, 0
+
+    yield Replay(escapes, "a file's name", showing, looking, strange_name)
+    yield Replay(escapes, "an option", refusing("stage1", *new, "--model=\x1b[2J"), known["evaluate"], as_it_is(site.work), "refused")
+    secret = "pass-w0rd"
+    for url in (f" https://user:{secret}@localhost/x", f"\thttp://user:{secret}@127.0.0.1:9/x", f"HTTPS://user:{secret}@localhost/x",
+                f"s3://user:{secret}@nowhere/x?region=us-east-1", f"x http://user:{secret}@127.0.0.1:9/x", f"ftp://user:{secret}@localhost/x"):  # fmt: skip
+        quick = ("--store_attempts=1", "--store_timeout=1")
+        for use, like in ((refusing("store ls", "store", "ls", url, *quick), looking),
+                          (refusing("stage1", "stage1", f"--data={url}", f"--output={site.work}/new", *quick), known["evaluate"]),
+                          (refusing("stage1", *new[:-1], f"--output={url}", *quick), known["evaluate"])):  # fmt: skip
+            yield Replay("7 a password", url.replace(secret, "..."), use, like, as_it_is(site.work), "refused", secret=secret)
+    for name, size in (("stage1", 4096), ("stage1", 200_000), ("pca", 4096), ("pca", 300_000), ("export", 4096), ("stage2", 100_000)):
+        words = new if name == "stage1" else known[name].words
+        use = refusing(f"ulimit -f, {name}", *words, file_size=size)
+        yield Replay("7 ulimit -f", f"{size} bytes", use, known["resume stage1"], as_it_is(site.work), "refused")
+    for forge in (forged.before_the_first, forged.negative_epoch):
+        for name in ("evaluate", "resume stage1"):
+            yield Replay("7 forged", forge.__name__, known[name], known[name], apart_with(forge, state), "noticed")
+    snapshot = site.work / "strange.h5"
+
+    def early() -> tuple[Path, int]:
+        shutil.copyfile(site.work / "stage1/snapshots/snapshot_00000004.h5", snapshot)
+        apart(forged.early_snapshot, snapshot)
+        return snapshot, 0
+
+    for name in ("inspect", "evaluate"):
+        yield Replay("7 forged", "a snapshot of step -5", refusing(name, name, snapshot), known["evaluate"], early, "refused")
+
+
+TESTS = {
+    "5 TorchScript": ("test_script_models.py", "touches_files or terminal"),  # also code that runs while a module is loaded
+    "7 several ranks": ("test_ranks_stops.py", "signal_to_one_rank_stops_all or stopped_rank"),  # wire_bytes, and the 38 seconds
+}
+
+
+def of_tests(site: Site, only: str) -> Iterator[Verdict]:
+    """Those that need several processes or modules of their own are tests already."""
+    for kind, (file, names) in TESTS.items():
+        name = f"{file} -k '{names}'"
+        if only in f"{kind}: pytest: {name}":
+            words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PYTHON_TESTS / file), "-k", names]
+            ended = run(words, site.environment | {"DIMRED_BUILD": str(site.build)}, limit=300)
+            passed = ended.code == 0
+            yield Verdict(kind, f"pytest: {name}", "equal" if passed else "wrong", "" if passed else ended.output[-2000:], ended, 0)
+
+
+def some(replays: list[Replay]) -> list[Replay]:
+    """Of each kind a few, spread evenly."""
+    kinds = dict.fromkeys(replay.kind for replay in replays)
+    return [replay for kind in kinds for replay in evenly([one for one in replays if one.kind == kind], 2)]
+
+
+def all_of(site: Site, only: str, *, short: bool) -> Iterator[Verdict]:
+    replays = [replay for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others) for replay in part(site)]
+    replays = [replay for replay in replays if only in f"{replay.kind}: {replay.use.name}: {replay.name}"]
+    for replay in some(replays) if short else replays:
+        yield checked(site, replay)
+    if not short:
+        yield from of_tests(site, only)

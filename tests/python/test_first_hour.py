@@ -1,0 +1,230 @@
+"""What somebody types in a first hour, and what the commands answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from fashion import few
+from PIL import Image
+
+SMALL = ["--train_samples=256", "--test_samples=100", "--threads=1", "--model=lenet", f"--data={few()}"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, execute) -> Path:
+    """A finished stage-1 run of 2 epochs with 6 snapshots; nobody writes into it."""
+    folder = tmp_path_factory.mktemp("first") / "run1"
+    said = execute("dimred", "stage1", *SMALL, "--epochs=2", "--snapshots_per_epoch=3", "--output", folder)
+    assert "6 snapshots: enough for up to 5 components" in said
+    return folder
+
+
+def answer(binaries: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Of a command that may fail."""
+    return subprocess.run([binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+
+
+def photographs(folder: Path) -> Path:
+    """Two classes of JPEG files of differing sizes, in train/ and test/."""
+    generator = np.random.default_rng(1)
+    for part, count in (("train", 8), ("test", 4)):
+        for label in ("cat", "dog"):
+            (folder / part / label).mkdir(parents=True)
+            for i in range(count):
+                pixels = generator.integers(0, 255, (40 + 3 * i, 60 - 2 * i, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / part / label / f"{i}.jpg")
+    return folder
+
+
+def test_the_pca_takes_a_run_and_as_many_components_as_there_can_be(run: Path, tmp_path: Path, execute, fails) -> None:
+    said = execute("dimred", "pca", run, "--output", tmp_path / "pca_mat.npy")
+    assert "W 6 x " in said
+    assert np.load(tmp_path / "pca_mat.npy", mmap_mode="r").shape[0] == 5
+    line = fails(2, "pca", run, "--components=6", "--output", tmp_path / "six.npy")
+    assert "needs n - 1 >= k, received n = 6, k = 6" in line
+
+
+def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, binaries) -> None:
+    command = ["stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--output", tmp_path / "run2"]
+    done = answer(binaries, *command)
+    assert done.returncode == 0, done.stderr
+    assert "5 components, as there are 6 snapshots; the preset's are 32" in done.stdout
+    assert "4 steps are few for stage 2" in done.stdout
+    assert "n_component = 5" in (tmp_path / "run2" / "config.toml").read_text()
+    again = answer(binaries, *command)
+    assert again.returncode == 0, again.stderr
+
+
+def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> None:
+    execute("dimred", "stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
+    with h5py.File(tmp_path / "run2" / "start.h5") as start, h5py.File(tmp_path / "run2" / "final.h5") as final:
+        newest = sorted((run / "snapshots").iterdir())[-1]
+        with h5py.File(newest) as last:
+            assert np.array_equal(start["weights"][:], last["weights"][:])
+        assert not np.array_equal(start["weights"][:], final["weights"][:])
+    whole = json.loads((tmp_path / "run2" / "manifest.json").read_text())
+    assert "start.h5" in json.dumps(whole)
+
+
+def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Path, binaries) -> None:
+    harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false"]
+    done = answer(binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr)
+
+
+def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path, execute) -> None:
+    for _ in range(2):
+        execute("dimred", "export", run, "--output", tmp_path / "export")
+    shutil.copytree(tmp_path / "export" / "2", tmp_path / "export" / "10")
+    (tmp_path / "export" / "2" / "signature.json").write_text("{}")
+    Image.fromarray(np.zeros((28, 28), np.uint8)).save(tmp_path / "image.png")
+    assert "%" in execute("dimred", "predict", tmp_path / "export", tmp_path / "image.png")
+
+
+def test_more_epochs_than_the_schedule_has_are_refused_with_the_way_on(run: Path, fails, execute, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    more = [*SMALL, "--epochs=3", "--snapshots_per_epoch=3", "--output", copy]
+    line = fails(2, "stage1", *more)
+    assert "has total_epochs = 2.0, received 3.0; its schedule ends there: with --total_epochs 2.0 more --epochs go on" in line
+    assert "epoch   3" in execute("dimred", "stage1", *more, "--total_epochs=2")
+
+
+@pytest.mark.parametrize(
+    ("option", "ours"),
+    [("--lr=0.1", "--learning_rate"), ("--wd=0", "--weight_decay"), ("--max_epochs=3", "--epochs"), ("-b=64", "--batch_size"),
+     ("--gpus=1", "--device"), ("--opt=sgd", "--optimizer"), ("--ckpt_path=x", "--resume_from"), ("--amp", "--precision")],
+)  # fmt: skip
+def test_names_of_other_trainers_are_answered_by_ours(option: str, ours: str, fails) -> None:
+    assert f"did you mean {ours}?" in fails(2, "stage1", option)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("train", "stage1"), ("fit", "pca"), ("test", "evaluate")])
+def test_commands_of_other_programs_are_answered_by_ours(theirs: str, ours: str, fails) -> None:
+    assert f"did you mean {ours}?" in fails(2, theirs)
+
+
+def test_adam_learns_by_pytorchs_rate(tmp_path: Path, execute) -> None:
+    execute("dimred", "stage1", few(), *SMALL[:-1], "--optimizer=adam", "--output", tmp_path / "run")
+    assert "learning_rate = 0.001" in (tmp_path / "run" / "config.toml").read_text()
+
+
+def test_help_is_short_unless_all_is_asked_for(execute) -> None:
+    short, whole = execute("dimred", "stage1", "--help"), execute("dimred", "stage1", "--help", "all")
+    assert len(short.splitlines()) < 60 < 300 < len(whole.splitlines())
+    assert "--learning_rate" in short and "--help all" in short and "--lars_epsilon" not in short
+    assert "--lars_epsilon" in whole
+
+
+def test_bash_completes_commands_options_and_values(execute, tmp_path: Path) -> None:
+    script = tmp_path / "dimred.bash"
+    script.write_text(execute("dimred", "completion"))
+
+    def completed(*words: str) -> list[str]:
+        asked = f"source {script}; COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _dimred; echo \"${{COMPREPLY[@]}}\""
+        return subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+
+    assert completed("dimred", "sta") == ["stage1", "stage2"]
+    assert completed("dimred", "data", "con") == ["convert"]
+    assert "--learning_rate" in completed("dimred", "stage1", "--lear")
+    assert completed("dimred", "stage2", "--preset_typo", "--upd") == ["--update_rule"]
+    assert set(completed("dimred", "pca", "--kind", "")) == {"pca", "span", "random", "shuffled"}
+    assert completed("dimred", "data", "pack", "--short") == ["--short_side"]
+
+
+def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) -> None:
+    data = photographs(tmp_path / "photographs")
+    command = ["stage1", "--data", data, "--model=resnet20", "--threads=1", "--output", tmp_path / "run"]
+    said = execute("dimred", *command)
+    assert "images of differing sizes: --preprocessing_name imagenet --image_size 32, as resnet20 was made for" in said
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert 'preprocessing_name = "imagenet"' in config and "image_size = 32" in config
+    assert "continuing at epoch 1" in execute("dimred", *command)
+    assert "test " in execute("dimred", "evaluate", tmp_path / "run")
+
+
+def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
+    assert 'preprocessing_name = "none"' in (run / "config.toml").read_text()
+
+
+def test_snapshots_that_do_not_fit_are_asked_for_first(tmp_path: Path, binaries) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    huge = [*SMALL, "--snapshots_per_epoch=4", f"--keep_snapshots={10**9}", f"--epochs={free // 10**6}", "--stop_at_step=1"]
+    refused = answer(binaries, "stage1", *huge, "--output", tmp_path / "run")
+    assert refused.returncode == 2 and "give --yes" in refused.stderr
+    assert not (tmp_path / "run").exists()
+    assert answer(binaries, "stage1", *huge, "--yes", "--output", tmp_path / "run").returncode == 0
+
+
+def test_a_run_folder_that_vanishes_ends_the_run_and_stays_away(tmp_path: Path, binaries) -> None:
+    folder = tmp_path / "run"
+    command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--output", folder]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        begin = time.monotonic()
+        while not (folder / "curve.csv").exists() and time.monotonic() - begin < 60:
+            time.sleep(0.05)
+        shutil.move(folder, tmp_path / "moved")
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    assert f"the run folder {folder} is gone" in errors
+    assert not folder.exists()
+
+
+def test_evaluating_a_run_without_a_state_names_its_process(tmp_path: Path, binaries, fails) -> None:
+    folder = tmp_path / "run"
+    command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--checkpoint_every=2000", "--output", folder]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        begin = time.monotonic()
+        while not (folder / "curve.csv").exists() and time.monotonic() - begin < 60:
+            time.sleep(0.05)
+        line = fails(2, "evaluate", folder)
+        process.kill()
+    assert f"has no state yet; process {process.pid} is training in it" in line
+
+
+def constant(folder: Path) -> Path:
+    """Two classes of black images."""
+    for part in ("train", "test"):
+        for label in ("a", "b"):
+            (folder / part / label).mkdir(parents=True)
+            for i in range(4):
+                Image.fromarray(np.zeros((28, 28), np.uint8)).save(folder / part / label / f"{i}.png")
+    return folder
+
+
+def pages(folder: Path) -> Path:
+    """HTML in the place of images."""
+    constant(folder)
+    for file in folder.rglob("*.png"):
+        file.write_text("<!DOCTYPE html><html>404</html>")
+    return folder
+
+
+def archive(folder: Path) -> Path:
+    """A file that should have been unpacked."""
+    folder.mkdir()
+    (folder / "flowers.tar").write_bytes(bytes(1024))
+    return folder / "flowers.tar"
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "says"),
+    [
+        (constant, 2, "a channel of all training images has one constant value"),
+        (pages, 1, "which is an HTML page"),
+        (archive, 2, "is an archive; unpack it"),
+    ],
+)
+def test_data_that_are_none_are_named(make, code: int, says: str, tmp_path: Path, fails) -> None:
+    line = fails(code, "stage1", "--data", make(tmp_path / "data"), "--threads=1", "--output", tmp_path / "run")
+    assert says in line
+    assert not re.search("[0-9a-f]{32}", line)
