@@ -1,5 +1,6 @@
 #include "checkpoints/folder_lock.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,9 +22,14 @@ std::string holder(int descriptor) {
 }  // namespace
 
 std::string holder_of(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / FolderLock::file_name)) return {};
-  FileLock lock(folder / FolderLock::file_name);
-  return lock.try_take(LockKind::exclusive) ? std::string() : holder(lock.descriptor());
+  const int descriptor = ::open((folder / FolderLock::file_name).c_str(),
+                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  // Shared, so that two who ask do not take one another for the holder.
+  const auto process =
+      try_lock(descriptor, LockKind::shared) == LockResult::busy ? holder(descriptor) : "";
+  ::close(descriptor);
+  return process;
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(folder / file_name) {

@@ -6,7 +6,7 @@
 
 namespace dimred::checkpoints {
 
-/// The process that holds the folder's lock now; empty: nobody.
+/// The process that holds the folder's lock now; empty: nobody, or it cannot be read.
 std::string holder_of(const std::filesystem::path& folder);
 
 /// While it lives, nobody else gets the folder: flock of <folder>/.lock, which the kernel gives up

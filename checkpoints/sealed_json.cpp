@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Of the values, whatever lies between them in the file.
+/// The digest of the values alone: white space between them in the file does not count.
 std::string digest_without_seal(Json json) {
   json.erase("digest");
   return digest(json.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -31,6 +31,11 @@ void require_digest(const Json& json, const fs::path& file) {
 void seal(Json& json, const fs::path& folder, const std::vector<std::string>& files) {
   for (const auto& name : files) json["files"][name] = file_digest(folder / name);
   add_digest(json);
+}
+
+bool is_sealed(const Json& json) {
+  const auto format = json.find("format");
+  return json.contains("digest") || format == json.end() || *format != 1;
 }
 
 void require_seal(const Json& json, const fs::path& file) {

@@ -16,8 +16,9 @@ constexpr auto usage =
     "  zsh:  in ~/.zshrc: autoload -U +X bashcompinit && bashcompinit && source FILE\n";
 
 constexpr auto script_end = R"bash(  esac
-  line=$(printf '%s\n' "$lines" | grep -e "^$before ")
+  while read -r line && [[ $line != "$before "* ]]; do :; done <<<"$lines"
   if [[ $line == *' PATH' || ( -z $line && $word != -* ) ]]; then
+    local IFS=$'\n'
     COMPREPLY=($(compgen -f -- "$word"))
   elif [[ -n $line && $word != -* ]]; then
     COMPREPLY=($(compgen -W "${line#* }" -- "$word"))

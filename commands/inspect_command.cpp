@@ -300,7 +300,22 @@ std::string inspect_state(const fs::path& folder) {
   return text;
 }
 
-/// The manifest of a run, and a row for each file that has not the size which it says.
+/// A row for each file of a run that has not the size which its manifest says.
+Inspection inspect_sizes(const nlohmann::ordered_json& sizes, const fs::path& run) {
+  Inspection result;
+  for (const auto& [name, size] : sizes.items()) {
+    const bool there = fs::is_regular_file(run / name);
+    const auto now = there ? fs::file_size(run / name) : 0;
+    if (there && now == size.get<std::uintmax_t>()) continue;
+    result.add({text_row(name,
+                         there ? formatted("DAMAGED: it has {} bytes, had {}", now, size.dump())
+                               : "MISSING"),
+                true});
+  }
+  return result;
+}
+
+/// The manifest of a run and its files.
 Inspection inspect_manifest(const fs::path& file) {
   Inspection result;
   const auto text = InputFile(file).text(JsonLimits{}.bytes);
@@ -317,17 +332,7 @@ Inspection inspect_manifest(const fs::path& file) {
     result.text +=
         text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
   }
-  if (!manifest.contains("files")) return result;
-  for (const auto& [name, size] : manifest["files"].items()) {
-    const auto part = file.parent_path() / name;
-    const bool there = fs::is_regular_file(part);
-    const auto now = there ? fs::file_size(part) : 0;
-    if (there && now == size.get<std::uintmax_t>()) continue;
-    result.add({text_row(name,
-                         there ? formatted("DAMAGED: it has {} bytes, had {}", now, size.dump())
-                               : "MISSING"),
-                true});
-  }
+  if (manifest.contains("files")) result.add(inspect_sizes(manifest["files"], file.parent_path()));
   return result;
 }
 
@@ -399,7 +404,7 @@ std::string inspect_export(const fs::path& folder) {
   const auto file = folder / "signature.json";
   const auto damaged = formatted("[inspect] {} is damaged", file);
   const auto signature = parse_ordered_json(InputFile(file).text(JsonLimits{}.bytes), damaged);
-  const bool sealed = signature.is_object() && signature.value("format", 0) != 1;
+  const bool sealed = checkpoints::is_sealed(signature);
   if (sealed) checkpoints::require_seal(signature, file);
   auto text =
       text_rows({{"export", folder.string()},

@@ -44,9 +44,8 @@ OptionTable table_of(PcaOptions& options) {
   table.group("Files");
   table.add("snapshots",
             &options.snapshots,
-            "run folder, folder of snapshots (.h5) or of safetensors files, a list of such files "
-            "(.txt, one a "
-            "line), or one n x M .npy");
+            "run folder, folder of snapshots (.h5) or of safetensors files, a list of such "
+            "files (.txt, one a line), or one n x M .npy");
   table.add("output",
             &options.output,
             "matrix to write (.npy); its sidecar .json gets the singular values and digests");

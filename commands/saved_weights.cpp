@@ -69,10 +69,12 @@ void require_state(const fs::path& path, const std::string& command) {
       "[{}] {} has no state yet; {}",
       command,
       path.string(),
-      process.empty() ? "its run ended before the first epoch did, and the same command goes on"
-                      : formatted("process {} is training in it, and the first epoch's end writes "
-                                  "one",
-                                  process)));
+      process.empty()
+          ? "nobody trains in it, so the same command goes on or starts anew; its snapshots or "
+            "final.h5, if there are any, can be named instead"
+          : formatted("process {} is training in it, and the first epoch's end writes "
+                      "one",
+                      process)));
 }
 
 void refuse_run_options(const OptionTable& table,

@@ -201,7 +201,11 @@ void require_consent(const training::Setup& setup,
     const auto there = fs::exists(output / "snapshots")
                            ? std::ssize(list_files(output / "snapshots", {".h5"}))
                            : 0;
-    const auto epochs = std::max<std::int64_t>(0, options.epochs - saves.snapshot_from_epoch + 1);
+    const auto steps = setup.data.steps_per_epoch();
+    const auto stop = options.control.stop_at_step;
+    const auto last =
+        stop == 0 ? options.epochs : std::min(options.epochs, (stop + steps - 1) / steps);
+    const auto epochs = std::max<std::int64_t>(0, last - saves.snapshot_from_epoch + 1);
     const auto all = epochs > saves.keep_snapshots / saves.snapshots_per_epoch
                          ? saves.keep_snapshots
                          : epochs * saves.snapshots_per_epoch;
@@ -236,7 +240,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   check_store_options(table);
   const auto overridden = adopt_run(
       table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
-  keep_image_size(table, common.run.output);
+  keep_earlier_values(table, common.run.output);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);
   const auto resolved = resolve(common, options, table);

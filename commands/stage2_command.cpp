@@ -1,5 +1,6 @@
 #include <torch/utils.h>
 
+#include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/effects.h"
@@ -59,6 +60,12 @@ bool is_matrix(const fs::path& file) {
   return fs::exists(file) && fs::exists(fs::path(file).replace_extension(".json"));
 }
 
+/// As pca::fit_snapshots reads them.
+std::int64_t snapshots_in(const fs::path& path) {
+  if (path.extension() == ".npy") return checkpoints::read_npy_header(path).shape.at(0);
+  return std::ssize(checkpoints::snapshots_at(path, {".h5", ".safetensors"}));
+}
+
 /// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
 /// snapshots allow no more.
 void choose_components(Plan& plan, std::vector<std::string>& remarks) {
@@ -73,7 +80,7 @@ void choose_components(Plan& plan, std::vector<std::string>& remarks) {
     return;
   }
   if (!centred || !fs::exists(options.snapshots) || options.range != pca::SnapshotRange{}) return;
-  const auto snapshots = std::ssize(training::snapshot_files(options.snapshots));
+  const auto snapshots = snapshots_in(options.snapshots);
   if (snapshots < 2 || snapshots > preset.components) return;
   options.n_component = snapshots - 1;
   remarks.push_back(formatted("{} components, as there are {} snapshots; the preset's are {}",
@@ -311,7 +318,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   if (!boost.empty()) remarks = adopt_import(table, imports::read_boost(boost));
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
-  keep_image_size(table, plan.common.run.output);
+  keep_earlier_values(table, plan.common.run.output);
   if (!plan.options.n_component) choose_components(plan, remarks);
   plan.resolved = stage2::resolve(plan.options);
   const auto rank_info = launch::discover();

@@ -1,6 +1,7 @@
 #include "commands/train_run.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -109,14 +110,24 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
       common.model.model);
 }
 
-void keep_image_size(OptionTable& table, const fs::path& run) {
-  constexpr auto kept = "image_size = 0";
-  if (table.was_set("image_size")) return;
+void keep_earlier_values(OptionTable& table, const fs::path& run) {
+  // The defaults of these were others in earlier versions; 0 alone is an image_size of then.
+  constexpr std::array changed{"image_size",
+                               "learning_rate",
+                               "opt_epsilon",
+                               "adagrad_initial_accumulator_value",
+                               "adadelta_rho",
+                               "rmsprop_momentum",
+                               "rmsprop_decay"};
   const auto config = run / "config.toml";
   if (!fs::exists(config)) return;
   std::istringstream in(checkpoints::read_text(config));
   for (std::string line; std::getline(in, line);) {
-    if (line == kept) table.read_words("image_size=0", config.string());
+    const auto name = line.substr(0, line.find(" = "));
+    const bool known = std::ranges::find(changed, name) != changed.end() &&
+                       table.row(name) != nullptr && !table.was_set(name);
+    if (!known || (name == "image_size" && line != "image_size = 0")) continue;
+    table.read_words(formatted("{}={}", name, line.substr(line.find(" = ") + 3)), config.string());
   }
 }
 
@@ -173,9 +184,10 @@ int train_run(const distributed::Ranks& ranks,
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {
-    require_environment(fs::exists(folder.path()),
+    std::error_code hidden;  // another host's rank may not see the folder at all
+    require_environment(ranks.rank_info.rank != 0 || fs::exists(folder.path(), hidden) || hidden,
                         "[run] the run folder {} is gone: it was removed while the run wrote to it",
-                        folder.path().string());
+                        folder.path());
     try {
       folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
       folder.abandon();

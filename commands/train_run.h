@@ -29,9 +29,9 @@ checkpoints::RunConfig run_config(const training::CommonOptions& common, const O
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 
-/// Keeps a run that is taken up again at the recipe's own image size, where its config.toml says
-/// 0 and nobody says a size now.
-void keep_image_size(OptionTable& table, const std::filesystem::path& run);
+/// Keeps a run that is taken up again at its own values of options that nobody sets now and whose
+/// defaults have changed since.
+void keep_earlier_values(OptionTable& table, const std::filesystem::path& run);
 
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
 /// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then

@@ -46,7 +46,7 @@ struct RecordIndex {
   std::vector<RecordProblem> problems;  // the first 100 of each shard
   std::int64_t problem_count = 0;
 
-  /// Of the only shard.
+  /// The index must have one shard, which gets the problem.
   void add_problem(std::uint64_t offset, std::string text);
   /// Another index's shards behind the own.
   void add(RecordIndex more);

@@ -61,9 +61,8 @@ constexpr Key keys[] = {
     {"dim_reduce",
      "timeout",
      "",
-     "how long MindSpore's ranks wait for the file with the matrix; ours compute it together, and "
-     "a "
-     "dead rank ends all within 10 s"},
+     "how long MindSpore's ranks wait for the file with the matrix; ours compute it "
+     "together, and a dead rank ends all within 10 s"},
     {"dim_reduce",
      "n_component",
      "",

@@ -18,8 +18,8 @@ struct ColumnRange {
 /// This rank's elements of a vector of files [M], in order, as few ranges as can be.
 std::vector<ColumnRange> own_ranges(const Layout& layout);
 
-/// One rank's share of the columns: memory ranges, sorted. Of the replicated ones ranges never
-/// overlap between ranks and together cover every element.
+/// One rank's share of the columns: memory ranges, sorted. The ranges of replicated columns never
+/// overlap between ranks, and together they cover every element.
 struct Shard {
   std::vector<ColumnRange> memory;
   std::int64_t memory_columns() const;

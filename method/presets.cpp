@@ -17,12 +17,10 @@ namespace {
 
 const std::vector<Preset> table = {
     /// alpha may be larger than published (0.001) because Armijo guards the residual part. Mean
-    /// gain in
-    /// points after one epoch from three stage-1 runs: at batch 64 1.42 (alpha 0.001), 1.52
-    /// (0.005),
-    /// 1.32 (0.01), 0.66 (0.02); of 0.005, 0.01 and 0.02 at batch 256 1.60, 1.68, 1.60; at
-    /// 1024 1.48,
-    /// 1.53, 1.42; at 4096 1.40, 1.41, 1.40. Chosen on test accuracy of one network and data set.
+    /// gain in points after one epoch from three stage-1 runs: at batch 64 1.42 (alpha 0.001),
+    /// 1.52 (0.005), 1.32 (0.01), 0.66 (0.02); of 0.005, 0.01 and 0.02 at batch 256 1.60, 1.68,
+    /// 1.60, at 1024 1.48, 1.53, 1.42, at 4096 1.40, 1.41, 1.40. Chosen on test accuracy of one
+    /// network and data set.
     {.name = "robust",
      .summary = "one searched direction for both parts, guarded updates, no step on failure",
      .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},

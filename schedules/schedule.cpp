@@ -13,7 +13,7 @@ namespace dimred::schedules::families {
 namespace dimred::schedules {
 namespace {
 
-/// Of the order of ScheduleKind.
+/// The families stand in the order of ScheduleKind.
 const Family& family_of(ScheduleKind kind) {
   static const std::vector<Family> all = {
 #define DIMRED_SCHEDULE(name) families::name(),

@@ -104,7 +104,7 @@ Signature read_signature(const std::filesystem::path& folder) {
   } catch (const std::exception& error) {
     throw std::runtime_error(formatted("{}: {}", damaged, error.what()));
   }
-  if (json["format"] == format_version) checkpoints::require_seal(json, file);
+  if (checkpoints::is_sealed(json)) checkpoints::require_seal(json, file);
   return signature;
 }
 

@@ -29,8 +29,9 @@ struct Options {
   optimizers::OptimizerOptions optimizer;
   SaveOptions saves;
   ControlOptions control;
-  /// Of the weights and of BatchNorm's running statistics (as timm's ModelEma), from the weights
-  /// that the run starts with; a row `ema` at each evaluation, and ema.h5. decay 0: none.
+  /// The mean covers the weights and BatchNorm's running statistics (as timm's ModelEma) and begins
+  /// with the weights that the run starts with; a row `ema` at each evaluation, and ema.h5. decay
+  /// 0: none.
   method::AverageOptions ema{
       .kind = method::AverageKind::ema, .from = 0, .decay = 0, .warmup = true};
   training::HookOptions hooks;

@@ -86,7 +86,7 @@ class SubspaceDescent final : public training::Stage {
     return result;
   }
 
-  void check_row(const training::CurveRow& row) override {
+  void see_row(const training::CurveRow& row) override {
     if (row.step == 0) first_ = scores_of(row);
     last_ = scores_of(row);
     require_environment(!row.test_loss || std::isfinite(*row.test_loss),
@@ -139,7 +139,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
  private:
-  /// Of the validation set where there is one, else of the test set.
+  /// They are those of the validation set where there is one, else of the test set.
   struct Scores {
     double loss = 0, accuracy = 0;
   };
@@ -147,7 +147,7 @@ class SubspaceDescent final : public training::Stage {
     const bool held_out = row.validation_loss.has_value();
     const auto& loss = held_out ? row.validation_loss : row.test_loss;
     const auto& accuracy = held_out ? row.validation_accuracy : row.test_accuracy;
-    if (!loss || !accuracy) return {};
+    if (!loss || !accuracy || !std::isfinite(*loss) || !std::isfinite(*accuracy)) return {};
     return Scores{.loss = *loss, .accuracy = *accuracy};
   }
 

@@ -67,7 +67,7 @@ std::optional<Found> beside(Store& store, const Url& url, const std::vector<Foun
 }
 
 /// Brings what `placed` (copy -> wanted files) says into the first copy that is free, where none is
-/// as it should be. Whoever calls this has the entry's lock.
+/// as it should be. The caller holds the entry's lock.
 template <class Placed>
 Held bring_copy(Store& store, const fs::path& entry, Placed placed, Transfer& transfer) {
   for (int number = 1; fs::exists(copy_of(entry, number).use); ++number) {
@@ -114,7 +114,7 @@ std::optional<int> answer_since(double began, const fs::path& entry) {
   throw std::runtime_error(text);
 }
 
-/// Whoever calls this has the entry's lock; those who wait for it get the answer.
+/// The caller holds the entry's lock; processes that wait for it get the answer.
 Held bring_and_answer(const Url& url,
                       const StoreOptions& options,
                       Transfer& transfer,

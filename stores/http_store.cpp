@@ -30,7 +30,7 @@ struct Response {
     return code;
   }
 
-  /// Of the last one, after all redirections; empty where the server does not say it.
+  /// The header of the last answer, after all redirections; empty where the server does not say it.
   std::string header(const char* name) const {
     curl_header* found = nullptr;
     const auto answer = curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &found);

@@ -13,7 +13,7 @@ inline constexpr auto complete_name = "_COMPLETE";
 inline constexpr auto incomplete_name = "_INCOMPLETE";
 
 using Sizes = std::map<std::string, std::int64_t>;
-/// Of a folder's objects, by name.
+/// The sizes of a folder's objects, by name.
 Sizes sizes_of(const std::vector<Item>& items);
 
 /// A listing's second name, where put() does not replace in one step: holds meanwhile.

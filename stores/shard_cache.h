@@ -60,7 +60,8 @@ class ShardCache {
   /// threw; Stopped when `stopped` (asked now and then) says so.
   std::filesystem::path get(const Need& need, const std::function<bool()>& stopped);
 
-  /// The file here is not what it has to be: it is as if it had not come. Who has it open keeps it.
+  /// The file here is not what it has to be: it is as if it had not come. A process that has it
+  /// open keeps it.
   void drop(std::size_t shard);
 
  private:

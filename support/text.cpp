@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "support/formatted.h"
+#include "support/translated.h"
 
 namespace dimred {
 namespace {

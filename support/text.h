@@ -27,11 +27,6 @@ std::string name_list(const std::vector<std::string>& names);
 std::optional<std::string> nearest(std::string_view name,
                                    const std::vector<std::string>& candidates);
 
-/// Our name of the option, or command, that PyTorch's scripts, timm or Lightning call `name`, if it
-/// is among `candidates`.
-std::optional<std::string> translated(std::string_view name,
-                                      const std::vector<std::string>& candidates);
-
 /// "; did you mean NAME?" where a candidate is near, else `otherwise`; `prefix` stands before it.
 std::string suggestion(std::string_view name,
                        const std::vector<std::string>& candidates,

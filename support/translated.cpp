@@ -1,7 +1,7 @@
+#include "support/translated.h"
+
 #include <algorithm>
 #include <array>
-
-#include "support/text.h"
 
 namespace dimred {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/decode.h"
 #include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
@@ -62,10 +63,28 @@ data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t s
   return result;
 }
 
+/// Of a few samples, spread over the set, by their headers alone; those that cannot be read do not
+/// count.
+bool sizes_differ(const data::Dataset& dataset) {
+  constexpr std::int64_t looks = 64;
+  std::optional<data::ImageShape> first;
+  std::vector<std::uint8_t> scratch;
+  const auto count = std::min(looks, dataset.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    try {
+      const auto shape = data::encoded_shape(dataset.read(i * dataset.size() / count, scratch));
+      if (first && (shape.height != first->height || shape.width != first->width)) return true;
+      first = shape;
+    } catch (const std::runtime_error&) {  // training says it, or passes over it
+    }
+  }
+  return false;
+}
+
 /// Images of one size are taken as they are; others need a crop.
 void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
   options.preprocessing_name = data::Recipe::none;
-  if (train.shape() || options.image_size > 0) return;
+  if (train.shape() || options.image_size > 0 || !sizes_differ(train)) return;
   options.preprocessing_name = options.photograph_recipe;
   options.image_size = options.photograph_size;
 }

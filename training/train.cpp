@@ -77,7 +77,7 @@ CurveRow scored_row(Run& run, Stage& stage) {
   row.step = position.step;
   row.totals = position.totals;
   add_scores(run.setup, row, run.console);
-  stage.check_row(row);
+  stage.see_row(row);
   return row;
 }
 

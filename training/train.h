@@ -51,7 +51,7 @@ class Stage {
   virtual BatchResult step(Run& run, const Step& now) = 0;
   /// Sees each row before it is recorded. Throws std::runtime_error for one after which the run
   /// cannot go on.
-  virtual void check_row(const CurveRow& /*row*/) {}
+  virtual void see_row(const CurveRow& /*row*/) {}
   /// Lines on the console behind an epoch's rows.
   virtual void describe_epoch(Run& /*run*/) {}
   /// After the last step of a run that has come to its end. Throws Stopped.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -215,8 +216,20 @@ def test_an_export_that_is_not_whole_is_refused_by_name(exported: Path, pictures
 @once
 def test_an_export_of_an_earlier_version_has_no_digests(exported: Path, pictures: Path, tmp_path: Path, execute) -> None:
     folder = changed(exported, tmp_path / "1", format=1)
+    signature = json.loads((folder / "signature.json").read_text())
+    del signature["digest"], signature["files"]
+    (folder / "signature.json").write_text(json.dumps(signature))
     assert "unknown, of an earlier version" in execute("dimred", "inspect", folder)
     execute("dimred", "predict", folder, pictures)
+
+
+@once
+def test_a_damaged_format_does_not_switch_the_digests_off(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
+    shutil.copytree(exported, tmp_path / "1")
+    file = tmp_path / "1" / "signature.json"
+    file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
+    for command in (["inspect", file.parent], ["predict", file.parent, pictures]):
+        assert "digest" in fails(1, *command)
 
 
 @once

@@ -32,6 +32,14 @@ def answer(binaries: Path, *arguments: object) -> subprocess.CompletedProcess[st
     return subprocess.run([binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
 
 
+def appears(file: Path) -> None:
+    """Waits for it."""
+    begin = time.monotonic()
+    while not file.exists():
+        assert time.monotonic() - begin < 60, file
+        time.sleep(0.05)
+
+
 def photographs(folder: Path) -> Path:
     """Two classes of JPEG files of differing sizes, in train/ and test/."""
     generator = np.random.default_rng(1)
@@ -79,6 +87,16 @@ def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Pat
     done = answer(binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
     assert re.search(r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr)
+
+
+def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) -> None:
+    rows = []
+    for file in sorted((run / "snapshots").iterdir()):
+        with h5py.File(file) as snapshot:
+            rows.append(snapshot["weights"][:])
+    np.save(tmp_path / "w.npy", np.stack(rows))
+    command = ["stage2", run, "--snapshots", tmp_path / "w.npy", "--epochs=0", "--threads=1", "--output", tmp_path / "run2"]
+    assert "5 components, as there are 6 snapshots" in execute("dimred", *command)
 
 
 def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path, execute) -> None:
@@ -152,26 +170,42 @@ def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) 
     assert "test " in execute("dimred", "evaluate", tmp_path / "run")
 
 
+def test_images_of_one_size_are_not_cut_where_they_are_not_kept(tmp_path: Path, fails) -> None:
+    options = ["--datasets_use_caching=false", "--threads=1", "--output", tmp_path / "run"]
+    assert "need a crop" in fails(2, "stage1", "--data", constant(tmp_path / "data"), *options)
+
+
+def test_a_run_of_a_version_with_other_defaults_goes_on(tmp_path: Path, execute) -> None:
+    command = ["stage1", *SMALL, "--output", tmp_path / "run"]
+    execute("dimred", *command, "--learning_rate=0.01")
+    config = tmp_path / "run" / "config.toml"
+    assert "continuing at epoch 1" in execute("dimred", *command)
+    assert "learning_rate = 0.01" in config.read_text()
+
+
 def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
     assert 'preprocessing_name = "none"' in (run / "config.toml").read_text()
 
 
 def test_snapshots_that_do_not_fit_are_asked_for_first(tmp_path: Path, binaries) -> None:
+    folder = tmp_path / "run"
     free = shutil.disk_usage(tmp_path).free
-    huge = [*SMALL, "--snapshots_per_epoch=4", f"--keep_snapshots={10**9}", f"--epochs={free // 10**6}", "--stop_at_step=1"]
-    refused = answer(binaries, "stage1", *huge, "--output", tmp_path / "run")
+    huge = [*SMALL, "--snapshots_per_epoch=4", f"--keep_snapshots={10**9}", f"--epochs={free // 10**6}", "--output", folder]
+    refused = answer(binaries, "stage1", *huge)
     assert refused.returncode == 2 and "give --yes" in refused.stderr
-    assert not (tmp_path / "run").exists()
-    assert answer(binaries, "stage1", *huge, "--yes", "--output", tmp_path / "run").returncode == 0
+    assert not folder.exists()
+    with subprocess.Popen([binaries / "dimred", "stage1", *huge, "--yes"], stdout=subprocess.DEVNULL) as process:
+        appears(folder / "curve.csv")
+        process.kill()
+    few_steps = answer(binaries, "stage1", *huge[:-1], tmp_path / "short", "--stop_at_step=1")
+    assert few_steps.returncode == 0, few_steps.stderr
 
 
 def test_a_run_folder_that_vanishes_ends_the_run_and_stays_away(tmp_path: Path, binaries) -> None:
     folder = tmp_path / "run"
     command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--output", folder]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        begin = time.monotonic()
-        while not (folder / "curve.csv").exists() and time.monotonic() - begin < 60:
-            time.sleep(0.05)
+        appears(folder / "curve.csv")
         shutil.move(folder, tmp_path / "moved")
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
@@ -183,9 +217,7 @@ def test_evaluating_a_run_without_a_state_names_its_process(tmp_path: Path, bina
     folder = tmp_path / "run"
     command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--checkpoint_every=2000", "--output", folder]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        begin = time.monotonic()
-        while not (folder / "curve.csv").exists() and time.monotonic() - begin < 60:
-            time.sleep(0.05)
+        appears(folder / "curve.csv")
         line = fails(2, "evaluate", folder)
         process.kill()
     assert f"has no state yet; process {process.pid} is training in it" in line
