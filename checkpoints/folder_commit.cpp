@@ -19,14 +19,12 @@ bool exchange(const fs::path& a, const fs::path& b) {
   const int result = retrying(
       [&] { return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE); });
   if (result == 0) return true;
-  const int error = errno;
-  if (error != EINVAL && error != ENOSYS && error != EOPNOTSUPP) fail_call("rename", b, error);
+  require_call(errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP, "rename", b);
   return false;
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
-  if (retrying([&] { return ::rename(from.c_str(), to.c_str()); }) != 0)
-    fail_call("rename", to, errno);
+  require_call(retrying([&] { return ::rename(from.c_str(), to.c_str()); }) == 0, "rename", to);
 }
 
 /// Under a name that no reader looks for; returns it.

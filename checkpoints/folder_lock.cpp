@@ -8,6 +8,7 @@
 #include <string>
 
 #include "support/errors.h"
+#include "support/open_file.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -22,23 +23,19 @@ std::string holder(int descriptor) {
 }  // namespace
 
 std::string holder_of(const std::filesystem::path& folder) {
-  const int descriptor = ::open((folder / FolderLock::file_name).c_str(),
-                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) return {};
+  const Descriptor opened(
+      open_retrying(folder / FolderLock::file_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   // Shared, so that two who ask do not take one another for the holder.
-  const auto process =
-      try_lock(descriptor, LockKind::shared) == LockResult::busy ? holder(descriptor) : "";
-  ::close(descriptor);
-  return process;
+  return try_lock(opened, LockKind::shared) == LockResult::busy ? holder(opened) : "";
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(folder / file_name) {
   if (!lock_.try_take(LockKind::exclusive)) {
     const auto process = holder(lock_.descriptor());
-    throw std::runtime_error(
-        formatted("[file] '{}' is in use by process {}; wait for its end or choose another folder",
-                  folder,
-                  process.empty() ? "(unknown)" : process));
+    fail_environment(
+        "[file] '{}' is in use by process {}; wait for its end or choose another folder",
+        folder,
+        process.empty() ? "(unknown)" : process);
   }
   const auto own = std::to_string(::getpid());
   // For the text above alone: a full disk is no reason to stop here.

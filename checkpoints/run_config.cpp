@@ -13,6 +13,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/list_files.h"
 
 namespace dimred::checkpoints {
@@ -205,8 +206,19 @@ fs::path run_of(const fs::path& path) {
   return {};
 }
 
+void require_own(const fs::path& file) {
+  const auto manifest = file.parent_path() / "manifest.json";
+  if (!fs::is_regular_file(file) || !fs::is_regular_file(manifest)) return;
+  const auto json = parse_json(read_text(manifest), formatted("{} is damaged", manifest));
+  const auto at = nlohmann::json::json_pointer("/weights") / file.filename().string();
+  require_environment(!json.contains(at) || json.at(at) == snapshot_digest(file),
+                      "{} is damaged or another's: manifest.json beside it has another digest",
+                      file);
+}
+
 OpenedRun open_run(const fs::path& path) {
   if (path.empty()) return {};
+  require_own(path);
   if (is_snapshot_list(path)) return open_run(snapshots_at(path, {}).front());
   OpenedRun run{.folder = run_of(path), .source = path};
   if (run.folder.empty()) {

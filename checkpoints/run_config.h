@@ -56,6 +56,10 @@ struct OpenedRun {
 /// run says itself what it needs.
 OpenedRun open_run(const std::filesystem::path& path);
 
+/// Throws std::runtime_error for weights (.h5) whose digest is another than in the manifest.json
+/// beside them: a neighbour's, in their place. Weights without a manifest are nobody's.
+void require_own(const std::filesystem::path& file);
+
 /// Throws std::invalid_argument naming `folder` and the first option whose value is another than in
 /// `earlier`, the TOML of the run there, but for those that say how far the run goes and how it is
 /// computed and shown (epochs, threads, prefetch, quiet ...).

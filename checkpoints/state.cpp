@@ -82,8 +82,8 @@ template <class T>
 std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRanges& columns) {
   if (!fs::exists(path)) damaged(path, "it is missing");
   const InputFile file(path);
-  const auto elements = row.at("elements").get<std::int64_t>();
-  const bool fits = elements >= 0 && file.size() % std::int64_t{sizeof(T)} == 0 &&
+  const auto elements = count_of(row, "elements");
+  const bool fits = file.size() % std::int64_t{sizeof(T)} == 0 &&
                     elements == file.size() / std::int64_t{sizeof(T)};
   if (!fits) damaged(path, formatted("needs {} values, received {} bytes", elements, file.size()));
   auto values = read_columns<T>(file, 0, elements, columns);

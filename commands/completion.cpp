@@ -5,6 +5,7 @@
 #include "commands/run.h"
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {
@@ -63,12 +64,6 @@ std::string case_of(const std::string& pattern, const std::string& help) {
   return formatted("  {}) lines='{}' ;;\n", pattern, options);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 }  // namespace
 
 int completion_command(const std::vector<std::string>& arguments,
@@ -86,7 +81,7 @@ int completion_command(const std::vector<std::string>& arguments,
       continue;
     }
     const auto names = tools_of(output_of({command, "--help"}));
-    tools += formatted("    {}) choices='{}' ;;\n", command, joined(names));
+    tools += formatted("    {}) choices='{}' ;;\n", command, joined(names, " "));
     for (const auto& tool : names)
       cases += case_of(formatted("{}' '{}", command, tool),
                        output_of({command, tool, "--help", "names"}));
@@ -103,7 +98,7 @@ int completion_command(const std::vector<std::string>& arguments,
                 "  if [ -n \"$choices\" ]; then COMPREPLY=($(compgen -W \"$choices\" -- "
                 "\"$word\")); return; fi\n"
                 "  case \"${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}\" in\n",
-                joined(subcommands),
+                joined(subcommands, " "),
                 tools));
   print(cases);
   print(script_end);

@@ -28,6 +28,7 @@
 #include "pca/basis.h"
 #include "pca/kinds.h"
 #include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "support/human.h"
 #include "support/json.h"
@@ -77,6 +78,7 @@ std::string layout_rows(const fs::path& file, const std::string& layout_json) {
 }
 
 std::string inspect_snapshot(const fs::path& file) {
+  checkpoints::require_own(file);
   const auto info = checkpoints::read_snapshot_info(file);
   auto text = text_rows(
       {{"snapshot", file.string()},
@@ -194,12 +196,12 @@ std::string inspect_npy(const fs::path& file) {
 }
 
 std::string inspect_file(const fs::path& file) {
+  if (file.extension() == ".npy") return inspect_npy(file);
   if (checkpoints::is_snapshot(file)) return inspect_snapshot(file);
   // A name that only our snapshots have: its head was overwritten, or it is empty.
   require_environment(!checkpoints::kSnapshotNames.matches(file.filename().string()),
                       "[inspect] {} is damaged: it does not start as a snapshot does",
                       file);
-  if (file.extension() == ".npy") return inspect_npy(file);
   if (file.extension() == ".safetensors") return inspect_safetensors(file);
   for (const auto* name : {".pt", ".pth", ".ckpt", ".bin"})
     if (file.extension() == name) return inspect_weights(file);
@@ -333,6 +335,10 @@ Inspection inspect_manifest(const fs::path& file) {
         text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (manifest.contains("files")) result.add(inspect_sizes(manifest["files"], file.parent_path()));
+  const auto curve = file.parent_path() / "curve.csv";
+  if (manifest.contains("curve") && fs::exists(curve) &&
+      file_digest(curve) != manifest["curve"].at("digest").get<std::string>())
+    result.add({text_row("curve.csv", "DAMAGED: it is not what the run wrote"), true});
   return result;
 }
 

@@ -26,26 +26,6 @@ struct RateCurve {
   double steps_per_epoch = 1;
 };
 
-/// What a column of a drawing stands for: one step at least.
-struct Column {
-  std::size_t step;
-  double first, low, high, last;  // rates
-};
-
-std::vector<Column> columns_of(const std::vector<double>& rates, std::size_t count) {
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto begin = std::min(i * rates.size() / count, rates.size() - 1);
-    const auto end = std::max(begin + 1, (i + 1) * rates.size() / count);
-    const auto [low, high] = std::ranges::minmax(std::span(rates).subspan(begin, end - begin));
-    columns.push_back({begin, rates[begin], low, high, rates[end - 1]});
-  }
-  return columns;
-}
-
-/// What stands at the top.
-double greatest(const RateCurve& curve) { return std::max(std::ranges::max(curve.rates), 1e-300); }
-
 /// Three digits: 0.188, 1e-05.
 std::string short_number(double value) {
   char text[32];
@@ -70,62 +50,21 @@ std::string epoch_axis(const RateCurve& curve) {
   return std::string(margin + 1, ' ') + axis + '\n';
 }
 
-// The picture's plotting area, in its units.
-constexpr double left = 64, top = 36, across = 640, down = 220;
-
-/// `text` is made of options' values, which hold no < and no &.
-std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
-  return formatted("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, text);
-}
-
-std::string line_at(double x1, double y1, double x2, double y2) {
-  return formatted("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", x1, y1, x2, y2);
-}
-
-std::string svg_axes(const RateCurve& curve, double high) {
-  std::string lines = "<g stroke=\"#ddd\">\n", texts;
-  const double epochs = epoch_of(curve, static_cast<double>(curve.rates.size()));
-  for (int i = 0; i <= 4; ++i) {
-    const double part = i / 4.0, y = top + down * (1 - part), x = left + across * part;
-    lines += line_at(left, y, left + across, y);
-    texts += text_at(left - 8, y + 4, "end", short_number(high * part));
-    texts += text_at(x, top + down + 20, "middle", short_number(epochs * part));
-  }
-  return lines + "</g>\n" + texts + text_at(left + across / 2, top + down + 38, "middle", "epochs");
-}
-
-std::string svg_corners(const RateCurve& curve, double high) {
-  const auto steps = curve.rates.size();
-  std::string points;
-  const auto add = [&](std::size_t step, double rate) {
-    const double x = across * static_cast<double>(step) / static_cast<double>(steps);
-    points += formatted("{}{},{}",
-                        points.empty() ? "" : " ",
-                        decimal_text(left + x, 2),
-                        decimal_text(top + down * (1 - rate / high), 2));
-  };
-  for (const auto& column : columns_of(curve.rates, std::min<std::size_t>(steps, 720))) {
-    const bool rises = column.first <= column.last;
-    add(column.step, rises ? column.low : column.high);
-    if (column.low != column.high) add(column.step, rises ? column.high : column.low);
-  }
-  add(steps, curve.rates.back());
-  return points;
-}
-
 /// 72 x 14 characters with axes (rate upwards, epochs to the right); a column shows every rate
 /// between the least and the greatest of its steps.
 std::string text_drawing(const RateCurve& curve) {
-  const double high = greatest(curve);
+  const auto& rates = curve.rates;
+  const double high = std::max(std::ranges::max(rates), 1e-300);
   std::vector<std::string> rows(height, std::string(width, ' '));
   const auto row_of = [high](double rate) {
     const auto row = std::lround(rate / high * (height - 1));
     return height - 1 - static_cast<std::size_t>(std::clamp<long>(row, 0, height - 1));
   };
-  const auto columns = columns_of(curve.rates, width);
   for (std::size_t i = 0; i < width; ++i) {
-    for (auto row = row_of(columns[i].high); row <= row_of(columns[i].low); ++row)
-      rows[row][i] = '*';
+    const auto begin = std::min(i * rates.size() / width, rates.size() - 1);
+    const auto end = std::max(begin + 1, (i + 1) * rates.size() / width);
+    const auto [least, most] = std::ranges::minmax(std::span(rates).subspan(begin, end - begin));
+    for (auto row = row_of(most); row <= row_of(least); ++row) rows[row][i] = '*';
   }
   std::string text;
   for (std::size_t row = 0; row < height; ++row) {
@@ -137,19 +76,6 @@ std::string text_drawing(const RateCurve& curve) {
     text += line + '\n';
   }
   return text + epoch_axis(curve);
-}
-
-/// The same as a picture of 720 x 300 with `title`, at most 1440 corners.
-std::string svg_drawing(const RateCurve& curve, const std::string& title) {
-  const double high = greatest(curve);
-  return formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"300\" viewBox=\"0 0 720 "
-      "300\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"720\" height=\"300\" "
-      "fill=\"white\"/>\n{}{}<polyline fill=\"none\" stroke=\"#0b6fa4\" stroke-width=\"2\" "
-      "points=\"{}\"/>\n</svg>\n",
-      text_at(left, 22, "start", "learning rate: " + title),
-      svg_axes(curve, high),
-      svg_corners(curve, high));
 }
 
 /// step,epoch,learning_rate; a row a step, numbers that read back as the same bits.
@@ -191,7 +117,7 @@ struct DrawingOptions {
   schedules::ScheduleOptions schedule;
   std::int64_t epochs = 90;
   std::int64_t steps_per_epoch = 100;
-  fs::path svg, csv;
+  fs::path csv;
 };
 
 RateCurve rates_of(const schedules::ScheduleOptions& schedule,
@@ -206,12 +132,7 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
   return curve;
 }
 
-void write_text(const fs::path& file, const std::string& text) {
-  write_file_atomically(file, text);
-  print(formatted("wrote {}\n", file));
-}
-
-/// The options that were set, as flags: the drawing's title.
+/// The options that were set: the drawing's title.
 std::string title_of(const OptionTable& table) {
   std::string title;
   for (const auto& row : table.rows()) {
@@ -240,7 +161,6 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
             "of plsc: samples per step over all ranks",
             at_least(0));
   table.group("Drawing");
-  table.add("svg", &options.svg, "write the drawing to this file, too");
   table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file");
   if (printed_help(table, arguments)) return exit_success;
   constexpr std::int64_t most = 20'000'000;
@@ -255,8 +175,9 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
       rates_of(schedule, options.epochs * options.steps_per_epoch, options.steps_per_epoch);
   print(formatted(
       "learning rate: {}\n\n{}\n{}", title_of(table), text_drawing(curve), landmarks(curve)));
-  if (!options.svg.empty()) write_text(options.svg, svg_drawing(curve, title_of(table)));
-  if (!options.csv.empty()) write_text(options.csv, rates_csv(curve));
+  if (options.csv.empty()) return exit_success;
+  write_file_atomically(options.csv, rates_csv(curve));
+  print(formatted("wrote {}\n", options.csv));
   return exit_success;
 }
 

@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "checkpoints/run_config.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -126,6 +127,12 @@ int predict_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.images.empty(),
           "[predict] needs a run or an export, and images: dimred predict (RUN|EXPORT) IMAGE...");
+  const fs::path last = options.images.back();
+  require(fs::is_directory(options.weights) ||
+              (!checkpoints::is_run(last) && serving::find_export(last).empty()),
+          "[predict] the run or export comes first: dimred predict {} {}",
+          last,
+          options.weights);
   require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);

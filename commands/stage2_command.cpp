@@ -44,8 +44,13 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
           "[stage2] no such checkpoint: {}",
           plan.options.checkpoint.string());
   require_state(plan.options.checkpoint, "stage2");
-  // Of another run of stage 2.
-  if (fs::is_directory(plan.options.pca_mat)) plan.options.pca_mat /= "pca_mat.npy";
+  if (const auto other = plan.options.pca_mat; fs::is_directory(other)) {
+    plan.options.pca_mat /= "pca_mat.npy";
+    require(fs::exists(plan.options.pca_mat),
+            "[stage2] {} holds no pca_mat.npy: needs --pca_mat FILE, which dimred pca {} writes",
+            other,
+            other);
+  }
   const auto run = checkpoints::open_run(plan.options.checkpoint);
   require(!run.config.empty() || table.was_set("model"),
           "[stage2] {} belongs to no run folder: needs --model",

@@ -24,7 +24,9 @@ struct Entry {
   std::int64_t line;
 };
 
-[[noreturn]] void refuse(const std::string& file, const Entry& entry, const std::string& rule) {
+[[noreturn]] void refuse_label(const std::string& file,
+                               const Entry& entry,
+                               const std::string& rule) {
   throw std::runtime_error(
       formatted("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label)));
 }
@@ -39,6 +41,9 @@ const char* kind_of_labels(bool numbers) { return numbers ? "number" : "name"; }
 /// Labels are all numbers or all names, as the first is.
 std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
   std::vector<Entry> entries;
+  require_environment(!is_image_name(file),
+                      "[list] {} is one image; needs a folder of images for each class, or a list",
+                      file);
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto blank = line.find_last_of(" \t");
     const bool two = blank != std::string_view::npos && line.find('\0') == std::string_view::npos;
@@ -53,12 +58,12 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
     entries.push_back({trimmed(line.substr(0, blank)), label, number});
     const auto& first = entries.front();
     if (is_number(entries.back()) != is_number(first))
-      refuse(file,
-             entries.back(),
-             formatted("needs a {} as line {} has ({})",
-                       kind_of_labels(is_number(first)),
-                       first.line,
-                       printable(first.label)));
+      refuse_label(file,
+                   entries.back(),
+                   formatted("needs a {} as line {} has ({})",
+                             kind_of_labels(is_number(first)),
+                             first.line,
+                             printable(first.label)));
   });
   require_environment(
       !entries.empty(), "[list] {}: needs a line for each image, received none", file);
@@ -66,13 +71,13 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 }
 
 std::int32_t number_of(const Entry& entry, const std::string& file) {
-  if (entry.label.starts_with('-')) refuse(file, entry, "needs a label >= 0");
+  if (entry.label.starts_with('-')) refuse_label(file, entry, "needs a label >= 0");
   std::int32_t value = 0;
   const std::string_view label = entry.label;
   const auto* const end = std::to_address(label.end());
   const auto result = std::from_chars(std::to_address(label.begin()), end, value);
   if (result.ec != std::errc{} || value >= most_classes)
-    refuse(file, entry, formatted("needs labels < {}", most_classes));
+    refuse_label(file, entry, formatted("needs labels < {}", most_classes));
   return value;
 }
 
@@ -157,11 +162,11 @@ ImageFileList parse_image_list(std::string_view text,
   const bool expected_numbers =
       numbers.value_or(class_names == numbered_classes(std::ssize(class_names)) ? numbered : false);
   if (!class_names.empty() && numbered != expected_numbers)
-    refuse(name,
-           first,
-           formatted("needs a {} as the training set's labels are ({} is label 0)",
-                     kind_of_labels(expected_numbers),
-                     printable(class_names.front())));
+    refuse_label(name,
+                 first,
+                 formatted("needs a {} as the training set's labels are ({} is label 0)",
+                           kind_of_labels(expected_numbers),
+                           printable(class_names.front())));
   ImageFileList list{.kind = "list"};
   std::set<std::string> names;
   for (const auto& entry : entries) {
@@ -186,9 +191,9 @@ ImageFileList parse_image_list(std::string_view text,
   const auto bad = std::ranges::find_if(
       list.labels, [&](auto label) { return label >= std::ssize(list.class_names); });
   if (bad != list.labels.end())
-    refuse(name,
-           entries[bad - list.labels.begin()],
-           formatted("needs one of the {} classes", list.class_names.size()));
+    refuse_label(name,
+                 entries[bad - list.labels.begin()],
+                 formatted("needs one of the {} classes", list.class_names.size()));
   return list;
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "data/paths.h"
+#include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/open_file.h"
@@ -18,12 +18,6 @@
 
 namespace dimred::data {
 namespace {
-
-/// Closes itself; a mapping outlives its descriptor.
-struct Descriptor {
-  int number;
-  ~Descriptor() { ::close(number); }
-};
 
 int open_file(const std::filesystem::path& path) {
   // A pipe is refused, not waited for.
@@ -40,14 +34,14 @@ int open_file(const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const Descriptor file{open_file(path_)};
+  const Descriptor file(open_file(path_));  // a mapping outlives it
   struct stat status {};
-  const bool regular = ::fstat(file.number, &status) == 0 && S_ISREG(status.st_mode);
+  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   require(regular, "[file] '{}' needs to be a regular file", path_text(path_));
   modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   const std::size_t size = status.st_size;
   if (size == 0) return;  // cannot be mapped
-  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
   require_environment(start != MAP_FAILED,
                       "[file] mmap '{}' of {} bytes failed: {}",
                       path_text(path_),

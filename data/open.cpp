@@ -130,7 +130,8 @@ std::string kind_of(const fs::path& path) {
   require(found != registry().end(),
           "[data::open] needs a folder, a list or a pattern, received {}{}",
           path_text(path),
-          fs::exists(path) ? ", which is none of them" : ", which does not exist");
+          fs::exists(path) ? ", which is none of them"
+                           : ", which does not exist (without --data it is Fashion-MNIST)");
   return found->name;
 }
 

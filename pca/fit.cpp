@@ -42,13 +42,17 @@ std::int64_t components_of(const FitOptions& options, std::int64_t n) {
 void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
   const std::int64_t k = components_of(options, n);
   require(n > 1 || !options.fewer_allowed || !is_centred(options.kind),
-          "[pca::fit] needs 2 or more snapshots, received {}",
+          "[pca::fit] needs 2 or more snapshots (dimred stage1 --snapshots_per_epoch), received {}",
           n);
   require(k >= 1, "[pca::fit] needs k >= 1, received k = {}", k);
   switch (options.kind) {
     case Kind::pca:
     case Kind::shuffled:
-      return require(n - 1 >= k, "[pca::fit] needs n - 1 >= k, received n = {}, k = {}", n, k);
+      return require(n - 1 >= k,
+                     "[pca::fit] needs n - 1 >= k, received n = {}, k = {}: at most {} components",
+                     n,
+                     k,
+                     n - 1);
     case Kind::span:
       return require(n >= k, "[pca::fit] needs n >= k, received n = {}, k = {}", n, k);
     case Kind::random:

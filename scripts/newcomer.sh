@@ -102,7 +102,7 @@ names 'stage1' dimred fit
 names 'evaluate' dimred eval
 names 'evaluate' dimred test
 names '--output' dimred stage1
-names '--data' dimred stage1 pictures
+names '--output' dimred stage1 pictures
 names '--data' dimred stage1 pictures/train --output runs/one
 
 printf '\n== A folder of images for each class\n'
@@ -113,7 +113,7 @@ names '--batch_size' dimred stage1 --data pictures --output runs/a --bs 32
 names '--epochs' dimred stage1 --data pictures --output runs/a --max_epochs 1
 names '--weight_decay' dimred stage1 --data pictures --output runs/a --wd 1e-4
 names '--optimizer' dimred stage1 --data pictures --output runs/a --opt adam
-names '--workers' dimred stage1 --data pictures --output runs/a --num_workers 2
+names '--num_preprocessing_threads' dimred stage1 --data pictures --output runs/a --num_workers 2
 names '--optimizer' dimred stage1 --data pictures --output runs/a --optimiser adam
 names '(nearest: |mean |--optimizer )adam' dimred stage1 --data pictures --output runs/a --optimizer Adam
 names 'momentum|sgd' dimred stage1 --data pictures --output runs/a --optimizer SGD
@@ -144,7 +144,7 @@ names '--overwrite|another --output' dimred pca runs/one/snapshots --components 
 names '--components [0-9]|at most [0-9]' dimred pca runs/one/snapshots --components 32 --output r.npy
 names '--components [0-9]|--n_component|snapshots_per_epoch' dimred pca runs/b/snapshots --output r.npy
 names '--checkpoint' dimred stage2
-names '--checkpoint' dimred stage2 runs/one
+names '--output' dimred stage2 runs/one
 names '--output' dimred stage2 --checkpoint runs/one --epochs 1
 does dimred stage2 --checkpoint runs/one --output runs/two --epochs 1
 does dimred stage2 --checkpoint runs/one --pca_mat p.npy --output runs/three --epochs 1
@@ -168,7 +168,7 @@ does dimred predict runs/one "$image"
 does dimred predict runs/two/export "$image"
 does dimred predict runs/two/export/1 "$image"
 does dimred predict runs/one pictures/test/bag/*.png
-names 'RUN\|EXPORT|IMAGE' dimred predict "$image" runs/two/export/1
+names 'dimred predict runs/two/export/1 ' dimred predict "$image" runs/two/export/1
 names 'none.png' dimred predict runs/one none.png
 
 printf '\n== Fashion-MNIST\n'

@@ -2,7 +2,7 @@
 # Everything on a fresh Debian 12 machine, or Ubuntu 24.04 or later: apt packages, Python packages into .venv, the programs.
 # Idempotent: what is there already is left alone. Without root it says what to ask for.
 #   scripts/setup.sh [--no-build | --tests | --benchmarks | --lint]
-#   --tests, --benchmarks      builds these, too
+#   --tests, --benchmarks      builds these, too, with the Python packages that they and notebooks need
 #   --lint                     builds nothing, and installs what scripts/lint.sh runs
 #   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
 #   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
@@ -85,9 +85,11 @@ install_python() {
   fi
   say "$2: installing"
   [ -x .venv/bin/python ] || python3 -m venv .venv
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r "$1"
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile -r "$1"
   cp "$1" "$stamp"
 }
+
+install_test_python() { install_python requirements-test.txt "Python packages of tests, benchmarks and notebooks"; }
 
 # find_package(Torch) of a CUDA wheel needs a toolkit, also where no GPU is. Prints its root.
 cuda_toolkit() {
@@ -110,12 +112,21 @@ cuda_toolkit() {
   echo "$root"
 }
 
+# What needs no torch is compiled while torch is downloaded; errors are left to the build that follows.
+build_ahead() {
+  [ ! -e .venv/.requirements ] || return 0
+  { cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=OFF && exec ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" programs; } >/dev/null 2>&1 &
+  trap "kill $! 2>/dev/null || true" EXIT
+}
+
 build() {
   local root
   root=$(cuda_toolkit)
+  wait
+  trap - EXIT
   say "build (CUDA toolkit: $root)"
   export CUDA_PATH=$root PATH="$root/bin:$PATH"
-  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=ON \
     -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" "${@:2}" \
     >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
   mv build-configure.log build/configure.log
@@ -124,12 +135,13 @@ build() {
 
 install_packages
 require_versions
+case "${1:-}" in '' | --tests | --benchmarks) build_ahead ;; esac
 install_python requirements.txt "Python packages (torch and its libraries: about 3 GB)"
 case "${1:-}" in
   --no-build) ;;
   --lint) install_python requirements-lint.txt "clang-format, clang-tidy, lizard" ;;
-  --tests) build all -DBUILD_TESTING=ON ;;
-  --benchmarks) build all -DDIMRED_BENCHMARKS=ON ;;
+  --tests) install_test_python; build all -DBUILD_TESTING=ON ;;
+  --benchmarks) install_test_python; build all -DDIMRED_BENCHMARKS=ON ;;
   '') build programs ;;
   *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks, --lint)" >&2; exit 2 ;;
 esac

@@ -1,12 +1,9 @@
 #include "stores/download.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -27,27 +24,13 @@ namespace fs = std::filesystem;
 class PartFile {
  public:
   explicit PartFile(const fs::path& to)
-      : path_(to.string() + ".part"), note_(path_.string() + ".of") {
-    create_folders(to.parent_path());
-    while (true) {
-      descriptor_ = open_no_follow(path_, O_RDWR | O_CREAT);
-      if (try_lock(descriptor_) == LockResult::busy) {
-        close(descriptor_);
-        throw StoreError("another process downloads {}", to.string());
-      }
-      if (still_named(descriptor_, path_)) return;
-      close(descriptor_);  // the file that another process has just finished
-    }
-  }
-  ~PartFile() { close(descriptor_); }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
+      : path_(to.string() + ".part"), note_(path_.string() + ".of"), opened_(open(to)) {}
 
   const fs::path& path() const { return path_; }
 
   std::int64_t size() const {
     struct stat state {};
-    require(fstat(descriptor_, &state) == 0, "fstat");
+    require_call(fstat(opened_, &state) == 0, "fstat", path_);
     return state.st_size;
   }
 
@@ -61,33 +44,28 @@ class PartFile {
     if (earlier != note) write_file_atomically(note_, note);
   }
 
-  void clear() { require(ftruncate(descriptor_, 0) == 0, "ftruncate"); }
+  void clear() { require_call(ftruncate(opened_, 0) == 0, "ftruncate", path_); }
 
-  void append(std::span<const std::byte> bytes) {
-    for (auto at = size(); !bytes.empty();) {
-      const auto written =
-          retrying([&] { return pwrite(descriptor_, bytes.data(), bytes.size(), at); });
-      require(written > 0, "write");
-      at += written;
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-  }
+  void append(ByteView bytes) { write_exactly(opened_, size(), bytes, path_); }
 
   void commit(const fs::path& to) {
-    require(retrying([&] { return fsync(descriptor_); }) == 0, "fsync");
+    require_call(retrying([&] { return fsync(opened_); }) == 0, "fsync", path_);
     fs::rename(path_, to);
     fs::remove(note_);
     sync_folder(to.parent_path());
   }
 
  private:
-  void require(bool done, const char* call) const {
-    require_environment(done, "[stores] {} {}: {}", call, path_.string(), std::strerror(errno));
+  Descriptor open(const fs::path& to) const {
+    create_folders(to.parent_path());
+    auto opened = open_locked(path_);
+    if (opened < 0) throw StoreError("another process downloads {}", to);
+    return opened;
   }
 
   fs::path path_;
   fs::path note_;
-  int descriptor_ = -1;
+  Descriptor opened_;
 };
 
 /// Throws Changed where no digest tells what was read and it is another file by now. (Hadoop's
@@ -140,16 +118,14 @@ class Fetch {
     next_ = 0;
     std::vector<Found> found;
     for (const auto& one : files_) found.push_back(one.found);
-    store_.read_all(found,
-                    part_of(files_.front()).size(),
-                    [this](std::span<const std::byte> bytes) { take(bytes); });
+    store_.read_all(found, part_of(files_.front()).size(), [this](ByteView bytes) { take(bytes); });
     while (next_ < files_.size()) end_next();
     // Without digests one of another length by now would have shifted those behind it.
     for (const auto& one : files_)
       if (one.found.digest.empty()) commit(one);
   }
 
-  void take(std::span<const std::byte> bytes) {
+  void take(ByteView bytes) {
     if (is_stopped(store_.options())) throw Stopped("{} was stopped", files_.front().found.url);
     received_ += std::ssize(bytes);
     while (!bytes.empty()) {
@@ -244,11 +220,11 @@ Transfer download(Store& store,
   require(!single || !fs::is_directory(local),
           "[stores] {} is a file, but there is a folder {}",
           url,
-          local.string());
+          local);
   require(single || !fs::is_regular_file(local),
           "[stores] {} is a folder, but there is a file {}",
           url,
-          local.string());
+          local);
   if (single) return bring_files(store, wanted, nullptr);
   for (const auto& one : wanted) create_folders_inside(local, one.to.parent_path());
   const auto noted = local / ".part.of";

@@ -5,48 +5,25 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "support/errors.h"
 #include "support/file_lock.h"
 #include "support/open_file.h"
 #include "support/retry.h"
+#include "support/stopwatch.h"
 
 namespace dimred {
-namespace {
-
-void fail_if(bool failed, std::string_view call, const std::filesystem::path& path) {
-  if (failed) fail_call(call, path, errno);
-}
-
-int open_temporary(const std::filesystem::path& path) {
-  while (true) {
-    const int descriptor = open_no_follow(path, O_RDWR | O_CREAT);
-    if (try_lock(descriptor) == LockResult::busy) {
-      ::close(descriptor);
-      throw std::runtime_error(formatted("[file] '{}' is being written by another writer", path));
-    }
-    if (still_named(descriptor, path)) return descriptor;
-    ::close(descriptor);
-  }
-}
-
-double timed_sync(int descriptor, const std::filesystem::path& path) {
-  const auto start = std::chrono::steady_clock::now();
-  fail_if(retrying([&] { return ::fsync(descriptor); }) != 0, "fsync", path);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path final_path)
-    : final_path_(std::move(final_path)), temporary_path_(final_path_.string() + ".tmp") {
-  descriptor_ = open_temporary(temporary_path_);
+    : final_path_(std::move(final_path)),
+      temporary_path_(final_path_.string() + ".tmp"),
+      descriptor_(open_locked(temporary_path_)) {
+  require_environment(
+      descriptor_ >= 0, "[file] '{}' is being written by another writer", temporary_path_);
   if (retrying([&] { return ::ftruncate(descriptor_, 0); }) != 0) {
     const int error = errno;
     ::unlink(temporary_path_.c_str());  // a constructor that throws has no destructor to do it
-    ::close(descriptor_);
     fail_call("ftruncate", temporary_path_, error);
   }
 }
@@ -58,9 +35,7 @@ AtomicFile::AtomicFile(std::filesystem::path final_path, Join)
       joined_(true) {}
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  if (!joined_) ::unlink(temporary_path_.c_str());
-  ::close(descriptor_);
+  if (descriptor_ >= 0 && !joined_) ::unlink(temporary_path_.c_str());
 }
 
 void AtomicFile::append(ByteView bytes) {
@@ -69,14 +44,7 @@ void AtomicFile::append(ByteView bytes) {
 }
 
 void AtomicFile::write_at(std::int64_t offset, ByteView bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        retrying([&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), offset); });
-    fail_if(written < 0, "write", final_path_);
-    if (written == 0) fail_call("write", final_path_, ENOSPC);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
+  write_exactly(descriptor_, offset, bytes, final_path_);
 }
 
 void AtomicFile::reserve(std::int64_t bytes) {
@@ -85,23 +53,26 @@ void AtomicFile::reserve(std::int64_t bytes) {
   // Where the file system cannot reserve, a full disk shows at the write instead.
   if (result != 0 && errno == EOPNOTSUPP)
     result = retrying([&] { return ::ftruncate(descriptor_, bytes); });
-  fail_if(result != 0, "fallocate", final_path_);
+  require_call(result == 0, "fallocate", final_path_);
 }
 
-double AtomicFile::sync() { return timed_sync(descriptor_, final_path_); }
+double AtomicFile::sync() {
+  const Stopwatch watch;
+  require_call(retrying([&] { return ::fsync(descriptor_); }) == 0, "fsync", final_path_);
+  return watch.seconds();
+}
 
 double AtomicFile::commit() {
   check(!joined_, "AtomicFile::commit called by a process that only joined");
   check(descriptor_ >= 0, "AtomicFile::commit called twice");
   const double seconds = sync();
   const auto rename = [&] { return ::rename(temporary_path_.c_str(), final_path_.c_str()); };
-  fail_if(retrying(rename) != 0, "rename", final_path_);
+  require_call(retrying(rename) == 0, "rename", final_path_);
   // The lock is held until here, so that no other writer can take the renamed file for its own.
-  const int closed = ::close(std::exchange(descriptor_, -1));
-  fail_if(closed != 0 && errno != EINTR, "close", final_path_);
-  const auto start = std::chrono::steady_clock::now();
+  require_call(descriptor_.close() == 0 || errno == EINTR, "close", final_path_);
+  const Stopwatch watch;
   sync_folder(final_path_.parent_path());
-  return seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds + watch.seconds();
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
@@ -110,25 +81,28 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   file.commit();
 }
 
-void sync_file(const std::filesystem::path& path) {
-  const int descriptor = open_retrying(path, O_RDONLY);
-  fail_if(descriptor < 0, "open", path);
-  const int result = retrying([&] { return ::fsync(descriptor); });
-  const int error = errno;
-  ::close(descriptor);
-  if (result != 0) fail_call("fsync", path, error);
-}
-
 void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(".tmp") || !item.is_regular_file()) continue;
-    const int descriptor = open_retrying(item.path(), O_RDWR | O_NOFOLLOW);
-    if (descriptor < 0) continue;  // its writer has just renamed it, or it is a link
-    if (try_lock(descriptor) == LockResult::taken && still_named(descriptor, item.path())) {
+    const Descriptor opened(open_retrying(item.path(), O_RDWR | O_NOFOLLOW));
+    if (opened < 0) continue;  // its writer has just renamed it, or it is a link
+    if (try_lock(opened) == LockResult::taken && still_named(opened, item.path()))
       ::unlink(item.path().c_str());
-    }
-    ::close(descriptor);
+  }
+}
+
+void write_exactly(int descriptor,
+                   std::int64_t offset,
+                   ByteView bytes,
+                   const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        retrying([&] { return ::pwrite(descriptor, bytes.data(), bytes.size(), offset); });
+    require_call(written >= 0, "write", path);
+    if (written == 0) fail_call("write", path, ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
   }
 }
 
@@ -139,7 +113,7 @@ void read_exactly(int descriptor,
   while (!out.empty()) {
     const ssize_t count =
         retrying([&] { return ::pread(descriptor, out.data(), out.size(), offset); });
-    fail_if(count < 0, "read", path);
+    require_call(count >= 0, "read", path);
     require_environment(
         count > 0, "[file] '{}' ends at byte {}, {} bytes too early", path, offset, out.size());
     out = out.subspan(static_cast<std::size_t>(count));
@@ -147,34 +121,23 @@ void read_exactly(int descriptor,
   }
 }
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = open_retrying(path_, O_RDONLY | O_NONBLOCK);  // a pipe is refused, not waited for
-  if (descriptor_ < 0) {
-    require(errno != ENOENT && errno != ENOTDIR, "[file] '{}' does not exist", path_);
-    fail_call("open", path_, errno);
-  }
+InputFile::InputFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      descriptor_(open_retrying(path_, O_RDONLY | O_NONBLOCK)) {  // a pipe is not waited for
+  const bool there = descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR);
+  require(there, "[file] '{}' does not exist", path_);
+  require_call(descriptor_ >= 0, "open", path_);
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-  if (!regular) ::close(descriptor_);
   require(regular, "[file] '{}' needs to be a regular file", path_);
   size_ = status.st_size;
 }
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
 
 void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
   read_exactly(descriptor_, offset, out, path_);
 }
 
-void InputFile::read(std::int64_t offset,
-                     const std::function<void(std::span<const std::byte>)>& sink) const {
+void InputFile::read(std::int64_t offset, const ByteSink& sink) const {
   std::vector<std::byte> part(1 << 20);
   while (offset < size_) {
     const auto size = std::min<std::int64_t>(size_ - offset, std::ssize(part));

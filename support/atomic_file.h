@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,18 +50,22 @@ class AtomicFile {
  private:
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool joined_ = false;
   std::int64_t position_ = 0;  // of append()
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.
-void sync_file(const std::filesystem::path& path);
-
 /// Deletes `<prefix>*.tmp` files that no living writer has locked.
 void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix);
+
+/// pwrite of all bytes; retries short writes and EINTR. Throws std::runtime_error with the path.
+/// Safe from several threads.
+void write_exactly(int descriptor,
+                   std::int64_t offset,
+                   ByteView bytes,
+                   const std::filesystem::path& path);
 
 /// pread of exactly out.size() bytes; retries short reads and EINTR. Throws std::runtime_error with
 /// the path when the file ends early. Safe from several threads.
@@ -76,12 +79,9 @@ void read_exactly(int descriptor,
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
   void read(std::int64_t offset, std::span<std::byte> out) const;
   /// The bytes from `offset` to the end go to `sink` in parts of 1 MiB at most.
-  void read(std::int64_t offset, const std::function<void(std::span<const std::byte>)>& sink) const;
+  void read(std::int64_t offset, const ByteSink& sink) const;
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;
   /// Bytes [offset, offset + size), which the file has to have.
@@ -92,7 +92,7 @@ class InputFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::int64_t size_ = 0;
 };
 

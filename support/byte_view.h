@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -18,5 +19,8 @@ struct ByteView : std::span<const std::byte> {
       ByteView(const Range& range)
       : span(std::as_bytes(std::span(range))) {}  // NOLINT: stands for it
 };
+
+/// Receives bytes part by part.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 }  // namespace dimred

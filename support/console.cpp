@@ -11,6 +11,7 @@
 #include "support/errors.h"
 #include "support/human.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
@@ -91,9 +92,7 @@ std::string progress_line(const ProgressState& state, std::size_t width) {
     const double fraction = static_cast<double>(state.done) / static_cast<double>(state.total);
     fields.insert(fields.begin() + 1, {bar(fraction, std::min(widest_bar, width - used)), 9});
   }
-  std::string line;
-  for (const auto& field : fields) line += (line.empty() ? "" : "  ") + field.text;
-  return line.substr(0, width);
+  return joined(fields, "  ", [](const Field& field) { return field.text; }).substr(0, width);
 }
 
 void put_text(std::FILE* stream, std::string_view text) {

@@ -65,7 +65,7 @@ std::string file_digest(const std::filesystem::path& file, std::int64_t offset) 
                       offset,
                       input.size());
   DigestStream stream;
-  input.read(offset, [&](std::span<const std::byte> bytes) { stream.update(bytes); });
+  input.read(offset, [&](ByteView bytes) { stream.update(bytes); });
   return stream.hex();
 }
 

@@ -30,10 +30,16 @@ bool still_named(int descriptor, const std::filesystem::path& path) {
          open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
+Descriptor open_locked(const std::filesystem::path& path) {
+  while (true) {
+    auto opened = open_no_follow(path, O_RDWR | O_CREAT);
+    if (try_lock(opened) == LockResult::busy) return Descriptor(-1);
+    if (still_named(opened, path)) return opened;
+  }
+}
+
 FileLock::FileLock(const std::filesystem::path& file)
     : descriptor_(open_no_follow(file, O_RDWR | O_CREAT)) {}
-
-FileLock::~FileLock() { ::close(descriptor_); }
 
 bool FileLock::try_take(LockKind kind) { return try_lock(descriptor_, kind) != LockResult::busy; }
 

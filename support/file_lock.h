@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "support/descriptor.h"
+
 namespace dimred {
 
 enum class LockKind { shared, exclusive };
@@ -14,14 +16,15 @@ LockResult try_lock(int descriptor, LockKind kind = LockKind::exclusive);
 /// True while `path` still names the open file: an earlier holder of its lock may have renamed it.
 bool still_named(int descriptor, const std::filesystem::path& path);
 
+/// Opens the file, created where there is none, and locks it; < 0 while another process has it.
+/// Throws as open_no_follow() does.
+Descriptor open_locked(const std::filesystem::path& path);
+
 /// A file whose flock this process may take; the kernel gives it up however the process ends.
 class FileLock {
  public:
   /// Creates the file. Throws std::runtime_error.
   explicit FileLock(const std::filesystem::path& file);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
 
   /// False while another process has it in a way that excludes this. One taken earlier is replaced.
   bool try_take(LockKind kind);
@@ -30,7 +33,7 @@ class FileLock {
   void take(LockKind kind);
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace dimred

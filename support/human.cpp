@@ -5,17 +5,10 @@
 #include <cmath>
 #include <string_view>
 
-#include "support/errors.h"
+#include "support/formatted.h"
+#include "support/text.h"
 
 namespace dimred {
-namespace {
-
-std::string two_digits(std::int64_t value) {
-  return formatted("{}{}", value < 10 ? "0" : "", value);
-}
-
-}  // namespace
-
 std::string decimal_text(double value, int digits) {
   std::array<char, 400> text{};  // the longest double has 309 digits before the point
   const auto format = std::chars_format::fixed;
@@ -52,8 +45,8 @@ std::string duration_text(double seconds) {
   if (seconds >= 1e15) return "?";
   const auto whole = std::llround(seconds);
   if (whole < 60) return formatted("{} s", whole);
-  if (whole < 3600) return formatted("{} min {} s", whole / 60, two_digits(whole % 60));
-  return formatted("{} h {} min", count_text(whole / 3600), two_digits(whole % 3600 / 60));
+  if (whole < 3600) return formatted("{} min {} s", whole / 60, padded(whole % 60, 2));
+  return formatted("{} h {} min", count_text(whole / 3600), padded(whole % 3600 / 60, 2));
 }
 
 }  // namespace dimred

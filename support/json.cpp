@@ -61,8 +61,7 @@ class Measure {
 
   void limit(std::size_t value, std::size_t most, const char* what) const {
     if (value <= most) return;
-    throw std::runtime_error(
-        formatted("{}: {}needs at most {}{}", source_, position_text(text_, at_), most, what));
+    fail_environment("{}: {}needs at most {}{}", source_, position_text(text_, at_), most, what);
   }
 
   void add(std::size_t bytes) {
@@ -126,10 +125,9 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
     // An ordered object looks for each name among all before it.
     constexpr std::size_t most = std::is_same_v<Json, ordered_json> ? 10'000 : -1;
     if (!names_.back().insert(name).second)
-      throw std::runtime_error(formatted("{}: {}: given twice", source_, printable(name)));
+      fail_environment("{}: {}: given twice", source_, printable(name));
     if (names_.back().size() > most)
-      throw std::runtime_error(
-          formatted("{}: needs at most {} names in one object", source_, most));
+      fail_environment("{}: needs at most {} names in one object", source_, most);
     return Base::key(name);
   }
 
@@ -148,13 +146,12 @@ Json parse(std::string_view text, std::string_view source, const JsonLimits& lim
     return value;
   } catch (const typename Json::parse_error& error) {
     const std::string_view reason(error.what());  // "... - unexpected '}'; expected ..."
-    throw std::runtime_error(
-        formatted("{}: not JSON, {}{}",
-                  source,
-                  position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
-                  printable(reason.substr(reason.find(" - ") + 3))));
+    fail_environment("{}: not JSON, {}{}",
+                     source,
+                     position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
+                     printable(reason.substr(reason.find(" - ") + 3)));
   } catch (const typename Json::exception& error) {  // a number beyond all numbers
-    throw std::runtime_error(formatted("{}: not JSON: {}", source, printable(error.what())));
+    fail_environment("{}: not JSON: {}", source, printable(error.what()));
   }
 }
 

@@ -108,8 +108,7 @@ void locate(std::vector<Option>& rows, const OptionTable& table) {
     if (!located().contains(key)) {
       if (!locate_now()) {
         if (row.kind == OptionKind::text) continue;
-        throw std::invalid_argument(formatted(
-            "--{}: cannot be a URL here, received {}", row.name, without_credentials(row.text)));
+        refuse("--{}: cannot be a URL here, received {}", row.name, without_credentials(row.text));
       }
       const auto path = locate_now()(row, table);
       if (!path) continue;

@@ -15,20 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A system call's result on a descriptor that is closed afterwards.
-template <class Call>
-void call_and_close(const char* name, const fs::path& path, int descriptor, Call call) {
-  const int result = retrying(call);
-  const int error = errno;
-  ::close(descriptor);
-  if (result != 0) fail_call(name, path, error);
+[[noreturn]] void refuse_link(const fs::path& path) {
+  fail_environment(
+      "[file] '{}' is a link, and nothing is written through a link inside an output folder; "
+      "remove it or choose another folder",
+      path);
 }
 
-[[noreturn]] void refuse_link(const fs::path& path) {
-  throw std::runtime_error(
-      formatted("[file] '{}' is a link, and nothing is written through a link inside an output "
-                "folder; remove it or choose another folder",
-                path));
+void sync_path(const fs::path& path, int flags) {
+  const Descriptor opened(open_retrying(path, O_RDONLY | flags));
+  require_call(opened >= 0, "open", path);
+  const bool synced = retrying([&] { return ::fsync(opened); }) == 0;
+  // Some network file systems cannot sync a folder (EINVAL); their renames are durable on reply.
+  require_call(synced || (flags == O_DIRECTORY && errno == EINVAL), "fsync", path);
 }
 
 }  // namespace
@@ -38,50 +37,48 @@ int open_retrying(const fs::path& path, int flags) {
 }
 
 void fail_call(std::string_view call, const fs::path& path, int error) {
-  throw std::runtime_error(formatted("[file] {} '{}' failed: {} (errno {})",
-                                     call,
-                                     path,
-                                     std::generic_category().message(error),
-                                     error));
+  fail_environment("[file] {} '{}' failed: {} (errno {})",
+                   call,
+                   path,
+                   std::generic_category().message(error),
+                   error);
 }
 
-int open_no_follow(const fs::path& path, int flags) {
-  const int descriptor = open_retrying(path, flags | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0 && errno == ELOOP) refuse_link(path);
-  if (descriptor < 0) fail_call("open", path, errno);
+void require_call(bool done, std::string_view call, const fs::path& path) {
+  if (!done) fail_call(call, path, errno);
+}
+
+Descriptor open_no_follow(const fs::path& path, int flags) {
+  Descriptor opened(open_retrying(path, flags | O_NOFOLLOW | O_NONBLOCK));
+  if (opened < 0 && errno == ELOOP) refuse_link(path);
+  require_call(opened >= 0, "open", path);
   struct stat status {};
-  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return descriptor;
-  ::close(descriptor);
-  throw std::runtime_error(formatted("[file] '{}' needs to be a regular file", path));
+  require_environment(::fstat(opened, &status) == 0 && S_ISREG(status.st_mode),
+                      "[file] '{}' needs to be a regular file",
+                      path);
+  return opened;
 }
 
 std::ofstream open_output(const fs::path& path, std::ios::openmode mode) {
-  const int descriptor = open_no_follow(path, O_RDWR | O_CREAT);
+  const auto opened = open_no_follow(path, O_RDWR | O_CREAT);
   std::ofstream out;
   // A signal may interrupt the opening; the streams do not try again by themselves.
   do {
     errno = 0;
     out.clear();
-    out.open("/proc/self/fd/" + std::to_string(descriptor), mode);
+    out.open("/proc/self/fd/" + std::to_string(opened), mode);
   } while (!out.good() && errno == EINTR);
-  ::close(descriptor);
   return out;
 }
 
 void truncate_file(const fs::path& path, std::int64_t length) {
-  const int descriptor = open_no_follow(path, O_RDWR);
-  call_and_close("ftruncate", path, descriptor, [&] { return ::ftruncate(descriptor, length); });
+  const auto opened = open_no_follow(path, O_RDWR);
+  require_call(retrying([&] { return ::ftruncate(opened, length); }) == 0, "ftruncate", path);
 }
 
-void sync_folder(const fs::path& folder) {
-  const int descriptor = open_retrying(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
-  if (descriptor < 0) fail_call("open", folder, errno);
-  call_and_close("fsync", folder, descriptor, [&] {
-    const int result = ::fsync(descriptor);
-    // Some network file systems cannot sync a folder (EINVAL); their renames are durable on reply.
-    return result != 0 && errno == EINVAL ? 0 : result;
-  });
-}
+void sync_file(const fs::path& path) { sync_path(path, 0); }
+
+void sync_folder(const fs::path& folder) { sync_path(folder.empty() ? "." : folder, O_DIRECTORY); }
 
 void create_folders(const fs::path& folder) {
   if (folder.empty() || fs::is_directory(folder)) return;
@@ -95,7 +92,7 @@ void create_folder_in_existing(const fs::path& folder) {
   const auto parent = folder.parent_path();
   require_environment(fs::is_directory(parent.empty() ? "." : parent),
                       "[file] the folder '{}' is gone: it was removed while it was in use",
-                      parent.string());
+                      parent);
   create_folders_inside(parent, folder);
 }
 

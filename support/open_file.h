@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "support/descriptor.h"
+
 // A folder that we write into may come from someone else, with links that lead out of it. Links
 // that it holds cannot make these write outside; somebody who changes it meanwhile can.
 namespace dimred {
@@ -15,15 +17,21 @@ int open_retrying(const std::filesystem::path& path, int flags);
 /// Throws std::runtime_error("[file] call 'path' failed: text of `error` (errno number)").
 [[noreturn]] void fail_call(std::string_view call, const std::filesystem::path& path, int error);
 
+/// fail_call() with errno, where the call has failed.
+void require_call(bool done, std::string_view call, const std::filesystem::path& path);
+
 /// Opens (O_CLOEXEC, mode 0666) a file that this process writes or locks; one that is a link, or no
 /// regular file, is refused, not followed and not waited for. Throws std::runtime_error.
-int open_no_follow(const std::filesystem::path& path, int flags);
+Descriptor open_no_follow(const std::filesystem::path& path, int flags);
 
 /// A stream to the same.
 std::ofstream open_output(const std::filesystem::path& path, std::ios::openmode mode);
 
 /// Cuts the same.
 void truncate_file(const std::filesystem::path& path, std::int64_t length);
+
+/// fsync of a file that somebody else has written and flushed. Throws std::runtime_error.
+void sync_file(const std::filesystem::path& path);
 
 /// fsync of a folder, so that a rename inside it survives a power loss; of the working folder where
 /// the path is empty, as the parent of a plain name is.

@@ -14,8 +14,7 @@ void require_ranges(const OptionTable& table, std::string_view scope) {
     try {
       row.assign(value);
     } catch (const std::invalid_argument& rule) {
-      throw std::invalid_argument(
-          formatted("[{}] {} {}, received {}", scope, row.name, rule.what(), value));
+      refuse("[{}] {} {}, received {}", scope, row.name, rule.what(), value);
     }
   }
 }

@@ -14,6 +14,21 @@ namespace {
 
 constexpr double unbounded = 1e300;
 
+struct TruthWord {
+  std::string_view text;
+  bool value;
+};
+constexpr std::array truth_words{TruthWord{"true", true},
+                                 TruthWord{"True", true},
+                                 TruthWord{"1", true},
+                                 TruthWord{"yes", true},
+                                 TruthWord{"on", true},
+                                 TruthWord{"false", false},
+                                 TruthWord{"False", false},
+                                 TruthWord{"0", false},
+                                 TruthWord{"no", false},
+                                 TruthWord{"off", false}};
+
 template <class Number>
 Number number_of(std::string_view text, const Range& range, std::string_view noun) {
   text = trimmed(text);
@@ -25,7 +40,7 @@ Number number_of(std::string_view text, const Range& range, std::string_view nou
   if (error == std::errc{} && read == end && contains(range, static_cast<double>(value)))
     return value;
   const auto limits = range_text(range);
-  throw std::invalid_argument(formatted("needs {}{}{}", noun, limits.empty() ? "" : " ", limits));
+  refuse("needs {}{}{}", noun, limits.empty() ? "" : " ", limits);
 }
 
 /// The Unicode standard's table 3-7: sequences by their first byte. Overlong forms, surrogates and
@@ -148,13 +163,9 @@ double parse_number(std::string_view text, const Range& range) {
 }
 
 bool parse_boolean(std::string_view text) {
-  for (const auto* word : {"true", "True", "1", "yes", "on"}) {
-    if (text == word) return true;
-  }
-  for (const auto* word : {"false", "False", "0", "no", "off"}) {
-    if (text == word) return false;
-  }
-  throw std::invalid_argument("needs true or false");
+  const auto* const word = std::ranges::find(truth_words, text, &TruthWord::text);
+  require(word != truth_words.end(), "needs true or false");
+  return word->value;
 }
 
 std::vector<double> parse_numbers(std::string_view text, const Range& range) {
@@ -170,11 +181,7 @@ std::vector<double> parse_numbers(std::string_view text, const Range& range) {
 
 std::string parse_text(std::string_view text) {
   // config.toml must be able to hold it, and TOML is UTF-8.
-  for (auto rest = text; !rest.empty();) {
-    const auto length = utf8_length(rest);
-    if (length == 0) throw std::invalid_argument("needs UTF-8 text");
-    rest.remove_prefix(length);
-  }
+  require(utf8_text(text) == text, "needs UTF-8 text");
   return std::string(text);
 }
 
@@ -197,12 +204,11 @@ std::string toml_number(double value) {
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
-    if (letter == '"' || letter == '\\') {
-      out += '\\';
-      out += letter;
-    } else if (is_control(static_cast<unsigned char>(letter))) {
-      append_escaped(out, static_cast<unsigned char>(letter));
+    const auto code = static_cast<unsigned char>(letter);
+    if (is_control(code)) {
+      append_escaped(out, code);
     } else {
+      if (letter == '"' || letter == '\\') out += '\\';
       out += letter;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -83,8 +84,8 @@ Option number_row(Field* field, const Range& range) {
 
 /// A text with a blank before its scheme is no URL, and messages would show its password.
 std::string parse_location(const std::string& text) {
-  if (!looks_like_url(text) && text.find("://") != std::string::npos)
-    throw std::invalid_argument("needs a URL to begin with its scheme");
+  require(looks_like_url(text) || text.find("://") == std::string::npos,
+          "needs a URL to begin with its scheme");
   return parse_text(text);
 }
 
@@ -98,9 +99,7 @@ std::filesystem::path parse_path(const std::string& text) {
 }
 
 std::string print_numbers(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) text += (text.empty() ? "" : ", ") + toml_number(value);
-  return "[" + text + "]";
+  return formatted("[{}]", joined(values, ", ", toml_number));
 }
 
 bool is_truth(const std::string& text) {
@@ -173,6 +172,37 @@ std::string upper(std::string name) {
 
 }  // namespace
 
+Option option_row(std::int64_t* field, const Range& range) { return integer_row(field, range); }
+
+Option option_row(std::optional<std::int64_t>* field, const Range& range) {
+  return integer_row(field, range);
+}
+
+Option option_row(double* field, const Range& range) { return number_row(field, range); }
+
+Option option_row(std::optional<double>* field, const Range& range) {
+  return number_row(field, range);
+}
+
+Option option_row(bool* field, const Range& range) {
+  const auto print = [](bool value) { return value ? "true" : "false"; };
+  return row_of(field, OptionKind::boolean, range, parse_boolean, print);
+}
+
+Option option_row(std::string* field, const Range& range) {
+  return row_of(field, OptionKind::text, range, parse_location, toml_string);
+}
+
+Option option_row(std::filesystem::path* field, const Range& range) {
+  const auto print = [](const auto& path) { return toml_string(location_text(path)); };
+  return row_of(field, OptionKind::path, range, parse_path, print);
+}
+
+Option option_row(std::vector<double>* field, const Range& range) {
+  const auto parse = [range](const std::string& text) { return parse_numbers(text, range); };
+  return row_of(field, OptionKind::numbers, range, parse, print_numbers);
+}
+
 OptionTable::OptionTable(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   config_.name = "config";
@@ -192,67 +222,18 @@ void OptionTable::add_row(std::string name, std::string help, Option row) {
   rows_.push_back(std::move(row));
 }
 
-void OptionTable::add(std::string name, std::int64_t* field, std::string help, Range range) {
-  add_row(std::move(name), std::move(help), integer_row(field, range));
-}
-
-void OptionTable::add(std::string name,
-                      std::optional<std::int64_t>* field,
-                      std::string help,
-                      Range range) {
-  add_row(std::move(name), std::move(help), integer_row(field, range));
-}
-
-void OptionTable::add(std::string name, double* field, std::string help, Range range) {
-  add_row(std::move(name), std::move(help), number_row(field, range));
-}
-
-void OptionTable::add(std::string name,
-                      std::optional<double>* field,
-                      std::string help,
-                      Range range) {
-  add_row(std::move(name), std::move(help), number_row(field, range));
-}
-
-void OptionTable::add(std::string name, bool* field, std::string help) {
-  const auto print = [](bool value) { return value ? "true" : "false"; };
-  add_row(std::move(name),
-          std::move(help),
-          row_of(field, OptionKind::boolean, {}, parse_boolean, print));
-}
-
-void OptionTable::add(std::string name, std::string* field, std::string help) {
-  add_row(std::move(name),
-          std::move(help),
-          row_of(field, OptionKind::text, {}, parse_location, toml_string));
-}
-
-void OptionTable::add(std::string name, std::filesystem::path* field, std::string help) {
-  const auto print = [](const auto& path) { return toml_string(location_text(path)); };
-  add_row(std::move(name), std::move(help), row_of(field, OptionKind::path, {}, parse_path, print));
-}
-
-void OptionTable::add(std::string name, std::vector<double>* field, std::string help, Range range) {
-  const auto parse = [range](const std::string& text) { return parse_numbers(text, range); };
-  add_row(std::move(name),
-          std::move(help),
-          row_of(field, OptionKind::numbers, range, parse, print_numbers));
-}
-
 void OptionTable::add_index(const std::string& name,
                             const std::string& help,
                             const std::vector<std::string>& texts,
                             std::function<void(std::size_t)> assign,
                             std::function<std::size_t()> show) {
-  Option row{.kind = OptionKind::choice};
-  for (const auto& text : texts) row.limits += (row.limits.empty() ? "" : " | ") + text;
+  Option row{.limits = joined(texts, " | "), .kind = OptionKind::choice};
   row.show = [show = std::move(show), texts] { return toml_string(texts[show()]); };
   row.assign = [assign = std::move(assign), texts, limits = row.limits](const std::string& text) {
     const auto found = std::ranges::find(texts, text);
     if (found == texts.end()) {
       const auto near = nearest(text, texts);
-      throw std::invalid_argument(
-          formatted("needs one of {}{}", limits, near ? formatted(" (nearest: {})", *near) : ""));
+      refuse("needs one of {}{}", limits, near ? formatted(" (nearest: {})", *near) : "");
     }
     assign(static_cast<std::size_t>(found - texts.begin()));
   };
@@ -316,12 +297,11 @@ void OptionTable::apply(Option& row,
                         OptionOrigin origin) {
   try {
     // An empty flag is as a rule a script's unset variable; in config.toml "" means unset.
-    if (row.kind == OptionKind::path && text.empty() && origin == OptionOrigin::flag)
-      throw std::invalid_argument("needs a path");
+    require(row.kind != OptionKind::path || !text.empty() || origin != OptionOrigin::flag,
+            "needs a path");
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
-    throw std::invalid_argument(
-        formatted("{}: {}, received {}", source, broken.what(), printable(text)));
+    refuse("{}: {}, received {}", source, broken.what(), printable(text));
   }
   row.text = text;
   row.origin = origin;
@@ -339,21 +319,18 @@ bool OptionTable::was_set(std::string_view name) const {
 
 void OptionTable::apply(const ConfigEntry& entry) {
   auto* row = find(entry.name);
-  if (row == nullptr || row == &config_) {
-    throw std::invalid_argument(formatted(
-        "{}: {}: unknown key{}", entry.source, printable(entry.name), hint(entry.name, "")));
-  }
+  if (row == nullptr || row == &config_)
+    refuse("{}: {}: unknown key{}", entry.source, printable(entry.name), hint(entry.name, ""));
   if (row->origin == OptionOrigin::flag) return;
   const auto source = formatted("{}: {}", entry.source, entry.name);
-  if (!fits(*row, entry)) {
-    throw std::invalid_argument(formatted("{}: needs {}{}{}, received {}{}",
-                                          source,
-                                          words_of(*row).noun,
-                                          row->limits.empty() ? "" : " ",
-                                          row->limits,
-                                          type_name(entry.type),
-                                          printable(entry.text)));
-  }
+  require(fits(*row, entry),
+          "{}: needs {}{}{}, received {}{}",
+          source,
+          words_of(*row).noun,
+          row->limits.empty() ? "" : " ",
+          row->limits,
+          type_name(entry.type),
+          printable(entry.text));
   const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
   const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
   apply(*row, none ? "" : entry.text, source, OptionOrigin::file);
@@ -397,19 +374,14 @@ OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& ar
   auto name = shown.substr(std::min(shown.find_first_not_of('-'), shown.size()));
   std::replace(name.begin(), name.end(), '-', '_');
   auto* row = shown.starts_with("--") ? find(name) : nullptr;
-  if (row == nullptr) {
-    throw std::invalid_argument(
-        formatted("{}: unknown option{}", printable(shown), hint(name, "--")));
-  }
+  if (row == nullptr) refuse("{}: unknown option{}", printable(shown), hint(name, "--"));
   if (equals != std::string::npos) return {row, argument.substr(equals + 1)};
   const bool has_next = i + 1 < arguments.size();
   if (row->kind == OptionKind::boolean) {
     return {row, has_next && is_truth(arguments[i + 1]) ? arguments[++i] : "true"};
   }
   // A single dash may begin a negative number or name standard input; two begin an option.
-  if (!has_next || arguments[i + 1].starts_with("--")) {
-    throw std::invalid_argument(formatted("--{}: needs a value", name));
-  }
+  require(has_next && !arguments[i + 1].starts_with("--"), "--{}: needs a value", name);
   return {row, arguments[++i]};
 }
 
@@ -423,8 +395,7 @@ Option* OptionTable::free_positional(const std::vector<Flag>& flags) {
 OptionTable::Flag OptionTable::bare_argument(const std::string& text,
                                              const std::vector<Flag>& earlier) {
   if (auto* row = free_positional(earlier)) return {row, text};
-  throw std::invalid_argument(
-      formatted("{}: unexpected argument{}", printable(text), hint(text, "--")));
+  refuse("{}: unexpected argument{}", printable(text), hint(text, "--"));
 }
 
 std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>& arguments) {
@@ -437,22 +408,19 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
     }
     const bool named = looks_named(arguments[i]);
     auto flag = named ? named_argument(arguments, i) : bare_argument(arguments[i], flags);
-    for (const auto& earlier : flags) {
-      if (earlier.row == flag.row) {
-        throw std::invalid_argument(formatted("--{}: given twice, received {} and {}",
-                                              flag.row->name,
-                                              printable(earlier.text),
-                                              printable(flag.text)));
-      }
-    }
+    const auto earlier = std::ranges::find(flags, flag.row, &Flag::row);
+    if (earlier != flags.end())
+      refuse("--{}: given twice, received {} and {}",
+             flag.row->name,
+             printable(earlier->text),
+             printable(flag.text));
     flags.push_back(std::move(flag));
   }
   for (const auto& text : bare) {
-    auto* row = free_positional(flags);
-    if (row == nullptr) {
-      rest_(text);
-    } else {
+    if (auto* row = free_positional(flags)) {
       flags.push_back({row, text});
+    } else {
+      rest_(text);
     }
   }
   return flags;
@@ -479,18 +447,13 @@ void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
 }
 
 void OptionTable::read_words(const std::string& words, const std::string& source) {
-  std::vector<std::string> given;
+  std::set<std::string> given;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const auto equals = word.find('=');
-    if (equals == std::string::npos) {
-      throw std::invalid_argument(
-          formatted("{}: needs key=value words, received {}", source, printable(word)));
-    }
+    require(equals != word.npos, "{}: needs key=value words, received {}", source, printable(word));
     const auto name = word.substr(0, equals);
-    if (std::find(given.begin(), given.end(), name) != given.end())
-      throw std::invalid_argument(formatted("{}: {}: given twice", source, printable(name)));
-    given.push_back(name);
+    require(given.insert(name).second, "{}: {}: given twice", source, printable(name));
     apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .source = source});
   }
 }

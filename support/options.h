@@ -46,6 +46,19 @@ struct Option {
   OptionOrigin origin = OptionOrigin::default_value;
 };
 
+/// The row of a field, still without its name: how its value is read and shown.
+Option option_row(std::int64_t* field, const Range& range);
+Option option_row(double* field, const Range& range);
+/// "none" unsets an optional number.
+Option option_row(std::optional<std::int64_t>* field, const Range& range);
+Option option_row(std::optional<double>* field, const Range& range);
+Option option_row(bool* field, const Range& range);
+Option option_row(std::string* field, const Range& range);
+/// A relative path given is made absolute, so that config.toml means the same file everywhere.
+Option option_row(std::filesystem::path* field, const Range& range);
+/// Comma-separated on the command line, an array in TOML.
+Option option_row(std::vector<double>* field, const Range& range);
+
 class OptionTable {
  public:
   OptionTable(std::string command, std::string summary);
@@ -53,20 +66,12 @@ class OptionTable {
   /// Rows added after this call belong to `heading`.
   void group(std::string heading);
 
-  void add(std::string name, std::int64_t* field, std::string help, Range range = {});
-  void add(std::string name, double* field, std::string help, Range range = {});
-  /// "none" unsets an optional number.
-  void add(std::string name,
-           std::optional<std::int64_t>* field,
-           std::string help,
-           Range range = {});
-  void add(std::string name, std::optional<double>* field, std::string help, Range range = {});
-  void add(std::string name, bool* field, std::string help);
-  void add(std::string name, std::string* field, std::string help);
-  /// A relative path given is made absolute, so that config.toml means the same file everywhere.
-  void add(std::string name, std::filesystem::path* field, std::string help);
-  /// Comma-separated on the command line, an array in TOML.
-  void add(std::string name, std::vector<double>* field, std::string help, Range range = {});
+  /// A number, a switch, a text, a path or a list of numbers, as option_row() says; `range` is of
+  /// numbers.
+  template <class Field>
+  void add(std::string name, Field* field, std::string help, const Range& range = {}) {
+    add_row(std::move(name), std::move(help), option_row(field, range));
+  }
 
   /// An enumeration; `names` in the order shown by --help.
   template <class Enum>

@@ -43,12 +43,11 @@ void cannot_start(const char* place,
                   std::int64_t thread,
                   std::int64_t threads,
                   const std::exception& reason) {
-  throw std::runtime_error(
-      formatted("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
-                place,
-                thread,
-                threads,
-                reason.what()));
+  fail_environment("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
+                   place,
+                   thread,
+                   threads,
+                   reason.what());
 }
 
 }  // namespace dimred

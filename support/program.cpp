@@ -8,13 +8,14 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
 
+#include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/retry.h"
+#include "support/stopwatch.h"
 
 extern char** environ;
 
@@ -22,18 +23,15 @@ namespace dimred {
 namespace {
 
 struct Pipe {
-  std::array<int, 2> ends{-1, -1};
-  Pipe() {
-    require_environment(
-        pipe2(ends.data(), O_CLOEXEC) == 0, "[program] pipe: {}", std::strerror(errno));
-  }
-  ~Pipe() {
-    for (const int end : ends)
-      if (end >= 0) close(end);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
+  Descriptor read, write;
 };
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  require_environment(
+      pipe2(ends.data(), O_CLOEXEC) == 0, "[program] pipe: {}", std::strerror(errno));
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 /// Its number, or a negative errno. Its own process group, so that a wrapper script's children end
 /// with it, and a Ctrl-C at our terminal does not reach an upload that we still want; the stop
@@ -94,10 +92,8 @@ class Process {
   pid_t id_;
 };
 
-using Sink = std::function<void(std::span<const std::byte>)>;
-
 /// Takes what has come; at the pipe's end nobody looks at it any more.
-void read_part(pollfd& pipe, std::vector<std::byte>& part, const Sink& sink) {
+void read_part(pollfd& pipe, std::vector<std::byte>& part, const ByteSink& sink) {
   if (pipe.revents == 0) return;
   const auto got = retrying([&] { return ::read(pipe.fd, part.data(), part.size()); });
   if (got > 0) {
@@ -107,7 +103,7 @@ void read_part(pollfd& pipe, std::vector<std::byte>& part, const Sink& sink) {
   }
 }
 
-void append_to_end(std::string& text, std::span<const std::byte> bytes) {
+void append_to_end(std::string& text, ByteView bytes) {
   constexpr std::size_t most = 64 << 10;
   text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.size() > most) text.erase(0, text.size() - most);
@@ -117,35 +113,33 @@ void append_to_end(std::string& text, std::span<const std::byte> bytes) {
 
 ProgramResult run_program(const std::vector<std::string>& words,
                           double timeout,
-                          const std::function<void(std::span<const std::byte>)>& sink,
+                          const ByteSink& sink,
                           const std::atomic<bool>* stop) {
-  using Clock = std::chrono::steady_clock;
   constexpr int slice = 200;  // ms
-  Pipe out;
-  Pipe errors;
-  const pid_t id = spawn(words, out.ends[1], errors.ends[1]);
+  auto out = make_pipe();
+  auto errors = make_pipe();
+  const pid_t id = spawn(words, out.write, errors.write);
   if (id < 0) {
     return {.started = false,
             .errors = formatted("cannot run {}: {}", words.front(), std::strerror(-id))};
   }
   Process process(id);
-  for (auto* pipe : {&out, &errors}) close(std::exchange(pipe->ends[1], -1));
+  for (auto* pipe : {&out, &errors}) pipe->write.close();
   ProgramResult end;
   std::vector<std::byte> part(1 << 20);
-  std::array<pollfd, 2> watched{pollfd{out.ends[0], POLLIN, 0}, pollfd{errors.ends[0], POLLIN, 0}};
-  auto heard = Clock::now();
+  std::array<pollfd, 2> watched{pollfd{out.read, POLLIN, 0}, pollfd{errors.read, POLLIN, 0}};
+  Stopwatch heard;
   while (watched[0].fd >= 0 || watched[1].fd >= 0) {
     const int ready = poll(watched.data(), watched.size(), slice);
     if (ready < 0 && errno == EINTR) continue;
     end.stopped = stop != nullptr && stop->load();
-    end.silent = ready == 0 && timeout > 0 &&
-                 std::chrono::duration<double>(Clock::now() - heard).count() > timeout;
+    end.silent = ready == 0 && timeout > 0 && heard.seconds() > timeout;
     if (end.stopped || end.silent) {
       process.end();
       break;
     }
     if (ready == 0) continue;
-    heard = Clock::now();
+    heard.restart();
     read_part(watched[0], part, sink);
     read_part(watched[1], part, [&](auto bytes) { append_to_end(end.errors, bytes); });
   }

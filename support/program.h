@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
+
+#include "support/byte_view.h"
 
 namespace dimred {
 
@@ -22,7 +22,7 @@ struct ProgramResult {
 /// Throws what the sink throws, after ending it.
 ProgramResult run_program(const std::vector<std::string>& words,
                           double timeout,
-                          const std::function<void(std::span<const std::byte>)>& sink,
+                          const ByteSink& sink,
                           const std::atomic<bool>* stop = nullptr);
 
 }  // namespace dimred

@@ -81,8 +81,8 @@ class Fields {
   template <class... Values>
   [[noreturn]] void fail(std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                          const Values&... values) const {
-    throw std::runtime_error(formatted(
-        "[{}] {} at byte {}", scope_, formatted(rule, values...), rest_.data() - origin_));
+    fail_environment(
+        "[{}] {} at byte {}", scope_, formatted(rule, values...), rest_.data() - origin_);
   }
 
   std::span<const std::uint8_t> rest_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 
 namespace dimred {
 
@@ -14,9 +15,7 @@ class Stopwatch {
   /// Seconds until now; counts from 0 again.
   double restart() {
     const auto now = std::chrono::steady_clock::now();
-    const double elapsed = std::chrono::duration<double>(now - start_).count();
-    start_ = now;
-    return elapsed;
+    return std::chrono::duration<double>(now - std::exchange(start_, now)).count();
   }
 
  private:

@@ -50,12 +50,6 @@ std::string html_remark(std::string_view first_bytes) {
   return page ? ", which is an HTML page, as a download that failed may leave" : "";
 }
 
-std::string name_list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string padded(std::int64_t number, std::size_t digits) {
   const auto text = std::to_string(number);
   return std::string(digits - std::min(digits, text.size()), '0') + text;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +21,20 @@ std::string html_remark(std::string_view first_bytes);
 /// `number` >= 0 with zeros in front, `digits` long at least: names sort as their numbers do.
 std::string padded(std::int64_t number, std::size_t digits);
 
+/// What `text` says of each item (by default the item, a text), with `separator` between.
+template <class Items, class Text = std::identity>
+std::string joined(const Items& items, std::string_view separator, const Text& text = {}) {
+  std::string all;
+  std::string_view before;
+  for (const auto& item : items) {
+    all.append(before).append(text(item));
+    before = separator;
+  }
+  return all;
+}
+
 /// "a, b, c".
-std::string name_list(const std::vector<std::string>& names);
+inline std::string name_list(const std::vector<std::string>& names) { return joined(names, ", "); }
 
 /// The candidate of smallest edit distance to `name`, or nullopt when none is near.
 std::optional<std::string> nearest(std::string_view name,

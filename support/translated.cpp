@@ -99,6 +99,7 @@ constexpr std::array names = {
     Name{"boost", "stage2"},
     Name{"eval", "evaluate"},
     Name{"fit", "pca"},
+    Name{"fit", "stage1"},
     Name{"infer", "predict"},
     Name{"project", "pca"},
     Name{"test", "evaluate"},

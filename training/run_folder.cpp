@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "checkpoints/sealed_json.h"
+#include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "distributed/agreement.h"
 #include "models/script.h"
@@ -180,6 +181,9 @@ void RunFolder::write_manifest(const Setup& setup,
   // So that a curve that is cut afterwards, at the end of a line too, is known.
   if (const auto curve = path_ / "curve.csv"; outcome == "finished" && fs::exists(curve))
     manifest["curve"] = to_json(prefix_of(curve));
+  for (const auto* name : {"start.h5", "final.h5"})
+    if (fs::exists(path_ / name))
+      manifest["weights"][name] = checkpoints::snapshot_digest(path_ / name);
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};

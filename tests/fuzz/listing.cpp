@@ -4,7 +4,9 @@
 
 std::vector<std::string> dimred::fuzz::seeds() {
   const std::string digest(32, 'a');
-  return {stores::listing_text({{"a.bin", {10, digest, "a.bin"}}, {"b/c", {0, digest, "b/c.12"}}})};
+  return {stores::listing_text({{"a.bin", {10, digest, "a.bin"}}, {"b/c", {0, digest, "b/c.12"}}}),
+          R"({"format": "dimred listing 1", "files": {"a": {"size": 102E81, "xxh3_128": ")" +
+              digest + R"("}}})"};
 }
 
 // All that it lets pass lies inside the folder, and is what its own text says.

@@ -65,7 +65,8 @@ def verdicts(site: Site, given: argparse.Namespace) -> Iterator[Verdict]:
 def main() -> int:
     given, table, started = arguments(), Table(), time.monotonic()
     slowest = TIME_LIMIT if given.short else SLOWEST
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended early, it tells what it has seen
+    for stop in (signal.SIGINT, signal.SIGTERM):  # ended early, it tells what it has seen
+        signal.signal(stop, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="dimred_hostile_") as root:
         try:
             for verdict in verdicts(Site(given.build.resolve(), Path(root).resolve(), slowest), given):

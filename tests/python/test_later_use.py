@@ -134,3 +134,17 @@ def test_inspect_misses_what_a_finished_run_had(name: str, run: Path, execute, b
     looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
     assert looked.returncode == 1
     assert name.split("/")[-1] in looked.stdout
+
+
+def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Path, execute, fails, binaries) -> None:
+    boosted = tmp_path / "boosted"
+    execute("dimred", "stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--n_component=2", "--output", boosted)
+    execute("dimred", "inspect", boosted)
+    shutil.copyfile(boosted / "start.h5", boosted / "final.h5")
+    for command in ("evaluate", "inspect"):
+        assert "final.h5 is damaged or another's" in fails(1, command, boosted / "final.h5")
+    curve = run / "curve.csv"
+    curve.write_text(curve.read_text().replace(",0.", ",1.", 1))
+    looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
+    assert looked.returncode == 1
+    assert "DAMAGED: it is not what the run wrote" in looked.stdout

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace dimred {
+
+/// An open file or pipe that closes itself; < 0: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { close(); }
+  operator int() const { return number_; }  // NOLINT: stands for the number in every call
+
+  /// What close(2) returns; 0 where there is none.
+  int close() { return number_ < 0 ? 0 : ::close(std::exchange(number_, -1)); }
+
+ private:
+  int number_;
+};
+
+}  // namespace dimred
