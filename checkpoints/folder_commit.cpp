@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "support/atomic_file.h"
+#include "support/descriptor.h"
 #include "support/errors.h"
-#include "support/retry.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -38,7 +38,7 @@ fs::path set_aside(const fs::path& folder) {
 }  // namespace
 
 void commit_folder(const fs::path& temporary, const fs::path& final_path, Replacement replacement) {
-  const fs::path parent = final_path.has_parent_path() ? final_path.parent_path() : fs::path(".");
+  const auto parent = final_path.parent_path();
   sync_folder(temporary);
   if (!fs::exists(final_path)) {
     rename_folder(temporary, final_path);

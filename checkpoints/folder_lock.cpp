@@ -17,7 +17,7 @@ namespace {
 std::string holder(int descriptor) {
   std::array<char, 32> text{};
   const auto count = ::pread(descriptor, text.data(), text.size() - 1, 0);
-  return count > 0 ? std::string(text.data(), static_cast<std::size_t>(count)) : "";
+  return count > 0 ? std::string(text.data(), count) : "";
 }
 
 }  // namespace

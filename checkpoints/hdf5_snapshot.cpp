@@ -45,49 +45,48 @@ Result checked(Result result, const char* call) {
   if (result >= 0) return result;
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &reason);
-  throw std::runtime_error(formatted("[hdf5] {} failed: {}", call, reason));
+  fail_environment("[hdf5] {} failed: {}", call, reason);
 }
 
 /// An HDF5 identifier that closes itself.
 class Handle {
  public:
-  Handle(hid_t id, herr_t (*close)(hid_t), const char* call)
-      : id_(checked(id, call)), close_(close) {}
+  Handle(hid_t id, const char* call) : id_(checked(id, call)) {}
   ~Handle() {
-    if (id_ >= 0) close_(id_);
+    if (id_ >= 0) H5Idec_ref(id_);  // closes whatever it stands for
   }
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
   Handle& operator=(Handle&&) = delete;
   operator hid_t() const { return id_; }  // NOLINT: stands for the identifier in every call
 
  private:
   hid_t id_;
-  herr_t (*close_)(hid_t);
 };
 
 Handle string_type(std::size_t length) {
-  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "H5Tcopy");
+  Handle type(H5Tcopy(H5T_C_S1), "H5Tcopy");
   checked(H5Tset_size(type, length), "H5Tset_size");
   checked(H5Tset_strpad(type, H5T_STR_NULLPAD), "H5Tset_strpad");
   checked(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset");
   return type;
 }
 
+Handle scalar_space() { return {H5Screate(H5S_SCALAR), "H5Screate"}; }
+
 void write_attribute(hid_t file, const char* name, hid_t type, const void* value) {
-  const Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate");
-  const Handle attribute(
-      H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose, "H5Acreate");
+  const Handle space = scalar_space();
+  const Handle attribute(H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                         "H5Acreate");
   checked(H5Awrite(attribute, type, value), "H5Awrite");
 }
 
 void write_dataset(hid_t file, const char* name, hid_t type, hid_t space, const void* values) {
-  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate");
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
   // Contiguous, so that columns can be read at an offset; no time stamps: equal bytes for equal
   // data.
   checked(H5Pset_layout(properties, H5D_CONTIGUOUS), "H5Pset_layout");
   checked(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
   const Handle dataset(H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
-                       H5Dclose,
                        "H5Dcreate");
   checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "H5Dwrite");
 }
@@ -95,13 +94,12 @@ void write_dataset(hid_t file, const char* name, hid_t type, hid_t space, const 
 template <class T>
 void write_vector(hid_t file, const char* name, hid_t type, const std::vector<T>& values) {
   const hsize_t size = values.size();
-  const Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose, "H5Screate_simple");
+  const Handle space(H5Screate_simple(1, &size, nullptr), "H5Screate_simple");
   write_dataset(file, name, type, space, values.data());
 }
 
 void write_text(hid_t file, const char* name, const std::string& text) {
-  const Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate");
-  write_dataset(file, name, string_type(text.size()), space, text.data());
+  write_dataset(file, name, string_type(text.size()), scalar_space(), text.data());
 }
 
 void write_contents(hid_t file, const Snapshot& snapshot) {
@@ -120,8 +118,8 @@ void write_contents(hid_t file, const Snapshot& snapshot) {
 
 template <class T>
 T read_attribute(hid_t file, const char* name, hid_t type) {
-  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name);
-  const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
+  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), name);
+  const Handle space(H5Aget_space(attribute), "H5Aget_space");
   require_environment(checked(H5Sget_simple_extent_npoints(space), name) == 1,
                       "[hdf5] attribute '{}' needs one value",
                       name);
@@ -131,9 +129,9 @@ T read_attribute(hid_t file, const char* name, hid_t type) {
 }
 
 std::string read_text_attribute(hid_t file, const char* name) {
-  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name);
-  const Handle type(H5Aget_type(attribute), H5Tclose, "H5Aget_type");
-  const Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space");
+  const Handle attribute(H5Aopen(file, name, H5P_DEFAULT), name);
+  const Handle type(H5Aget_type(attribute), "H5Aget_type");
+  const Handle space(H5Aget_space(attribute), "H5Aget_space");
   require_environment(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
                           H5Sget_simple_extent_npoints(space) == 1,
                       "[hdf5] attribute '{}' needs one string of fixed length",
@@ -157,15 +155,15 @@ void require_hard_link(hid_t file, const char* name) {
 /// Checks that `count` values of `type` lie without gaps inside the file.
 DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t file_size) {
   require_hard_link(file, name);
-  const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose, name);
-  const Handle properties(H5Dget_create_plist(dataset), H5Pclose, "H5Dget_create_plist");
+  const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), name);
+  const Handle properties(H5Dget_create_plist(dataset), "H5Dget_create_plist");
   // First: to tell a virtual dataset's space the library opens the files that it is made of.
   require_environment(
       H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0,
       "[hdf5] dataset '{}' needs to lie in the file itself, in one piece",
       name);
-  const Handle actual(H5Dget_type(dataset), H5Tclose, "H5Dget_type");
-  const Handle space(H5Dget_space(dataset), H5Sclose, "H5Dget_space");
+  const Handle actual(H5Dget_type(dataset), "H5Dget_type");
+  const Handle space(H5Dget_space(dataset), "H5Dget_space");
   const bool text = type == H5T_C_S1;
   const bool type_fits = text
                              ? H5Tget_class(actual) == H5T_STRING && H5Tis_variable_str(actual) == 0
@@ -173,9 +171,9 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
   const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1);
   require_environment(
       type_fits && shape_fits, "[hdf5] dataset '{}' needs another type or shape", name);
-  const auto item = static_cast<std::int64_t>(text ? 1 : H5Tget_size(actual));
-  const std::int64_t count = text ? static_cast<std::int64_t>(H5Tget_size(actual))
-                                  : checked(H5Sget_simple_extent_npoints(space), name);
+  const std::int64_t item = text ? 1 : H5Tget_size(actual);
+  const std::int64_t count =
+      text ? H5Tget_size(actual) : checked(H5Sget_simple_extent_npoints(space), name);
   if (count == 0) return {};
   const haddr_t offset = H5Dget_offset(dataset);
   require_environment(offset != HADDR_UNDEF && std::cmp_less_equal(offset, file_size) &&
@@ -189,13 +187,12 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
 
 std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
   const Library library;
-  const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "H5Pcreate");
+  const Handle creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
   checked(H5Pset_userblock(creation, kUserBlock), "H5Pset_userblock");
   // In memory: the library never meets a full disk, which it handles badly when it closes a file.
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   checked(H5Pset_fapl_core(access, 1 << 20, false), "H5Pset_fapl_core");
-  const Handle file(
-      H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate");
+  const Handle file(H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), "H5Fcreate");
   write_contents(file, snapshot);
   checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
   std::vector<std::byte> image(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image"));
@@ -207,13 +204,13 @@ std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
 
 Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size) {
   const Library library;
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate");
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   // A finished file never changes, so it needs no lock (network file systems often have none).
   checked(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen");
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), "H5Fopen");
   Hdf5Contents contents;
-  SnapshotInfo& info = contents.info;
-  const DatasetExtent weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
+  auto& info = contents.info;
+  const auto weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
   contents.buffers = extent_of(file, "buffers", H5T_IEEE_F32LE, file_size);
   contents.counters = extent_of(file, "counters", H5T_STD_I64LE, file_size);
   info.parameters = weights.count;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/shape.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
 #include "support/errors.h"
@@ -69,9 +70,8 @@ struct Message {
             const Value& value,
             std::type_identity_t<FormatString<sizeof...(Values)>> text,
             const Values&... values) const {
-    if (holds) return;
-    throw std::runtime_error(
-        formatted("[{}] '{}': \"{}\" {}", scope, path, value.tag, formatted(text, values...)));
+    if (!holds)
+      fail_environment("[{}] '{}': \"{}\" {}", scope, path, value.tag, formatted(text, values...));
   }
 };
 
@@ -80,10 +80,10 @@ void read_tensor(const Message& message, Bytes content, Value& value) {
   auto fields = message.fields(content);
   for (protobuf::Field field; fields.next(field);) {
     if (field.number == 1 && field.wire == protobuf::Wire::varint)
-      value.dims.push_back(static_cast<std::int64_t>(field.value));
+      value.dims.push_back(field.value);
     if (field.number == 1 && field.wire == protobuf::Wire::delimited) {
       for (auto packed = message.fields(field.content); !packed.empty();)
-        value.dims.push_back(static_cast<std::int64_t>(packed.varint()));
+        value.dims.push_back(packed.varint());
     }
     if (field.wire != protobuf::Wire::delimited) continue;
     if (field.number == 2) value.type = text_of(field.content);
@@ -112,18 +112,14 @@ const Type& type_of(const Message& message, const Value& value) {
 void check_size(const Message& message, const Value& last, WeightTensor& tensor) {
   const auto count = tensor.floating ? std::ssize(tensor.values) : std::ssize(tensor.integers);
   if (tensor.shape == std::vector<std::int64_t>{0} && count == 1) tensor.shape.clear();
-  std::int64_t elements = 1;
-  bool fits = true;
-  for (const std::int64_t extent : tensor.shape)
-    fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
-  message.rule(fits && elements == count,
+  message.rule(product(tensor.shape) == count,
                last,
                "needs as many elements as its dimensions have, received {}",
                count);
 }
 
 void append_value(const Message& message, const Value& value, WeightTensor& tensor) {
-  const Type& type = type_of(message, value);
+  const auto& type = type_of(message, value);
   message.rule(std::ssize(value.content) % type.bytes == 0,
                value,
                "needs whole elements, received {} bytes of {}",
@@ -143,14 +139,10 @@ Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
   if (bytes.size() < tail || !text_of(bytes.last(tail)).starts_with(mark)) return bytes;
   std::uint64_t written = 0;
   for (const auto byte : bytes.last(8)) written = written << 8 | byte;
-  const Bytes message = bytes.first(bytes.size() - tail);
+  const auto message = bytes.first(bytes.size() - tail);
   const auto actual = crc32_z(crc32_z(0, nullptr, 0), message.data(), message.size());
   require_environment(actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path);
   return message;
-}
-
-std::string replaced_end(std::string_view name, std::string_view end, std::string_view by) {
-  return formatted("{}{}", name.substr(0, name.size() - end.size()), by);
 }
 
 }  // namespace
@@ -163,7 +155,7 @@ std::string name_from_mindspore(std::string_view name) {
        {".moving_variance", ".running_var"}}};
   std::string own(name);
   for (const auto& [theirs, ours] : ends) {
-    if (own.ends_with(theirs)) own = replaced_end(own, theirs, ours);
+    if (own.ends_with(theirs)) own.replace(own.size() - theirs.size(), theirs.size(), ours);
   }
   constexpr std::string_view branch = ".down_sample_layer.";  // of its ResNet
   if (const auto at = own.find(branch); at != std::string::npos)
@@ -175,7 +167,7 @@ std::string name_from_mindspore(std::string_view name) {
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
   const InputFile input(path);
-  const std::string bytes = input.part(0, input.size());
+  const auto bytes = input.part(0, input.size());
   const Message message{without_crc(bytes_of(bytes), path), path};
   WeightsFile file{.format = std::string(scope), .tensors = {}};
   Value last;
@@ -183,7 +175,7 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
   try {
     for (protobuf::Field field; fields.next(field);) {
       if (field.number != 1 || field.wire != protobuf::Wire::delimited) continue;
-      const Value value = read_value(message, field.content);
+      const auto value = read_value(message, field.content);
       if (!value.is_tensor || value.type == "str") continue;
       if (file.tensors.empty() || file.tensors.back().name != value.tag) {
         if (!file.tensors.empty()) check_size(message, last, file.tensors.back());
@@ -196,10 +188,10 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
     }
   } catch (const std::runtime_error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    throw std::runtime_error(formatted("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
-                                       scope,
-                                       path,
-                                       std::string_view(error.what()).substr(scope.size() + 3)));
+    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
+                     scope,
+                     path,
+                     std::string_view(error.what()).substr(scope.size() + 3));
   }
   require_environment(!file.tensors.empty(), "[MindSpore] '{}': has no tensor", path);
   check_size(message, last, file.tensors.back());

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <span>
 #include <system_error>
 
+#include "checkpoints/shape.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -39,8 +41,7 @@ class HeaderReader {
     skip_space();
     if (!rest_.empty()) fail("needs nothing behind its header", rest_.substr(0, 20));
     if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
-    std::string known;
-    for (const auto type : types) known += formatted("{}'{}'", known.empty() ? "" : " or ", type);
+    const auto known = formatted("'{}'", joined(types, "' or '"));
     if (std::ranges::find(types, *type_) == types.end())
       fail("needs dtype " + known + (known.starts_with("'<f4'") ? " (float32 or float64)" : ""),
            *type_);
@@ -49,11 +50,11 @@ class HeaderReader {
 
  private:
   [[noreturn]] void fail(std::string_view rule, std::string_view received) const {
-    throw std::runtime_error(formatted("[npy] '{}' {}, received '{}'", path_, rule, received));
+    fail_environment("[npy] '{}' {}, received '{}'", path_, rule, received);
   }
 
   void read_entry() {
-    const std::string key = quoted();
+    const auto key = quoted();
     expect(':');
     if (key == "descr" && !type_) {
       type_ = quoted();
@@ -85,7 +86,7 @@ class HeaderReader {
     skip_space();
     const char quote = rest_.empty() ? '\0' : rest_.front();
     if (quote != '\'' && quote != '"') fail("needs a quoted text", rest_.substr(0, 20));
-    const std::size_t end = rest_.find(quote, 1);
+    const auto end = rest_.find(quote, 1);
     if (end == std::string_view::npos) fail("needs a closing quote", rest_.substr(0, 20));
     std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
@@ -107,7 +108,7 @@ class HeaderReader {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc() || value < 0) fail("needs extents >= 0", rest_.substr(0, 24));
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    rest_.remove_prefix(end - rest_.data());
     return value;
   }
 
@@ -133,30 +134,11 @@ class HeaderReader {
   std::optional<std::vector<std::int64_t>> shape_;
 };
 
-/// Bytes that the shape announces; nullopt when they do not fit 63 bits.
-std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
-  std::int64_t bytes = header.item_bytes;
-  for (const std::int64_t extent : header.shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
-  }
-  return bytes;
-}
-
-std::int64_t little_endian(std::string_view bytes) {
-  std::int64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    value = value * 256 + static_cast<unsigned char>(bytes[i]);
-  }
-  return value;
-}
-
 }  // namespace
 
 std::string npy_shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    text += formatted("{}{}", i == 0 ? "" : ", ", shape[i]);
-  return text + (shape.size() == 1 ? ",)" : ")");
+  const auto extents = joined(shape, ", ", [](std::int64_t extent) { return printed(extent); });
+  return formatted("({}{})", extents, shape.size() == 1 ? "," : "");
 }
 
 NpyHeader read_npy_header(const std::filesystem::path& path,
@@ -166,11 +148,10 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
                                 bool holds,
                                 std::type_identity_t<FormatString<sizeof...(Values)>> rule,
                                 const Values&... values) {
-    if (holds) return;
-    throw std::runtime_error(formatted("[npy] '{}' {}", path, formatted(rule, values...)));
+    if (!holds) fail_environment("[npy] '{}' {}", path, formatted(rule, values...));
   };
   require_file(file.size() >= 12, "needs at least 12 bytes, received {}", file.size());
-  const std::string start = file.part(0, 12);
+  const auto start = file.part(0, 12);
   require_file(start.starts_with(npy_magic),
                "needs to be a .npy file, which starts with \\x93NUMPY{}",
                html_remark(start));
@@ -180,16 +161,16 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
                version,
                static_cast<int>(start[7]));
   const std::int64_t begin = version == 1 ? 10 : 12;
-  const auto digits = static_cast<std::size_t>(begin - 8);
-  const std::int64_t length = little_endian(std::string_view(start).substr(8, digits));
+  std::int64_t length = 0;
+  std::memcpy(&length, start.data() + 8, begin - 8);  // little-endian
   require_file(length <= kLongestHeader && length <= file.size() - begin,
                "is cut or damaged: its header says that it has {} bytes, {} are there",
                length,
                std::min(kLongestHeader, file.size() - begin));
-  const std::string text = file.part(begin, length);
-  NpyHeader header = HeaderReader(text, path).read(types);
+  const auto text = file.part(begin, length);
+  auto header = HeaderReader(text, path).read(types);
   header.data_offset = begin + length;
-  const std::optional<std::int64_t> bytes = data_bytes(header);
+  const auto bytes = product(header.shape, header.item_bytes);
   require_file(bytes.has_value(),
                "needs a shape whose bytes fit 63 bits, received {}",
                npy_shape_text(header.shape));
@@ -203,10 +184,10 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
 
 std::string npy_header_bytes(const std::vector<std::int64_t>& shape, int item_bytes) {
   check(item_bytes == 4 || item_bytes == 8, "npy values have 4 or 8 bytes");
-  std::string text = formatted("{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}",
-                               item_bytes,
-                               npy_shape_text(shape));
-  const std::size_t unpadded = 10 + text.size() + 1;
+  auto text = formatted("{{'descr': '<f{}', 'fortran_order': False, 'shape': {}, }}",
+                        item_bytes,
+                        npy_shape_text(shape));
+  const auto unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
   text += '\n';
   check(text.size() < 65536, "an npy header of version 1 is shorter than 64 KiB");

@@ -11,6 +11,7 @@
 
 #include "checkpoints/read_pickle.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -20,13 +21,13 @@ namespace fs = std::filesystem;
 class NamelessFile {
  public:
   NamelessFile() {
-    std::string name = (folder() / "dimred-XXXXXX").string();
+    auto name = (folder() / "dimred-XXXXXX").string();
     const int descriptor = mkstemp(name.data());
     check(descriptor >= 0);
     unlink(name.c_str());
     file_.reset(fdopen(descriptor, "wb"));
   }
-  void append(std::span<const std::byte> bytes) {
+  void append(ByteView bytes) {
     check(std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size());
   }
   void flush() { check(std::fflush(file_.get()) == 0); }
@@ -34,8 +35,8 @@ class NamelessFile {
 
  private:
   static fs::path folder() {
-    const char* const given = std::getenv("TMPDIR");
-    return given != nullptr && *given != 0 ? given : "/tmp";
+    const auto given = environment_text("TMPDIR");
+    return given.empty() ? "/tmp" : given;
   }
   static void check(bool holds) {
     require_environment(holds,
@@ -54,13 +55,12 @@ WeightsFile read_pytorch_weights(const fs::path& path) {
   read_pickle("weights", "PyTorch", path, [&](auto bytes) { tensors.append(bytes); });
   tensors.flush();
   try {
-    WeightsFile file = read_safetensors_weights(tensors.path());
+    auto file = read_safetensors_weights(tensors.path());
     file.format = "PyTorch";
     return file;
   } catch (const std::runtime_error& error) {
     const std::string_view text = error.what();  // "[safetensors] 'its path': ..."
-    throw std::runtime_error(
-        formatted("[PyTorch] '{}{}", path, text.substr(std::min(text.find("': "), text.size()))));
+    fail_environment("[PyTorch] '{}{}", path, text.substr(std::min(text.find("': "), text.size())));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/program.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 
@@ -23,9 +24,9 @@ std::string last_line(std::string_view text) {
 void read_pickle(std::string_view kind,
                  std::string_view scope,
                  const std::filesystem::path& file,
-                 const std::function<void(std::span<const std::byte>)>& sink) {
-  const char* const given = std::getenv("DIMRED_PYTHON");
-  const std::string python = given != nullptr && *given != 0 ? given : "python3";
+                 const ByteSink& sink) {
+  const auto given = environment_text("DIMRED_PYTHON");
+  const auto python = given.empty() ? "python3" : given;
   // Without the user's modules: the text needs Python's own alone.
   const std::vector<std::string> words{
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
@@ -33,11 +34,10 @@ void read_pickle(std::string_view kind,
   const auto prefix = formatted("[{}] '{}': ", scope, file);
   if (end.code == refused) throw Unreadable(prefix + last_line(end.errors));
   if (end.started && end.code == 0) return;
-  throw std::runtime_error(formatted("{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
-                                     prefix,
-                                     end.errors.empty()
-                                         ? formatted("{} ended with {}", python, end.code)
-                                         : last_line(end.errors)));
+  fail_environment(
+      "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
+      prefix,
+      end.errors.empty() ? formatted("{} ended with {}", python, end.code) : last_line(end.errors));
 }
 
 }  // namespace dimred::checkpoints

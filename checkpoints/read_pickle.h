@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <functional>
-#include <span>
 #include <stdexcept>
 #include <string_view>
+
+#include "support/bytes.h"
 
 namespace dimred::checkpoints {
 
@@ -23,6 +22,6 @@ struct Unreadable : std::runtime_error {
 void read_pickle(std::string_view kind,
                  std::string_view scope,
                  const std::filesystem::path& file,
-                 const std::function<void(std::span<const std::byte>)>& sink);
+                 const ByteSink& sink);
 
 }  // namespace dimred::checkpoints

@@ -114,7 +114,7 @@ std::string options_outside_run(const fs::path& path) {
 /// with a record.
 fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& options) {
   if (options = recorded_options(path); !options.empty()) return path;
-  auto states = StateStore(run / "checkpoints", 1).list();
+  auto states = states_of(run);
   for (; !states.empty(); states.pop_back()) {
     try {
       options = recorded_options(states.back());
@@ -136,7 +136,7 @@ void require_recorded(const fs::path& run,
     require_environment(
         found != now.end() && found->second == was,
         "[run] {} is not what {} was trained with: that has {} = {}, config.toml {}{}",
-        (run / "config.toml").string(),
+        run / "config.toml",
         from,
         key,
         was,
@@ -193,8 +193,7 @@ std::string persistent_options(const OptionTable& table) {
 }
 
 bool is_run(const fs::path& folder) {
-  return fs::exists(folder / "config.toml") ||
-         !StateStore(folder / "checkpoints", 1).list().empty();
+  return fs::exists(folder / "config.toml") || !states_of(folder).empty();
 }
 
 fs::path run_of(const fs::path& path) {
@@ -208,7 +207,8 @@ fs::path run_of(const fs::path& path) {
 
 void require_own(const fs::path& file) {
   const auto manifest = file.parent_path() / "manifest.json";
-  if (!fs::is_regular_file(file) || !fs::is_regular_file(manifest)) return;
+  if (file.extension() != ".h5" || !fs::is_regular_file(file) || !fs::is_regular_file(manifest))
+    return;
   const auto json = parse_json(read_text(manifest), formatted("{} is damaged", manifest));
   const auto at = nlohmann::json::json_pointer("/weights") / file.filename().string();
   require_environment(!json.contains(at) || json.at(at) == snapshot_digest(file),
@@ -234,7 +234,7 @@ OpenedRun open_run(const fs::path& path) {
     run.warning = formatted(
         "{} is taken as it is: the states of this run are of an earlier version, which kept "
         "nothing to check it by",
-        (run.folder / "config.toml").string());
+        run.folder / "config.toml");
   return run;
 }
 

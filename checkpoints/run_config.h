@@ -56,8 +56,9 @@ struct OpenedRun {
 /// run says itself what it needs.
 OpenedRun open_run(const std::filesystem::path& path);
 
-/// Throws std::runtime_error for weights (.h5) whose digest is another than in the manifest.json
-/// beside them: a neighbour's, in their place. Weights without a manifest are nobody's.
+/// Throws std::runtime_error for weights (.h5) whose digest is another than the manifest.json
+/// beside them says, and for a manifest.json that is damaged. Cost: the manifest and the head of
+/// the weights' file are read.
 void require_own(const std::filesystem::path& file);
 
 /// Throws std::invalid_argument naming `folder` and the first option whose value is another than in

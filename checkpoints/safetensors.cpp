@@ -10,12 +10,15 @@
 
 #include "checkpoints/finite.h"
 #include "checkpoints/float_formats.h"
+#include "checkpoints/shape.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
 
 namespace dimred::checkpoints {
 namespace {
+
+namespace fs = std::filesystem;
 
 using nlohmann::json;
 
@@ -82,7 +85,7 @@ TensorInfo tensor_from(const std::string& name, const json& row) {
                           row.contains("shape") && row.contains("data_offsets"),
                       "\"{}\" needs exactly dtype, shape and data_offsets",
                       name);
-  const json& offsets = row["data_offsets"];
+  const auto& offsets = row["data_offsets"];
   require_environment(row["dtype"].is_string() && row["shape"].is_array() && offsets.is_array() &&
                           offsets.size() == 2,
                       "\"{}\" needs a text dtype, a list shape and two data_offsets",
@@ -90,21 +93,16 @@ TensorInfo tensor_from(const std::string& name, const json& row) {
   TensorInfo tensor;
   tensor.name = name;
   tensor.dtype = row["dtype"].get<std::string>();
-  tensor.elements = 1;
-  for (const json& extent : row["shape"]) {
-    tensor.shape.push_back(size_from(extent, name));
-    require_environment(
-        !__builtin_mul_overflow(tensor.elements, tensor.shape.back(), &tensor.elements),
-        "\"{}\" has a shape that overflows",
-        name);
-  }
+  for (const auto& extent : row["shape"]) tensor.shape.push_back(size_from(extent, name));
   const Dtype* const dtype = dtype_of(tensor.dtype);
   require_environment(dtype != nullptr, "\"{}\" has the unknown dtype \"{}\"", name, tensor.dtype);
-  require_environment(!__builtin_mul_overflow(tensor.elements, dtype->bytes, &tensor.bytes),
-                      "\"{}\" has a shape that overflows",
-                      name);
+  const auto elements = product(tensor.shape);
+  const auto bytes = elements ? product({*elements, dtype->bytes}) : std::nullopt;
+  require_environment(bytes.has_value(), "\"{}\" has a shape that overflows", name);
+  tensor.elements = *elements;
+  tensor.bytes = *bytes;
   tensor.offset = size_from(offsets[0], name);
-  const std::int64_t end = size_from(offsets[1], name);
+  const auto end = size_from(offsets[1], name);
   require_environment(tensor.offset <= end && end - tensor.offset == tensor.bytes,
                       "\"{}\" needs {} bytes for its shape, received data_offsets {}",
                       name,
@@ -135,7 +133,7 @@ std::vector<Value> read_whole(const InputFile& file,
                       tensor.name,
                       types,
                       tensor.dtype);
-  const std::int64_t room = file.size() - tensor.offset;
+  const auto room = file.size() - tensor.offset;
   require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
                           tensor.elements <= room / dtype->bytes,
                       "[safetensors] '{}': \"{}\" reaches beyond the end of the file",
@@ -153,7 +151,7 @@ void add_entry(nlohmann::ordered_json& header,
                const char* dtype,
                std::int64_t& offset) {
   constexpr std::int64_t value_bytes = sizeof(tensor.values[0]);
-  const std::int64_t end = offset + std::ssize(tensor.values) * value_bytes;
+  const auto end = offset + std::ssize(tensor.values) * value_bytes;
   header[tensor.name] = {
       {"dtype", dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
   offset = end;
@@ -164,9 +162,9 @@ std::string header_of(const std::vector<FloatTensor>& tensors,
                       const std::vector<IntegerTensor>& integers) {
   nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
   std::int64_t offset = 0;
-  for (const IntegerTensor& tensor : integers) add_entry(header, tensor, "I64", offset);
-  for (const FloatTensor& tensor : tensors) add_entry(header, tensor, "F32", offset);
-  std::string text = header.dump();
+  for (const auto& tensor : integers) add_entry(header, tensor, "I64", offset);
+  for (const auto& tensor : tensors) add_entry(header, tensor, "F32", offset);
+  auto text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
@@ -176,12 +174,7 @@ void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
   require(names.insert(tensor.name).second,
           "[safetensors] needs different names, received '{}' twice",
           tensor.name);
-  std::int64_t elements = 1;
-  bool fits = true;
-  for (std::int64_t extent : tensor.shape) {
-    fits = fits && extent >= 0 && !__builtin_mul_overflow(elements, extent, &elements);
-  }
-  require(fits && elements == std::ssize(tensor.values),
+  require(product(tensor.shape) == std::ssize(tensor.values),
           "[safetensors] '{}' needs as many values as its shape has, received {}",
           tensor.name,
           tensor.values.size());
@@ -191,7 +184,7 @@ void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
 
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes) {
   require_environment(text.starts_with('{'), "the header needs to start with '{{'");
-  const json header = parse_json(text, "the header", {.depth = 4});
+  const auto header = parse_json(text, "the header", {.depth = 4});
   std::vector<TensorInfo> tensors;
   for (const auto& [name, row] : header.items()) {
     if (name == "__metadata__") {
@@ -204,7 +197,7 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
   });
   std::int64_t end = 0;
-  for (const TensorInfo& tensor : tensors) {
+  for (const auto& tensor : tensors) {
     require_environment(
         tensor.offset == end,
         "\"{}\" needs to start at byte {} of the data (no holes, no overlap), received {}",
@@ -218,7 +211,7 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int
   return tensors;
 }
 
-std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path) {
+std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
   const InputFile file(path);
   std::uint64_t length = 0;
   require_environment(file.size() >= 8,
@@ -232,26 +225,24 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
       path,
       std::min(kLargestHeader, file.size() - 8),
       length);
-  const auto data = static_cast<std::int64_t>(8 + length);
+  const std::int64_t data = 8 + length;
   try {
-    std::vector<TensorInfo> tensors =
-        parse_safetensors_header(file.part(8, length), file.size() - data);
-    for (TensorInfo& tensor : tensors) tensor.offset += data;
+    auto tensors = parse_safetensors_header(file.part(8, length), file.size() - data);
+    for (auto& tensor : tensors) tensor.offset += data;
     return tensors;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("[safetensors] '{}': {}", path, error.what()));
+    fail_environment("[safetensors] '{}': {}", path, error.what());
   }
 }
 
-std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor) {
+std::vector<float> read_float_tensor(const fs::path& path, const TensorInfo& tensor) {
   const InputFile file(path);
-  std::vector<float> values = read_whole(file, tensor, &Dtype::floats, "F32, F64, F16, BF16");
+  auto values = read_whole(file, tensor, &Dtype::floats, "F32, F64, F16, BF16");
   require_finite_in_file(values, "safetensors", path, tensor.name);
   return values;
 }
 
-std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
-                                              const TensorInfo& tensor) {
+std::vector<std::int64_t> read_integer_tensor(const fs::path& path, const TensorInfo& tensor) {
   return read_whole(InputFile(path), tensor, &Dtype::integers, "I64, I32, I16, I8, U8, BOOL");
 }
 
@@ -269,22 +260,22 @@ void read_floats(const InputFile& file,
   known.floats(file, offset + first * known.bytes, out);
 }
 
-void write_safetensors(const std::filesystem::path& path,
+void write_safetensors(const fs::path& path,
                        const std::vector<FloatTensor>& tensors,
                        const std::vector<IntegerTensor>& integers) {
   std::set<std::string> names{"__metadata__"};
-  for (const FloatTensor& tensor : tensors) {
+  for (const auto& tensor : tensors) {
     check_tensor(tensor, names);
     require_finite(tensor.values, "safetensors", tensor.name);
   }
-  for (const IntegerTensor& tensor : integers) check_tensor(tensor, names);
-  const std::string header = header_of(tensors, integers);
+  for (const auto& tensor : integers) check_tensor(tensor, names);
+  const auto header = header_of(tensors, integers);
   const std::uint64_t length = header.size();
   AtomicFile file(path);
   file.append(std::as_bytes(std::span(&length, 1)));
   file.append(header);
-  for (const IntegerTensor& tensor : integers) file.append(tensor.values);
-  for (const FloatTensor& tensor : tensors) file.append(tensor.values);
+  for (const auto& tensor : integers) file.append(tensor.values);
+  for (const auto& tensor : tensors) file.append(tensor.values);
   file.commit();
 }
 

@@ -25,7 +25,7 @@ void require_digest(const Json& json, const fs::path& file) {
   require_environment(
       json.is_object() && json.contains("digest") && json["digest"] == digest_without_seal(json),
       "{} is damaged or was changed: its digest is that of other values",
-      file.string());
+      file);
 }
 
 void seal(Json& json, const fs::path& folder, const std::vector<std::string>& files) {
@@ -40,13 +40,13 @@ bool is_sealed(const Json& json) {
 
 void require_seal(const Json& json, const fs::path& file) {
   require_digest(json, file);
-  require_environment(json.contains("files"), "{} lists no files", file.string());
+  require_environment(json.contains("files"), "{} lists no files", file);
   for (const auto& [name, expected] : json["files"].items()) {
     const auto beside = file.parent_path() / name;
     require_environment(fs::is_regular_file(beside) && expected == file_digest(beside),
                         "{} is missing, damaged or was changed: {} has another digest for it",
-                        beside.string(),
-                        file.filename().string());
+                        beside,
+                        file.filename());
   }
 }
 

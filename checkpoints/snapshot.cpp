@@ -18,6 +18,8 @@
 namespace dimred::checkpoints {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view snapshot_magic = "dimred-snapshot 1\n";
 constexpr std::string_view kDigestName = "xxh3-128 ";
 // Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
@@ -25,7 +27,7 @@ constexpr std::size_t kSuperblockVersion = 8, kSuperblockEnd = 40, kSuperblockLe
 
 /// Magic line, digest line, zeros: every byte of the block is fixed by the digest.
 std::string user_block(const std::string& digest_hex) {
-  std::string block = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
+  auto block = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
   block.resize(kUserBlock);
   return block;
 }
@@ -79,20 +81,20 @@ std::vector<float> read_finite(const InputFile& file,
 Hdf5Contents read_verified(const InputFile& file) {
   verify(file);
   try {
-    Hdf5Contents contents = read_hdf5(file.path(), file.size());
+    auto contents = read_hdf5(file.path(), file.size());
     for (const auto& [extent, text] : {std::pair(contents.layout, &contents.info.layout_json),
                                        std::pair(contents.run, &contents.info.run_json)})
       *text = file.part(extent.offset, extent.count);
     require_in_range(contents.info);
     return contents;
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("[snapshot] '{}': {}", file.path(), error.what()));
+    fail_environment("[snapshot] '{}': {}", file.path(), error.what());
   }
 }
 
 }  // namespace
 
-void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot) {
+void write_snapshot(const fs::path& path, const Snapshot& snapshot) {
   require_finite(snapshot.weights, "snapshot", "weights");
   require_finite(snapshot.buffers, "snapshot", "buffers");
   require_measured_or_nan(snapshot.train_loss, "train_loss");
@@ -100,8 +102,8 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
   require(
       !snapshot.weights.empty() && !snapshot.layout_json.empty() && !snapshot.layout_hash.empty(),
       "[snapshot] needs weights and a layout, received an empty one");
-  const std::vector<std::byte> image = hdf5_image(snapshot);
-  const std::string block = user_block(digest(image));
+  const auto image = hdf5_image(snapshot);
+  const auto block = user_block(digest(image));
   AtomicFile file(path);
   file.reserve(std::ssize(block) + std::ssize(image));
   file.append(block);
@@ -109,10 +111,10 @@ void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot)
   file.commit();
 }
 
-Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose) {
+Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const InputFile file(path);
-  const Hdf5Contents contents = read_verified(file);
-  const SnapshotInfo& info = contents.info;
+  const auto contents = read_verified(file);
+  const auto& info = contents.info;
   const auto columns = choose ? choose(info) : std::nullopt;
   return {read_finite(file, {info.weights_offset, info.parameters}, columns, "weights"),
           read_finite(file, contents.buffers, std::nullopt, "buffers"),
@@ -127,14 +129,14 @@ Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& ch
           info.run_json};
 }
 
-SnapshotInfo read_snapshot_info(const std::filesystem::path& path) {
+SnapshotInfo read_snapshot_info(const fs::path& path) {
   return read_verified(InputFile(path)).info;
 }
 
-std::string snapshot_digest(const std::filesystem::path& path) {
+std::string snapshot_digest(const fs::path& path) {
   const InputFile file(path);
-  const std::string head = formatted("{}{}", snapshot_magic, kDigestName);
-  const std::string text =
+  const auto head = formatted("{}{}", snapshot_magic, kDigestName);
+  const auto text =
       file.part(0, kUserBlock + kSuperblockLength);  // throws where the file ends before
   require_environment(text.starts_with(head), "[snapshot] '{}' has no digest in its head", path);
   std::int64_t length = file.size();
@@ -148,20 +150,20 @@ std::string snapshot_digest(const std::filesystem::path& path) {
   return text.substr(head.size(), text.find('\n', head.size()) - head.size());
 }
 
-bool is_snapshot(const std::filesystem::path& path) {
+bool is_snapshot(const fs::path& path) {
   const InputFile file(path);
   return file.begins_with(snapshot_magic);
 }
 
-SnapshotStore::SnapshotStore(std::filesystem::path folder, std::int64_t keep)
+SnapshotStore::SnapshotStore(fs::path folder, std::int64_t keep)
     : folder_(std::move(folder)), keep_(keep) {
   require(keep >= 1, "[SnapshotStore] needs keep >= 1, received {}", keep);
 }
 
-std::filesystem::path SnapshotStore::save(const Snapshot& snapshot) const {
+fs::path SnapshotStore::save(const Snapshot& snapshot) const {
   create_folder_in_existing(folder_);
   remove_stale_temporaries(folder_, kSnapshotNames.prefix);
-  std::filesystem::path path = folder_ / kSnapshotNames.name_of(snapshot.step);
+  auto path = folder_ / kSnapshotNames.name_of(snapshot.step);
   write_snapshot(path, snapshot);
   remove_oldest(folder_, kSnapshotNames, keep_, path);
   return path;

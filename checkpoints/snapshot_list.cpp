@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "checkpoints/snapshot.h"
@@ -10,6 +11,7 @@
 #include "checkpoints/step_names.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -19,10 +21,11 @@ namespace fs = std::filesystem;
 /// The first few names: "missing: a.h5, b.h5, ... (9)"; empty without any.
 std::string some_of(const char* what, const std::vector<std::string>& names) {
   constexpr std::size_t shown = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i)
-    text += formatted("{}{}", i == 0 ? formatted("{}: ", what) : ", ", names[i]);
-  return text + (names.size() > shown ? formatted(", ... ({} in all)", names.size()) : "");
+  if (names.empty()) return "";
+  return formatted("{}: {}{}",
+                   what,
+                   joined(std::views::take(names, shown), ", "),
+                   names.size() > shown ? formatted(", ... ({} in all)", names.size()) : "");
 }
 
 std::string digest_or_none(const fs::path& file) {
@@ -69,9 +72,7 @@ void SnapshotList::add(const std::string& name, const std::string& digest) {
 }
 
 nlohmann::json to_json(const SnapshotList& list) {
-  auto digests = nlohmann::json::object();
-  for (const auto& [name, digest] : list.digests) digests[name] = digest;
-  return {{"keep", list.keep}, {"digests", std::move(digests)}};
+  return {{"keep", list.keep}, {"digests", list.digests}};
 }
 
 SnapshotList snapshot_list_from_json(const nlohmann::json& json) {
@@ -110,24 +111,23 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
   }
   for (const auto& [name, digest] : expected.digests)
     if (!there.contains(name)) missing.push_back(name);
-  std::string parts;
-  for (const auto& part : {some_of("missing", missing),
-                           some_of("damaged or replaced", changed),
-                           some_of("not of this run", others)})
-    if (!part.empty()) parts += (parts.empty() ? "" : "; ") + part;
+  std::vector<std::string> parts{some_of("missing", missing),
+                                 some_of("damaged or replaced", changed),
+                                 some_of("not of this run", others)};
+  std::erase(parts, "");
   const auto count = expected.digests.size();
   if (parts.empty()) return "";
   return formatted("{} of {} snapshots of {} are there as they were written, {}",
                    count - missing.size() - changed.size(),
                    count,
                    folder,
-                   parts);
+                   joined(parts, "; "));
 }
 
 std::optional<SnapshotList> list_of_run(const fs::path& folder) {
   const auto run = run_above(folder);
   if (run.empty()) return {};
-  auto states = list_steps(run / "checkpoints", kStateNames);
+  auto states = states_of(run);
   for (; !states.empty(); states.pop_back()) {
     try {
       const auto scalars = read_state_header(states.back()).at("scalars");

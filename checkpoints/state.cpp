@@ -42,7 +42,7 @@ void write_vectors(const fs::path& folder,
                    json& files) {
   for (const auto& [name, values] : vectors) {
     const ByteView bytes(values);
-    const std::string file_name = formatted("{}{}", name, kSuffix<T>);
+    const auto file_name = formatted("{}{}", name, kSuffix<T>);
     AtomicFile file(folder / file_name);
     file.reserve(std::ssize(bytes));
     file.append(bytes);
@@ -53,8 +53,8 @@ void write_vectors(const fs::path& folder,
 
 /// The digest covers all bytes after its own; the bytes before it are fixed.
 std::string header_text(const json& files, const json& scalars) {
-  const std::string body = json{{"files", files}, {"scalars", scalars}}.dump(1);
-  const std::string rest = formatted("\",{}\n", body.substr(1));
+  const auto body = json{{"files", files}, {"scalars", scalars}}.dump(1);
+  const auto rest = formatted("\",{}\n", body.substr(1));
   return formatted("{}{}{}", kHead, digest(rest), rest);
 }
 
@@ -75,7 +75,7 @@ void check_state(const State& state) {
 }
 
 [[noreturn]] void damaged(const fs::path& file, std::string_view why) {
-  throw std::runtime_error(formatted("[state] '{}' is damaged: {}", file, why));
+  fail_environment("[state] '{}' is damaged: {}", file, why);
 }
 
 template <class T>
@@ -105,9 +105,9 @@ void read_file_of(const fs::path& folder,
                   State& state) {
   require_environment(is_plain_name(name) && name.size() > 4,
                       "[state] '{}' names the file '{}'",
-                      (folder / "state.json").string(),
+                      folder / "state.json",
                       name);
-  const std::string stem = name.substr(0, name.size() - 4);
+  const auto stem = name.substr(0, name.size() - 4);
   if (name.ends_with(kSuffix<float>)) {
     const auto columns = choose ? choose(stem, state.scalars) : std::nullopt;
     state.vectors[stem] = read_vector<float>(folder / name, row, columns);
@@ -121,11 +121,11 @@ void read_file_of(const fs::path& folder,
 void remove_temporary_folders(const fs::path& folder) {
   std::vector<fs::path> stale;
   for (const auto& item : fs::directory_iterator(folder)) {
-    const std::string name = item.path().filename().string();
+    const auto name = item.path().filename().string();
     if (name.starts_with(kStateNames.prefix) && name.ends_with(".tmp"))
       stale.push_back(item.path());
   }
-  for (const fs::path& path : stale) fs::remove_all(path);
+  for (const auto& path : stale) fs::remove_all(path);
 }
 
 std::int64_t step_of(const State& state) {
@@ -144,7 +144,7 @@ void write_state(const fs::path& folder, const State& state) {
   fs::remove_all(temporary);
   try {
     create_folders(temporary);
-    json files = json::object();
+    auto files = json::object();
     write_vectors(temporary, state.vectors, files);
     write_vectors(temporary, state.counters, files);
     write_file_atomically(temporary / "state.json", header_text(files, state.scalars));
@@ -159,13 +159,12 @@ void write_state(const fs::path& folder, const State& state) {
 json read_state_header(const fs::path& folder) {
   const InputFile file(folder / "state.json");
   const auto text = file.text(JsonLimits{}.bytes);
-  const std::size_t start = kHead.size() + kDigestLength;
+  const auto start = kHead.size() + kDigestLength;
   if (!text.starts_with(kHead) || text.size() < start) damaged(file.path(), "it has no digest");
-  const std::string_view rest = std::string_view(text).substr(start);
-  if (digest(rest) != text.substr(kHead.size(), kDigestLength)) {
+  const auto rest = std::string_view(text).substr(start);
+  if (digest(rest) != text.substr(kHead.size(), kDigestLength))
     damaged(file.path(), "its text does not have the digest in its first line");
-  }
-  json header = parse_json(text, formatted("[state] '{}' is damaged", file.path()));
+  auto header = parse_json(text, formatted("[state] '{}' is damaged", file.path()));
   if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
     damaged(file.path(), "it lacks files or scalars");
   }
@@ -187,7 +186,7 @@ std::int64_t count_of(const json& scalars, const std::string& name) {
 }
 
 State read_state(const fs::path& folder, const VectorChoice& choose) {
-  const json header = read_state_header(folder);
+  const auto header = read_state_header(folder);
   State state;
   state.scalars = header.at("scalars");
   try {
@@ -201,7 +200,7 @@ State read_state(const fs::path& folder, const VectorChoice& choose) {
 }
 
 bool is_state(const fs::path& folder) {
-  const fs::path path = folder / "state.json";
+  const auto path = folder / "state.json";
   return fs::is_regular_file(path) && InputFile(path).begins_with(kHead);
 }
 
@@ -211,7 +210,7 @@ StateStore::StateStore(fs::path folder, std::int64_t keep)
 }
 
 fs::path StateStore::save(const State& state) const {
-  fs::path path = folder_ / kStateNames.name_of(step_of(state));
+  auto path = folder_ / kStateNames.name_of(step_of(state));
   create_folder_in_existing(folder_);
   remove_temporary_folders(folder_);
   write_state(path, state);
@@ -221,8 +220,7 @@ fs::path StateStore::save(const State& state) const {
 
 std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped,
                                               const VectorChoice& choose) const {
-  std::vector<fs::path> paths = list();
-  for (; !paths.empty(); paths.pop_back()) {
+  for (auto paths = list(); !paths.empty(); paths.pop_back()) {
     try {
       return read_state(paths.back(), choose);
     } catch (const std::invalid_argument& error) {  // state.json is missing
@@ -235,5 +233,9 @@ std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped,
 }
 
 std::vector<fs::path> StateStore::list() const { return list_steps(folder_, kStateNames); }
+
+std::vector<fs::path> states_of(const fs::path& run) {
+  return list_steps(run / "checkpoints", kStateNames);
+}
 
 }  // namespace dimred::checkpoints

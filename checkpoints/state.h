@@ -63,4 +63,7 @@ class StateStore {
   std::int64_t keep_;
 };
 
+/// The states of a run, oldest first.
+std::vector<std::filesystem::path> states_of(const std::filesystem::path& run);
+
 }  // namespace dimred::checkpoints

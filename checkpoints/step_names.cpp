@@ -37,9 +37,9 @@ void remove_oldest(const std::filesystem::path& folder,
                    StepNames names,
                    std::int64_t keep,
                    const std::filesystem::path& newest) {
-  const std::vector<std::filesystem::path> found = list_steps(folder, names);
+  const auto found = list_steps(folder, names);
   std::int64_t excess = std::ssize(found) - keep;
-  for (const std::filesystem::path& path : found) {
+  for (const auto& path : found) {
     if (excess <= 0) return;
     if (path.filename() == newest.filename()) continue;
     if (std::filesystem::is_directory(path)) {

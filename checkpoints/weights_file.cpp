@@ -12,6 +12,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -19,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_file(const fs::path& path, std::string_view why) {
-  throw std::invalid_argument(formatted("[weights] '{}': {}", path, why));
+  refuse("[weights] '{}': {}", path, why);
 }
 
 WeightsFile read_by_content(const fs::path& path) {
   using namespace std::string_view_literals;
   const InputFile file(path);
-  const std::string head = file.part(0, std::min<std::int64_t>(16, file.size()));
+  const auto head = file.part(0, std::min<std::int64_t>(16, file.size()));
   const auto begins = [&head](std::string_view bytes) { return head.starts_with(bytes); };
   // First, as a header's length may begin like anything.
   if (head.find("\0\0\0\0{"sv) == 4) return read_safetensors_weights(path);
@@ -47,23 +48,19 @@ WeightsFile read_by_content(const fs::path& path) {
 
 using Names = std::vector<std::string>;
 
-Names names_of(const WeightsFile& file) {
-  Names names;
-  for (const WeightTensor& tensor : file.tensors) names.push_back(tensor.name);
-  return names;
-}
+Names names_of(const WeightsFile& file) { return texts_of(file.tensors, &WeightTensor::name); }
 
 Names without_module(Names names) {
   constexpr std::string_view prefix = "module.";
   const bool all =
       std::ranges::all_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
   if (!all) return names;
-  for (std::string& name : names) name.erase(0, prefix.size());
+  for (auto& name : names) name.erase(0, prefix.size());
   return names;
 }
 
 Names from_mindspore(Names names) {
-  for (std::string& name : names) name = name_from_mindspore(name);
+  for (auto& name : names) name = name_from_mindspore(name);
   return names;
 }
 
@@ -71,15 +68,15 @@ Names from_mindspore(Names names) {
 std::size_t found_among(const Names& names, const std::set<std::string>& wanted) {
   const std::set<std::string> different(names.begin(), names.end());
   if (different.size() < names.size()) return 0;
-  return static_cast<std::size_t>(std::ranges::count_if(
-      different, [&](const std::string& name) { return wanted.contains(name); }));
+  return std::ranges::count_if(different,
+                               [&](const std::string& name) { return wanted.contains(name); });
 }
 
 }  // namespace
 
 WeightsFile read_safetensors_weights(const fs::path& path) {
   WeightsFile file{.format = "safetensors", .tensors = {}};
-  for (const TensorInfo& info : read_safetensors_header(path)) {
+  for (const auto& info : read_safetensors_header(path)) {
     WeightTensor tensor{.name = info.name, .shape = info.shape};
     tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
     if (tensor.floating) tensor.values = read_float_tensor(path, info);
@@ -90,9 +87,9 @@ WeightsFile read_safetensors_weights(const fs::path& path) {
 }
 
 WeightsFile read_weights(const fs::path& path) {
-  WeightsFile file = read_by_content(path);
+  auto file = read_by_content(path);
   std::set<std::string_view> names;
-  for (const WeightTensor& tensor : file.tensors) {
+  for (const auto& tensor : file.tensors) {
     require_environment(names.insert(tensor.name).second,
                         "[{}] '{}': needs different names, received '{}' twice",
                         file.format,
@@ -109,9 +106,9 @@ WeightsFile read_weights(const fs::path& path) {
 }
 
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
-  Names best = names_of(file);
-  const Names unwrapped = without_module(best);
-  for (const Names& other : {unwrapped, from_mindspore(best), from_mindspore(unwrapped)})
+  auto best = names_of(file);
+  const auto unwrapped = without_module(best);
+  for (const auto& other : {unwrapped, from_mindspore(best), from_mindspore(unwrapped)})
     if (found_among(other, wanted) > found_among(best, wanted)) best = other;
   for (std::size_t i = 0; i < best.size(); ++i) file.tensors[i].name = best[i];
 }

@@ -8,7 +8,7 @@
 #include "data/output_folder.h"
 #include "data/pack.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::commands {
 namespace {

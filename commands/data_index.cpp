@@ -4,12 +4,12 @@
 #include "commands/data_source.h"
 #include "commands/remote.h"
 #include "commands/run.h"
-#include "data/options.h"
+#include "data/open.h"
 #include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::commands {
 namespace {
@@ -57,7 +57,7 @@ int data_index(const std::vector<std::string>& arguments) {
   require(!options.data.empty(), "[data] needs --data PATH");
   require(options.stream_cache == 0 || data::source_of(options.data),
           "[data] stream_cache needs data at a URL, received {}",
-          data::path_text(options.data));
+          options.data);
   require(options.output.filename() == data::shards_index_name,
           "[data] needs an --output named {}, received {}",
           data::shards_index_name,

@@ -6,7 +6,7 @@
 #include "commands/run.h"
 #include "data/survey.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::commands {
 namespace {

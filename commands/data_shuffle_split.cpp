@@ -7,7 +7,7 @@
 #include "data/output_folder.h"
 #include "data/write_records.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::commands {
 namespace {

@@ -1,11 +1,11 @@
 #include "commands/data_source.h"
 
-#include "data/options.h"
+#include "data/open.h"
 #include "data/paths.h"
 #include "support/console.h"
 #include "support/errors.h"
-#include "support/human.h"
-#include "support/threads.h"
+#include "support/formatted.h"
+#include "support/parallel.h"
 
 namespace dimred::commands {
 namespace {
@@ -78,7 +78,7 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
   require(options.stream_cache == 0 || train->stream_capacity(),
           "[data] stream_cache needs data at a URL, received {}",
-          data::path_text(options.dataset.path));
+          options.dataset.path);
   if (options.split != Split::test) parts.push_back({"train", train});
   if (options.split == Split::train) return parts;
   const auto& names = train->class_names();

@@ -124,6 +124,11 @@ void require_effects(const OptionTable& table, const stage2::Resolved& resolved)
         "method = quasi-newton"},
        {{"learning_rate", "momentum", "schedule"}, kind != quasi_newton, "method = psgd or sgd"},
        {{"alpha", "gamma", "alpha_schedule"}, kind != sgd, "method = quasi-newton or psgd"},
+       {{"first_drop"},
+        resolved.train.method.schedule == method::Decay::step ||
+            resolved.train.method.alpha_schedule == method::Decay::step,
+        "schedule or alpha_schedule = step"},
+       {{"weight_decay_of"}, resolved.train.penalty.weight_decay > 0, "weight_decay"},
        {{"average_from"}, average != AverageKind::none, "average = uniform or ema"},
        {{"ema_decay"}, average == AverageKind::ema, "average = ema"},
        {{"start_latest"},

@@ -5,6 +5,7 @@
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/trainer_commands.h"
+#include "support/errors.h"
 #include "training/evaluate.h"
 
 namespace dimred::commands {
@@ -40,9 +41,18 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   adopt_run_of(table, options, "evaluate");
   training::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [](training::Setup& setup) {
-    if (setup.data.validation)
-      print(line("validation", "validation", training::evaluate(setup, *setup.data.validation)));
-    print(line("test      ", "test", training::evaluate(setup, *setup.data.test)));
+    const auto& data = setup.data;
+    require(
+        data.validation || data.test,
+        "[evaluate] needs samples that were not trained on, and {} has no test set: --test_data "
+        "PATH names one, --data PATH other data that has one",
+        data.train->title());
+    if (data.validation)
+      print(line("validation", "validation", training::evaluate(setup, *data.validation)));
+    if (data.test)
+      print(line("test      ", "test", training::evaluate(setup, *data.test)));
+    else
+      print("no test set; --test_data PATH names one\n");
     return exit_success;
   });
 }

@@ -48,7 +48,8 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
           "export holds: {}; give that data by --data",
           weights.note);
   auto source = source_of(options, setup, weights);
-  if (options.score) {
+  if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
+  if (options.score && setup.data.test) {
     const auto score = training::evaluate(setup, *setup.data.test);
     source["test_accuracy"] = score.accuracy;
     source["test_loss"] = score.loss;

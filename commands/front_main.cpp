@@ -87,7 +87,10 @@ int complete(const std::vector<std::string>& arguments) {
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   execv(program.c_str(), pointers.data());
   throw std::runtime_error(dimred::formatted(
-      "cannot run {}: {}; it is built with -DDIMRED_TRAINERS=ON", program, std::strerror(errno)));
+      "cannot run {}: {}; scripts/setup.sh in a clone of the repository builds it (the Python "
+      "package has only the commands that need no torch)",
+      program,
+      std::strerror(errno)));
 }
 
 bool needs_trainer(const Subcommand& command, const std::vector<std::string>& arguments) {

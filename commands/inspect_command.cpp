@@ -30,7 +30,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/json.h"
 #include "support/list_files.h"
 #include "support/option_values.h"

@@ -7,7 +7,7 @@
 #include "scaling/head.h"
 #include "scaling/model.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/options.h"
 
 namespace dimred::commands {
@@ -49,10 +49,7 @@ OptionTable scale_table(ScaleOptions& options) {
   table.add("C", &classes, "classes of a class-sharded last layer", between(1, 1e13));
   table.add("D", &head.embedding, "its embedding's numbers", between(1, 65536));
   table.add("batch", &batch_size, "a rank's samples, for it", between(1, 1e9));
-  table.add("class_sampling_ratio",
-            &head.sampling_ratio,
-            "of its classes, each step",
-            {.low = 0, .high = 1, .low_open = true});
+  table.add("class_sampling_ratio", &head.sampling_ratio, "of its classes, each step", positive(1));
   table.add("number_bytes", &problem.number_bytes, "of a weight or gradient", between(1, 4));
   return table;
 }

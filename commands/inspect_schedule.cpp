@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "commands/run.h"
-#include "schedules/options.h"
+#include "schedules/schedule.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/option_values.h"
 
 namespace dimred::commands {

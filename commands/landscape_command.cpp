@@ -318,7 +318,11 @@ std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup,
   auto whole = setup.data.train;
   if (options.set == Samples::test) whole = setup.data.test;
   if (options.set == Samples::validation) whole = setup.data.validation;
-  require(whole != nullptr, "[inspect] set = validation needs a run with a validation_fraction");
+  require(whole != nullptr,
+          "[inspect] set = {}",
+          options.set == Samples::test
+              ? "test needs a test set, and the run has none: --test_data PATH names one"
+              : "validation needs a run with a validation_fraction");
   if (options.set != Samples::test)
     training::require_cache_for_all(
         setup.data,

@@ -2,9 +2,10 @@
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
-#include "optimizers/options.h"
+#include "optimizers/optimizer.h"
 #include "stage1/learning_rate_finder.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -109,6 +110,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   check_finder(options);
   require_effects(table, options.optimizer);
+  choose_network_by_data(table, options.common.model);
   training::resolve(options.common, launch::discover().size, table);
   return with_ranks(table, options.common, [&](const auto& ranks) { return find(options, ranks); });
 }

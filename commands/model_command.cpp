@@ -5,7 +5,7 @@
 #include "models/network.h"
 #include "models/script.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/options.h"
 
 namespace dimred::commands {
@@ -44,7 +44,7 @@ int model_command(const std::vector<std::string>& arguments) {
   table.add("module_timeout",
             &models::script_host().timeout,
             "seconds for a TorchScript module to be loaded and to come back from its first passes",
-            {.low = 0, .high = 1e6, .low_open = true});
+            positive(1e6));
   table.add(
       "channels", &options.channels, "of the images; 0: 3, or 1 for images of 28", at_least(0));
   table.add("image_size",

@@ -12,9 +12,9 @@
 #include "pca/source.h"
 #include "support/console.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/options.h"
-#include "support/threads.h"
+#include "support/parallel.h"
 
 namespace dimred::commands {
 namespace {

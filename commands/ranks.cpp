@@ -49,14 +49,14 @@ class End {
   std::atomic<bool> ending_ = false;
 };
 
-Failure failure_of(int rank, const std::exception& error) {
+Failure own_failure(int rank, const std::exception& error) {
   const auto [text, code] = error_report_of(error);
   return {.rank = rank, .text = text, .exit_code = code};
 }
 
 /// A collective fails because of another rank, which the monitor will know.
 Failure cause_of(distributed::Ranks& ranks, double patience, const std::exception& error) {
-  auto failure = failure_of(ranks.rank_info.rank, error);
+  auto failure = own_failure(ranks.rank_info.rank, error);
   if (dynamic_cast<const distributed::CollectiveFailed*>(&error) != nullptr) {
     ranks.monitor->suspect();
     if (const auto cause = ranks.monitor->failure(patience)) return *cause;

@@ -15,7 +15,7 @@
 #include "stores/mirror.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/list_files.h"
 
 namespace dimred::commands {

@@ -11,11 +11,11 @@
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
 #include "models/network.h"
-#include "optimizers/options.h"
-#include "schedules/options.h"
+#include "optimizers/optimizer.h"
+#include "schedules/schedule.h"
 #include "stage1/train.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/list_files.h"
 #include "training/data_sets.h"
 #include "training/signals.h"
@@ -83,7 +83,7 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
             &options.decay,
             "decay of an exponential mean of the weights, with rows of its own in the curve, saved "
             "as ema.h5; 0: none",
-            {.low = 0, .high = 1, .high_open = true});
+            less_than(1));
   table.add("ema_warmup",
             &options.warmup,
             "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning");
@@ -241,6 +241,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   const auto overridden = adopt_run(
       table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
   keep_earlier_values(table, common.run.output);
+  choose_network_by_data(table, common.model);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);
   const auto resolved = resolve(common, options, table);

@@ -9,7 +9,7 @@
 #include "data/shard_source.h"
 #include "stores/shard_cache.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::commands {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/option_values.h"
 
 namespace dimred::commands {

@@ -96,6 +96,10 @@ checkpoints::RunConfig run_config(const training::CommonOptions& common, const O
           .persistent = checkpoints::persistent_options(table)};
 }
 
+void choose_network_by_data(const OptionTable& table, training::ModelOptions& model) {
+  if (!table.was_set("model")) model.for_photographs = "resnet18";
+}
+
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common) {
   const auto chosen = *common.data.preprocessing_name;
@@ -103,16 +107,19 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
   const auto named = std::ranges::find(
       data::recipe_names(), chosen, &std::pair<std::string, data::Recipe>::second);
   return formatted(
-      "images of differing sizes: --preprocessing_name {} --image_size {}, as {} was "
+      "images of differing sizes: {}--preprocessing_name {} --image_size {}, as {} was "
       "made for",
+      common.model.for_photographs.empty() ? "" : formatted("--model {} ", common.model.model),
       named->first,
       common.data.image_size,
       common.model.model);
 }
 
 void keep_earlier_values(OptionTable& table, const fs::path& run) {
-  // The defaults of these were others in earlier versions; 0 alone is an image_size of then.
+  // The defaults of these were others in earlier versions; 0 alone is an image_size of then, and
+  // convnet alone a model.
   constexpr std::array changed{"image_size",
+                               "model",
                                "learning_rate",
                                "opt_epsilon",
                                "adagrad_initial_accumulator_value",
@@ -127,7 +134,10 @@ void keep_earlier_values(OptionTable& table, const fs::path& run) {
     const bool known = std::ranges::find(changed, name) != changed.end() &&
                        table.row(name) != nullptr && !table.was_set(name);
     if (!known || (name == "image_size" && line != "image_size = 0")) continue;
-    table.read_words(formatted("{}={}", name, line.substr(line.find(" = ") + 3)), config.string());
+    if (name == "model" && line != "model = \"convnet\"") continue;
+    const auto value = line.substr(line.find(" = ") + 3);
+    table.read_words(formatted("{}={}", name, name == "model" ? "convnet" : value),
+                     config.string());
   }
 }
 

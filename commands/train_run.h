@@ -25,7 +25,11 @@ std::vector<std::string> adopt_run(OptionTable& table,
 /// The config.toml of the run, once make_setup() has filled in what the data decide.
 checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table);
 
-/// How photographs are prepared, where `asked` left it open and the network decides; else empty.
+/// Where nobody has named a network, photographs get one that was made for them.
+void choose_network_by_data(const OptionTable& table, training::ModelOptions& model);
+
+/// How photographs are prepared and by which network they are trained, where `asked` left it open
+/// and the network decides; else empty.
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 

@@ -10,6 +10,7 @@
 #include "data/shard_names.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -17,13 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto list_name = "file_list.txt";
-
-std::optional<std::int64_t> label_in(std::string_view text) {
-  std::int64_t label = 0;
-  const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (error != std::errc() || last != text.data() + text.size()) return std::nullopt;
-  return label;
-}
 
 /// The two fields of a line.
 struct Line {
@@ -34,7 +28,8 @@ struct Line {
 Line split_line(std::string_view line, bool label_first) {
   const auto tab = line.find('\t');
   const auto first = line.substr(0, tab), second = line.substr(tab + 1);
-  return label_first ? Line{second, label_in(first)} : Line{first, label_in(second)};
+  return label_first ? Line{second, number_in<std::int64_t>(first)}
+                     : Line{first, number_in<std::int64_t>(second)};
 }
 
 void scan_line(std::string_view line,
@@ -80,7 +75,8 @@ RecordIndex scan_base64(Bytes file) {
     if (!label_first && !line.empty()) {
       // An image has more characters than any label, so the shorter field is the label.
       const auto tab = std::min(line.find('\t'), line.size());
-      label_first = tab < line.size() - tab && label_in(line.substr(0, tab)).has_value();
+      label_first =
+          tab < line.size() - tab && number_in<std::int64_t>(line.substr(0, tab)).has_value();
       scan.shards.front().remark = *label_first ? "label<TAB>base64" : "base64<TAB>label";
     }
     if (!line.empty()) scan_line(line, offset, *label_first, scratch, scan);
@@ -101,8 +97,7 @@ class Base64Dataset : public RecordDataset {
     const auto fault = from_base64(text_of(text), scratch);
     const auto encoding = fault ? std::nullopt : sniff(scratch);
     if (!encoding)
-      throw std::runtime_error(
-          formatted("[base64] {}: the file has changed since it was opened", origin(index)));
+      fail_environment("[base64] {}: the file has changed since it was opened", origin(index));
     return {.encoding = *encoding, .bytes = scratch, .label = label_of(found)};
   }
 };

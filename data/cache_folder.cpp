@@ -7,6 +7,7 @@
 
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -19,27 +20,22 @@ bool is_writable_folder(const fs::path& folder) {
   return !error && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
-
 }  // namespace
 
 fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
   if (!chosen.empty()) {
-    require_environment(is_writable_folder(chosen),
-                        "[cache] needs a writable folder, received {}",
-                        chosen.string());
+    require_environment(
+        is_writable_folder(chosen), "[cache] needs a writable folder, received {}", chosen);
     return chosen;
   }
   auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";
   if (!fs::is_symlink(beside) && is_writable_folder(beside)) return beside;
-  fs::path home = variable("XDG_CACHE_HOME");
-  if (home.empty() && !variable("HOME").empty()) home = fs::path(variable("HOME")) / ".cache";
+  fs::path home = environment_text("XDG_CACHE_HOME");
+  const fs::path own_home = environment_text("HOME");
+  if (home.empty() && !own_home.empty()) home = own_home / ".cache";
   if (home.empty()) return {};
   const auto name = fs::absolute(folder).lexically_normal().string();
-  const auto own = home / "dimred" / digest(std::as_bytes(std::span(name)));
+  const auto own = home / "dimred" / digest(name);
   return is_writable_folder(own) ? own : fs::path();
 }
 

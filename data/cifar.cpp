@@ -60,7 +60,7 @@ std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) 
   if (names.empty()) return numbered_classes(classes);
   require_environment(std::ssize(names) == classes,
                       "[cifar] {}: needs {} names, received {}",
-                      path_text(file),
+                      file,
                       classes,
                       names.size());
   return names;
@@ -79,17 +79,14 @@ class Cifar : public Dataset {
     facts_ = {.class_names = read_names(folder / form.names, form.classes),
               .shape = ImageShape{3, 32, 32}};
     const auto& names = train ? form.train : form.test;
-    std::string missing;
-    for (const auto& name : names) {
-      if (!fs::is_regular_file(folder_ / name))
-        missing += formatted("{}{}", missing.empty() ? "" : ", ", name);
-    }
+    auto missing = names;
+    std::erase_if(missing, [&](const auto& name) { return fs::is_regular_file(folder_ / name); });
     require(missing.empty(),
             "[cifar] needs all {}{} files in {}, received a folder without {}",
             names.size(),
             train ? " training" : " test",
-            path_text(folder_),
-            missing);
+            folder_,
+            name_list(missing));
     std::uintmax_t size = 0;
     for (const auto& name : names) size += fs::file_size(folder_ / name);
     if (names.size() > 1) bytes_.reserve(size);
@@ -107,12 +104,12 @@ class Cifar : public Dataset {
     const auto at = index * record_;
     const auto file = std::find_if(
         files_.rbegin(), files_.rend(), [at](const auto& file) { return file.begin <= at; });
-    return formatted("{}, offset {}", path_text(folder_ / file->name), at - file->begin);
+    return formatted("{}, offset {}", folder_ / file->name, at - file->begin);
   }
 
   std::string description() const override {
     return formatted("cifar {}, {} images of 3 x 32 x 32 in {} files, {} classes, xxh3 {}",
-                     path_text(folder_),
+                     folder_,
                      size(),
                      files_.size(),
                      classes(),
@@ -161,7 +158,7 @@ std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
   require(form != nullptr,
           "[cifar] needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in {}, received a "
           "folder without them",
-          path_text(request.path));
+          request.path);
   return std::make_unique<Cifar>(candidate, *form, request.train);
 }
 

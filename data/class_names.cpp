@@ -109,13 +109,11 @@ void require_same_names(const std::vector<std::string>& names,
                         const std::vector<std::string>& expected,
                         const fs::path& file) {
   const auto [own, theirs] = std::ranges::mismatch(names, expected);
-  const auto text = [](const auto& list, auto at) {
-    return at == list.end() ? std::string("no more") : *at;
-  };
+  const auto text = [](const auto& list, auto at) { return at == list.end() ? "no more" : *at; };
   require(names == expected,
           "[labels] {}: needs the training set's {} class names in their order, received {}; label "
           "{} is {} there, {} here",
-          path_text(file),
+          file,
           expected.size(),
           names.size(),
           own - names.begin(),

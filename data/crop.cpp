@@ -17,14 +17,14 @@ double drawn_between(double low, double high, RandomStream& stream) {
 /// longer than that, the rest is not drawn.
 std::int64_t below(std::int64_t count, RandomStream& stream) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  return static_cast<std::int64_t>(stream.below(static_cast<std::uint32_t>(std::min(count, most))));
+  return stream.below(std::min(count, most));
 }
 
 Region whole(Size image) { return {0, 0, image.height, image.width}; }
 
 /// The largest centred part whose aspect is allowed.
 Region centred(const CropOptions& crop, Size image) {
-  const double aspect = static_cast<double>(image.width) / static_cast<double>(image.height);
+  const double aspect = 1.0 * image.width / image.height;
   auto height = image.height, width = image.width;
   if (aspect < crop.aspect_low) {
     height = std::llround(width / crop.aspect_low);
@@ -37,7 +37,7 @@ Region centred(const CropOptions& crop, Size image) {
 }
 
 Region random_area(const CropOptions& crop, Size image, RandomStream& stream) {
-  const auto area = static_cast<double>(image.height) * image.width;
+  const double area = 1.0 * image.height * image.width;
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double target = area * drawn_between(crop.area_low, crop.area_high, stream);
     const double aspect =

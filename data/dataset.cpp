@@ -20,7 +20,7 @@ namespace {
 
 class Subset : public DatasetView {
  public:
-  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> indices)
+  Subset(SharedDataset whole, std::vector<std::int64_t> indices)
       : DatasetView(std::move(whole)), indices_(std::move(indices)) {
     for (const auto index : indices_) {
       require(index >= 0 && index < whole_->size(),
@@ -75,6 +75,23 @@ class Subset : public DatasetView {
   std::vector<std::int64_t> indices_;
 };
 
+class MoreClasses : public DatasetView {
+ public:
+  MoreClasses(std::shared_ptr<const Dataset> whole, std::int64_t count)
+      : DatasetView(std::move(whole)), names_(whole_->class_names()) {
+    while (std::ssize(names_) < count) names_.push_back(formatted("unused {}", names_.size()));
+  }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
+    return whole_->read(index, scratch);
+  }
+  std::string description() const override { return whole_->description(); }
+  std::string files_state() const override { return whole_->files_state(); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
 }  // namespace
 
 std::size_t Dataset::checked(std::int64_t index, std::string_view scope) const {
@@ -86,7 +103,7 @@ std::size_t Dataset::checked(std::int64_t index, std::string_view scope) const {
   return index;
 }
 
-DatasetView::DatasetView(std::shared_ptr<const Dataset> whole) : whole_(std::move(whole)) {
+DatasetView::DatasetView(SharedDataset whole) : whole_(std::move(whole)) {
   check(whole_ != nullptr, "a view of no dataset");
 }
 
@@ -96,9 +113,14 @@ std::vector<std::string> numbered_classes(std::int64_t count) {
   return names;
 }
 
-std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
-                                std::vector<std::int64_t> indices) {
+std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> indices) {
   return std::make_unique<Subset>(std::move(whole), std::move(indices));
+}
+
+std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset> whole,
+                                                   std::int64_t count) {
+  if (!whole || count <= whole->classes()) return whole;
+  return std::make_shared<MoreClasses>(std::move(whole), count);
 }
 
 Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
@@ -106,7 +128,7 @@ Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
   require(fraction >= 0 && fraction < 1,
           "[data::split_indices] needs a fraction in [0, 1), received {}",
           fraction);
-  const auto product = static_cast<std::int64_t>(std::floor(fraction * size + 1e-6));
+  const std::int64_t product = std::floor(fraction * size + 1e-6);
   std::vector<bool> held(size, false);
   for (std::int64_t i = 0; i < std::min(product, size - 1); ++i)
     held[permuted(i, size, seed, RandomPurpose::split, 0)] = true;

@@ -85,10 +85,12 @@ class Dataset {
   Facts facts_;
 };
 
+using SharedDataset = std::shared_ptr<const Dataset>;
+
 /// Another data set's samples, changed in what is overridden.
 class DatasetView : public Dataset {
  public:
-  explicit DatasetView(std::shared_ptr<const Dataset> whole);
+  explicit DatasetView(SharedDataset whole);
   std::int64_t size() const override { return whole_->size(); }
   const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
   std::optional<ImageShape> shape() const override { return whole_->shape(); }
@@ -102,7 +104,7 @@ class DatasetView : public Dataset {
   }
 
  protected:
-  std::shared_ptr<const Dataset> whole_;
+  SharedDataset whole_;
 };
 
 /// "0", "1", ..., for data sets whose labels have no names.
@@ -110,8 +112,12 @@ std::vector<std::string> numbered_classes(std::int64_t count);
 
 /// A subset of another dataset's samples, by index; may be empty. Throws std::invalid_argument for
 /// an index outside the whole.
-std::unique_ptr<Dataset> subset(std::shared_ptr<const Dataset> whole,
-                                std::vector<std::int64_t> indices);
+std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> indices);
+
+/// The data set with classes that no sample has behind its own, until there are `count` (1001
+/// outputs for the 1000 classes of ImageNet); itself where it has as many, nullptr of nullptr.
+std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset> whole,
+                                                   std::int64_t count);
 
 /// Splits [0, size) at random by seed: first the kept indices, then floor(fraction * size) held
 /// out, both ascending. A product within 1e-6 below an integer counts as that integer (0.29 * 100

@@ -15,10 +15,11 @@ struct DatasetOptions {
                                     // description() says
   std::filesystem::path path;       // folder, file or pattern; empty: Debian's Fashion-MNIST
   std::filesystem::path test_path;  // of the test set; empty: found at `path`
-  std::int64_t num_classes = 0;     // 0: what the data says; else it must say the same
-  std::int64_t labels_offset = 0;   // of tfrecord and base64: label = stored label - labels_offset
-  bool skip_bad = false;            // of tfrecord and base64: bad records are left out and counted
-  std::filesystem::path cache;      // folder for indices and decompressed copies; empty: chosen
+  std::int64_t num_classes = 0;     // 0: what the data says; else it must have no more
+  std::int64_t num_samples = 0;    // 0: what the data says; else the training set must have as many
+  std::int64_t labels_offset = 0;  // of tfrecord and base64: label = stored label - labels_offset
+  bool skip_bad = false;           // of tfrecord and base64: bad records are left out and counted
+  std::filesystem::path cache;     // folder for indices and decompressed copies; empty: chosen
   std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of kind mock
 };
 

@@ -13,8 +13,7 @@ namespace dimred::data {
 
 GzFile::GzFile(std::filesystem::path path, const char* scope)
     : path_(std::move(path)), scope_(scope), file_(gzopen(path_.c_str(), "rb"), gzclose_r) {
-  require_environment(
-      file_ != nullptr, "[{}] {}: {}", scope_, path_text(path_), std::strerror(errno));
+  require_environment(file_ != nullptr, "[{}] {}: {}", scope_, path_, std::strerror(errno));
   gzbuffer(file_.get(), 1 << 18);
 }
 
@@ -31,7 +30,7 @@ std::size_t GzFile::read(std::span<std::uint8_t> out) {
     require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
                         "[{}] {}, offset {}: needs a complete, undamaged file, received {}",
                         scope_,
-                        path_text(path_),
+                        path_,
                         gzoffset(file_.get()),
                         text);
     if (got == 0) break;

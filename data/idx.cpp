@@ -26,24 +26,21 @@ std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
   std::array<std::uint8_t, 16> header{};
   const std::size_t length = 4 + 4 * rank;
   const auto got = file.read(std::span(header).first(length));
-  require_environment(got == length,
-                      "[idx] {}: needs a header of {} bytes, received {}",
-                      path_text(file.path()),
-                      length,
-                      got);
+  require_environment(
+      got == length, "[idx] {}: needs a header of {} bytes, received {}", file.path(), length, got);
   const auto magic = big_endian<4>(header, 0);
   require_environment(magic == 0x800 + rank,
                       "[idx] {}: needs magic number {}, received {}{}",
-                      path_text(file.path()),
+                      file.path(),
                       0x800 + rank,
                       magic,
-                      html_remark({reinterpret_cast<const char*>(header.data()), length}));
+                      html_remark(text_of(std::span(header).first(length))));
   std::vector<std::uint32_t> dimensions;
   for (std::size_t i = 0; i < rank; ++i) {
     dimensions.push_back(big_endian<4>(header, 4 + 4 * i));
     require_environment(dimensions.back() >= 1,
                         "[idx] {}: needs dimensions >= 1, received 0 as dimension {}",
-                        path_text(file.path()),
+                        file.path(),
                         i);
   }
   return dimensions;
@@ -66,7 +63,7 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
   require_environment(
       fits,
       "[idx] {}: needs the bytes that its dimensions announce ({}{} + {}), received a file of {}{}",
-      path_text(input.path()),
+      input.path(),
       dimensions.front(),
       dimensions.size() == 3 ? formatted(" x {} x {}", dimensions[1], dimensions[2]) : "",
       header,
@@ -78,11 +75,11 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
 fs::path find_file(const fs::path& folder, const std::string& name) {
   for (const auto& path : {folder / name, folder / (name + ".gz")})
     if (fs::is_regular_file(path)) return path;
-  throw std::invalid_argument(
-      formatted("[idx] needs {} or the same with .gz, received {} (Fashion-MNIST is in the Debian "
-                "package dataset-fashion-mnist)",
-                path_text(folder / name),
-                fs::is_directory(folder) ? "a folder without it" : "no such folder"));
+  refuse(
+      "[idx] needs {} or the same with .gz, received {} (Fashion-MNIST is in the Debian "
+      "package dataset-fashion-mnist)",
+      folder / name,
+      fs::is_directory(folder) ? "a folder without it" : "no such folder");
 }
 
 }  // namespace
@@ -95,16 +92,13 @@ IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
   // Not cleared: pages of an announced size that never comes are never touched.
   array.bytes = std::make_unique_for_overwrite<std::uint8_t[]>(array.size);
   const auto got = file.read({array.bytes.get(), array.size});
-  require_environment(got == array.size,
-                      "[idx] {}: needs {} bytes of data, received {}",
-                      path_text(path),
-                      array.size,
-                      got);
+  require_environment(
+      got == array.size, "[idx] {}: needs {} bytes of data, received {}", path, array.size, got);
   // One more read meets the end, where zlib compares the checksum; a byte here is one too many.
   std::uint8_t beyond = 0;
   require_environment(file.read({&beyond, 1}) == 0,
                       "[idx] {}: needs {} bytes of data, received more",
-                      path_text(path),
+                      path,
                       array.size);
   return array;
 }

@@ -25,8 +25,7 @@ class ImageFiles : public Dataset {
   explicit ImageFiles(ImageFileList list) : list_(std::move(list)), misnamed_(list_.labels.size()) {
     DigestStream digest;
     for (std::size_t i = 0; i < list_.labels.size(); ++i) {
-      const auto path = list_.paths.at(i);
-      digest.update(std::as_bytes(std::span(path)));
+      digest.update(list_.paths.at(i));
       digest.update(std::as_bytes(std::span(&list_.labels[i], 1)));
     }
     facts_ = {.size = std::ssize(list_.labels),
@@ -43,7 +42,7 @@ class ImageFiles : public Dataset {
         "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
         origin(index),
         scratch.size(),
-        html_remark({reinterpret_cast<const char*>(scratch.data()), scratch.size()}));
+        html_remark(text_of(scratch)));
     if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) misnamed_[at] = true;
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }
@@ -64,7 +63,7 @@ class ImageFiles : public Dataset {
     return formatted(
         "{} {}, {} images, {} classes, {} other files ignored, xxh3 of paths and labels {}",
         list_.kind,
-        path_text(list_.root),
+        list_.root,
         size(),
         classes(),
         list_.ignored,
@@ -78,7 +77,7 @@ class ImageFiles : public Dataset {
       ::stat(path(i).c_str(), &status);
       const std::array<std::int64_t, 3> state{
           status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-      digest.update(std::as_bytes(std::span(state)));
+      digest.update(state);
     }
     return formatted(", xxh3 of sizes and times {}", digest.hex());
   }

@@ -20,8 +20,7 @@ void scanning(const fs::path& folder, const Scan& scan) {
     scan();
   } catch (const fs::filesystem_error& error) {
     const auto& path = error.path1().empty() ? folder : error.path1();
-    throw std::runtime_error(
-        formatted("[image_folder] cannot read {}: {}", path_text(path), error.code().message()));
+    fail_environment("[image_folder] cannot read {}: {}", path, error.code().message());
   }
 }
 
@@ -44,8 +43,8 @@ void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
     require_environment(
         fs::canonical(above) != target,
         "[image_folder] {}: needs a link that leads out of its own folders, received one to {}",
-        path_text(folder.path()),
-        path_text(target));
+        folder.path(),
+        target);
     if (above == root) return;
   }
 }
@@ -81,7 +80,7 @@ std::vector<std::string> images_of(const fs::path& root,
   require(
       !found.empty(),
       "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}",
-      path_text(root / name));
+      root / name);
   return found;
 }
 
@@ -91,11 +90,10 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
                                            const std::vector<std::string>& class_names) {
   require(fs::is_directory(folder),
           "[image_folder] needs a folder of class folders, received {}",
-          path_text(folder));
+          folder);
   const auto names = class_folders(folder);
-  require(!names.empty(),
-          "[image_folder] needs a folder for each class, received none in {}",
-          path_text(folder));
+  require(
+      !names.empty(), "[image_folder] needs a folder for each class, received none in {}", folder);
   ImageFileList list{.kind = "folder", .root = folder};
   list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;

@@ -27,8 +27,7 @@ struct Entry {
 [[noreturn]] void refuse_label(const std::string& file,
                                const Entry& entry,
                                const std::string& rule) {
-  throw std::runtime_error(
-      formatted("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label)));
+  fail_environment("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label));
 }
 
 bool is_number(const Entry& entry) {
@@ -72,13 +71,10 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
 
 std::int32_t number_of(const Entry& entry, const std::string& file) {
   if (entry.label.starts_with('-')) refuse_label(file, entry, "needs a label >= 0");
-  std::int32_t value = 0;
-  const std::string_view label = entry.label;
-  const auto* const end = std::to_address(label.end());
-  const auto result = std::from_chars(std::to_address(label.begin()), end, value);
-  if (result.ec != std::errc{} || value >= most_classes)
+  const auto value = number_in<std::int32_t>(entry.label);
+  if (!value || *value >= most_classes)
     refuse_label(file, entry, formatted("needs labels < {}", most_classes));
-  return value;
+  return *value;
 }
 
 /// Names of numbered classes: those beside the list, which a test set's must equal, else the
@@ -106,13 +102,12 @@ fs::path root_of(const TextList& paths, const fs::path& folder) {
 }
 
 std::string content_of(const fs::path& file) {
-  require(fs::is_regular_file(file),
-          "[list] needs a file of lines \"path label\", received {}",
-          path_text(file));
+  require(
+      fs::is_regular_file(file), "[list] needs a file of lines \"path label\", received {}", file);
   for (const auto* end : {".tar", ".gz", ".tgz", ".zip", ".xz", ".bz2", ".7z"})
     require(file.extension() != end,
             "[list] {} is an archive; unpack it and give the folder that it makes",
-            path_text(file));
+            file);
   return read_text(file, "list");
 }
 
@@ -125,11 +120,10 @@ bool has_numbers(const fs::path& file) {
 /// The file of a list data set, or an empty path.
 fs::path list_file(const fs::path& path, bool train) {
   if (fs::is_regular_file(path)) return train ? path : fs::path();
-  const auto names = train ? std::vector{"train.txt", "train/label.txt", "label.txt"}
-                           : std::vector{"test.txt", "val.txt", "test/label.txt", "val/label.txt"};
-  for (const auto* name : names)
-    if (fs::is_regular_file(path / name)) return path / name;
-  return {};
+  for (const auto* end : {".txt", "/label.txt"})
+    for (const auto& name : split_names(train))
+      if (fs::is_regular_file(path / (name + end))) return path / (name + end);
+  return train && fs::is_regular_file(path / "label.txt") ? path / "label.txt" : fs::path();
 }
 
 bool holds_list(const fs::path& path) { return !list_file(path, /*train=*/true).empty(); }
@@ -212,7 +206,7 @@ DatasetFormat list() {
   return {.holds = holds_list,
           .open = open_list,
           .train_files = "train.txt or label.txt",
-          .test_files = "test.txt or val.txt"};
+          .test_files = "test.txt, val.txt or validation.txt"};
 }
 }  // namespace formats
 

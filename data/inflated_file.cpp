@@ -22,19 +22,17 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
     size += got;
     require_environment(size <= largest_ratio * compressed + largest_surplus,
                         "[gz] {}: needs to hold at most {} times its {} bytes, received more",
-                        path_text(file),
+                        file,
                         largest_ratio,
                         compressed);
-    out.append(std::as_bytes(std::span(part).first(got)));
+    out.append(std::span(part).first(got));
   }
   out.commit();
 }
 
 bool is_gz(Bytes bytes) { return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B; }
 
-std::string short_digest(std::string_view text) {
-  return digest(std::as_bytes(std::span(text))).substr(0, 16);
-}
+std::string short_digest(std::string_view text) { return digest(text).substr(0, 16); }
 
 }  // namespace
 
@@ -45,7 +43,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   require_environment(
       !folder.empty(),
       "[gz] {}: needs a folder for its decompressed copy; name one with --data_cache",
-      path_text(file));
+      file);
   const auto identity = mapped.identity();
   const auto prefix =
       "inflated-" + short_digest(fs::absolute(file).lexically_normal().string()) + '-';
@@ -68,12 +66,12 @@ void inflate_in_place(const fs::path& file, const std::string& name) {
   try {
     inflate_into(file, mapped.bytes().size(), file);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("[gz] {}: {}", name, error.what()));
+    fail_environment("[gz] {}: {}", name, error.what());
   }
 }
 
 std::vector<std::uint8_t> first_bytes(const fs::path& file, std::size_t count) {
-  require(fs::is_regular_file(file), "[file] '{}' needs to be a regular file", path_text(file));
+  require(fs::is_regular_file(file), "[file] '{}' needs to be a regular file", file);
   GzFile in(file, "gz");
   std::vector<std::uint8_t> bytes(count);
   bytes.resize(in.read(bytes));

@@ -34,7 +34,7 @@ std::uint8_t mean_grey(Bytes pixels, std::int64_t channels) {
   for (std::size_t i = 0; i + step <= pixels.size(); i += step)
     sum += channels == 1 ? pixels[i] : grey_of(pixels[i], pixels[i + 1], pixels[i + 2]);
   const auto count = pixels.size() / step;
-  return static_cast<std::uint8_t>(static_cast<double>(sum) / static_cast<double>(count) + 0.5);
+  return 1.0 * sum / count + 0.5;
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ void jitter(const JitterOptions& options,
             std::int64_t channels,
             RandomStream& stream) {
   if (options.shift > 0) {
-    const auto amount = static_cast<float>(options.shift * (2 * stream.uniform() - 1));
+    const float amount = options.shift * (2 * stream.uniform() - 1);
     for (auto& pixel : pixels) pixel = clipped(pixel + amount + 0.5F);
   }
   if (options.brightness > 0) brighten(drawn_factor(options.brightness, stream), pixels);

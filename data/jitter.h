@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "support/bytes.h"
 #include "support/random.h"
 
 namespace dimred::data {

@@ -17,6 +17,7 @@
 #include "data/codecs.h"
 #include "data/encode.h"
 #include "data/jitter.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
 
 // libjpeg-turbo's classic interface: TurboJPEG's of version 2.1 knows neither cropped decoding nor
@@ -130,9 +131,9 @@ Window window_of(const jpeg_decompress_struct& info, const Region& region, std::
   // Smooth upsampling looks at a neighbour of each chroma sample, which a cropped row lacks at its
   // ends: two columns more on each side keep that out of the region.
   constexpr std::int64_t margin = 2;
-  const auto bottom = (region.top + region.height + reduction - 1) / reduction;
+  const auto bottom = ceiling(region.top + region.height, reduction);
   const auto right = std::min<std::int64_t>(
-      info.output_width, (region.left + region.width + reduction - 1) / reduction + margin);
+      info.output_width, ceiling(region.left + region.width, reduction) + margin);
   Window window;
   window.top = region.top / reduction;
   window.height = bottom - window.top;

@@ -11,7 +11,7 @@ namespace {
 
 class LabelNoise : public DatasetView {
  public:
-  LabelNoise(std::shared_ptr<const Dataset> whole, std::uint64_t replaced, std::uint64_t seed)
+  LabelNoise(SharedDataset whole, std::uint64_t replaced, std::uint64_t seed)
       : DatasetView(std::move(whole)), replaced_(replaced), seed_(seed) {}
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const override {
@@ -44,9 +44,7 @@ class LabelNoise : public DatasetView {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> with_label_noise(std::shared_ptr<const Dataset> whole,
-                                                double fraction,
-                                                std::uint64_t seed) {
+SharedDataset with_label_noise(SharedDataset whole, double fraction, std::uint64_t seed) {
   check(whole != nullptr, "label noise on no dataset");
   require(fraction >= 0 && fraction <= 1,
           "[data::with_label_noise] needs a fraction in [0, 1], received {}",

@@ -15,8 +15,6 @@ namespace dimred::data {
 /// replaced by the same class at every larger one. With fraction 0 it is `whole` itself. Throws
 /// std::invalid_argument unless fraction is in [0, 1], classes >= 2, and at least one label is
 /// replaced. Cost: about 10 Philox a read, no memory.
-std::shared_ptr<const Dataset> with_label_noise(std::shared_ptr<const Dataset> whole,
-                                                double fraction,
-                                                std::uint64_t seed);
+SharedDataset with_label_noise(SharedDataset whole, double fraction, std::uint64_t seed);
 
 }  // namespace dimred::data

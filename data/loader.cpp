@@ -116,8 +116,8 @@ std::optional<Batch> Loader::next() {
   const auto decided = [this] {
     return queue_.empty() ? next_step_ >= steps_ : queue_.front()->is_ready();
   };
-  ready_sum_ += std::count_if(
-      queue_.begin(), queue_.end(), [](const auto& pending) { return pending->is_ready(); });
+  ready_sum_ +=
+      std::ranges::count_if(queue_, [](const auto& pending) { return pending->is_ready(); });
   if (!decided()) {
     const ScopedSeconds waiting(seconds_waited_);
     // A signal cannot notify a waiting thread, so one that may be stopped looks now and then.
@@ -152,8 +152,7 @@ LoaderReport Loader::report() const {
   auto report = report_;
   report.seconds_waited = seconds_waited_;
   report.batches = batches_;
-  if (batches_ > 0)
-    report.mean_ready = static_cast<double>(ready_sum_) / static_cast<double>(batches_);
+  if (batches_ > 0) report.mean_ready = 1.0 * ready_sum_ / batches_;
   return report;
 }
 
@@ -169,8 +168,8 @@ Loader::PendingBatch* Loader::claimable() {
 /// Begins the next step's batch, if there may be one more.
 Loader::PendingBatch* Loader::start_next() {
   if (next_step_ >= steps_ || std::ssize(queue_) >= options_.prefetch) return nullptr;
-  const auto in_work = std::count_if(
-      queue_.begin(), queue_.end(), [](const auto& pending) { return !pending->is_ready(); });
+  const auto in_work =
+      std::ranges::count_if(queue_, [](const auto& pending) { return !pending->is_ready(); });
   if (in_work >= options_.parallel_batches) return nullptr;
   queue_.push_back(std::unique_ptr<PendingBatch>(new PendingBatch{.batch = options_.pool->take()}));
   auto& pending = *queue_.back();

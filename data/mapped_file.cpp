@@ -10,41 +10,25 @@
 #include <utility>
 
 #include "data/paths.h"
+#include "support/atomic_file.h"
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/open_file.h"
-#include "support/retry.h"
 
 namespace dimred::data {
-namespace {
-
-int open_file(const std::filesystem::path& path) {
-  // A pipe is refused, not waited for.
-  const int number = open_retrying(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  const int error = errno;
-  require(number >= 0 || (error != ENOENT && error != ENOTDIR),
-          "[file] '{}' does not exist",
-          path_text(path));
-  require_environment(
-      number >= 0, "[file] open '{}' failed: {}", path_text(path), std::strerror(error));
-  return number;
-}
-
-}  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const Descriptor file(open_file(path_));  // a mapping outlives it
+  const InputFile file(path_);  // a mapping outlives it
   struct stat status {};
-  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  require(regular, "[file] '{}' needs to be a regular file", path_text(path_));
+  require_call(::fstat(file.descriptor(), &status) == 0, "fstat", path_);
   modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  const std::size_t size = status.st_size;
+  const std::size_t size = file.size();
   if (size == 0) return;  // cannot be mapped
-  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   require_environment(start != MAP_FAILED,
                       "[file] mmap '{}' of {} bytes failed: {}",
-                      path_text(path_),
+                      path_,
                       size,
                       std::strerror(errno));
   bytes_ = {static_cast<const std::uint8_t*>(start), size};
@@ -95,7 +79,7 @@ void MappedFile::fetch(Bytes part) const {
   require_environment(
       !lost,
       "[file] {}, offset {}: {}",
-      path_text(path_),
+      path_,
       begin,
       error == EFAULT ? "the file was cut short while it was read" : "the disk cannot be read");
 #else

@@ -66,9 +66,11 @@ std::unique_ptr<Dataset> open_mock(const DatasetRequest& request) {
                          static_cast<std::int64_t>(numbers[1]),
                          static_cast<std::int64_t>(numbers[2])};
   constexpr std::int64_t train_size = 50'000, test_size = 10'000, classes = 10;
-  const auto named = request.options.num_classes;
-  return std::make_unique<Mock>(
-      request.train ? train_size : test_size, shape, named > 0 ? named : classes);
+  const auto& options = request.options;
+  const auto size = options.num_samples > 0 ? options.num_samples : train_size;
+  return std::make_unique<Mock>(request.train ? size : test_size,
+                                shape,
+                                options.num_classes > 0 ? options.num_classes : classes);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::unique_ptr<Dataset> open_arrays(const fs::path& folder, const DatasetReques
                           labels.shape == std::vector{shape[0]},
                       "[npy] {}: needs images [n, height, width] or [n, channels, height, width] "
                       "with 1 to 4 channels, and labels [n], received {} and {}",
-                      path_text(folder),
+                      folder,
                       images->shape_text(),
                       labels.shape_text());
   std::vector<std::int64_t> numbers(labels.shape[0]);

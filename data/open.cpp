@@ -1,6 +1,7 @@
 #include "data/open.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "data/idx.h"
 #include "data/paths.h"
@@ -23,6 +24,7 @@ const std::vector<DatasetFormat>& registry() {
     std::vector<DatasetFormat> entries;
 #define DIMRED_FORMAT(of) entries.push_back(formats::of()), entries.back().name = #of;
 #include "data/formats.inc"
+#include "support/text.h"
 #undef DIMRED_FORMAT
     return entries;
   }();
@@ -51,29 +53,28 @@ void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& for
          "labels_offset",
          records,
          options.labels_offset);
-  refuse(!options.cache.empty() && !format.has_records,
-         "data_cache",
-         records,
-         path_text(options.cache));
+  refuse(!options.cache.empty() && !format.has_records, "data_cache", records, options.cache);
   refuse(options.mock_shape != DatasetOptions{}.mock_shape && !mock,
          "mock_shape",
          "dataset = mock",
          formatted("{} numbers", options.mock_shape.size()));
-  refuse(!options.path.empty() && mock, "data", "another dataset", path_text(options.path));
-  refuse(!options.test_path.empty() && mock,
-         "test_data",
-         "another dataset",
-         path_text(options.test_path));
+  refuse(!options.path.empty() && mock, "data", "another dataset", options.path);
+  refuse(!options.test_path.empty() && mock, "test_data", "another dataset", options.test_path);
 }
 
-/// The classes that were announced, and those of the training set.
-void require_same_classes(const Dataset& dataset,
+/// The classes and samples that were announced, and the classes of the training set.
+void require_as_announced(const Dataset& dataset,
                           const DatasetOptions& options,
                           bool train,
                           const std::vector<std::string>& class_names) {
   const auto classes = dataset.classes();
-  require(options.num_classes == 0 || options.num_classes == classes,
-          "[data::open] num_classes needs what the {} set has ({}, in {}), received {}",
+  require(!train || options.num_samples == 0 || options.num_samples == dataset.size(),
+          "[data::open] num_samples needs what the training set has ({}, in {}), received {}",
+          dataset.size(),
+          dataset.title(),
+          options.num_samples);
+  require(options.num_classes == 0 || options.num_classes >= classes,
+          "[data::open] num_classes needs at least what the {} set has ({}, in {}), received {}",
           split_text(train),
           classes,
           dataset.title(),
@@ -109,18 +110,18 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
           "[data::open] needs {} for the {} set, received {}{}",
           train ? format.train_files : format.test_files,
           split_text(train),
-          path_text(path),
+          path,
           train ? "" : ", which has none; test_data can name it");
   if (!dataset) return nullptr;
-  require_same_classes(*dataset, options, train, class_names);
+  require_as_announced(*dataset, options, train, class_names);
   return dataset;
 }
 
 }  // namespace
 
 std::vector<std::string> dataset_kinds() {
-  std::vector<std::string> kinds{"auto"};
-  for (const auto& format : registry()) kinds.push_back(format.name);
+  auto kinds = texts_of(registry(), &DatasetFormat::name);
+  kinds.insert(kinds.begin(), "auto");
   return kinds;
 }
 
@@ -129,7 +130,7 @@ std::string kind_of(const fs::path& path) {
       registry(), [&](const DatasetFormat& format) { return format.holds(path); });
   require(found != registry().end(),
           "[data::open] needs a folder, a list or a pattern, received {}{}",
-          path_text(path),
+          path,
           fs::exists(path) ? ", which is none of them"
                            : ", which does not exist (without --data it is Fashion-MNIST)");
   return found->name;
@@ -144,6 +145,25 @@ std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
 std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
                                               const std::vector<std::string>& class_names) {
   return open_part(options, /*train=*/false, class_names, /*needed=*/!options.test_path.empty());
+}
+
+void add_kind_option(OptionTable& table, std::string& kind, const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> choices;
+  for (const auto& name : dataset_kinds()) choices.emplace_back(name, name);
+  table.add_choice("dataset", &kind, help, choices);
+}
+
+void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches) {
+  table.add("stream_cache",
+            &cache,
+            "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
+            "while they are used, 0: all are downloaded first; less than the data set needs "
+            "shuffle_buffer_size in training",
+            between(0, 1e9));
+  table.add("stream_fetches",
+            &fetches,
+            "of these files that each rank fetches at a time",
+            between(1, 256));
 }
 
 }  // namespace dimred::data

@@ -1,23 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "data/format.h"
+#include "support/options.h"
 
 namespace dimred::data {
 
 /// Opens the training or the test set. At `path`: idx the four files; folder train/ and test/ (or
-/// val/, validation/), or class folders alone (then test_path is needed); list train.txt or
+/// val/, validation/), or class folders alone, which have no test set; list train.txt or
 /// label.txt, and test.txt or val.txt, there or in such folders; cifar its files; tfrecord as
 /// find_shards(); base64 file_list.txt, there or in train/, and in test/, val/ or validation/;
 /// packed train.packed, and test.packed, val.packed or validation.packed; mock needs none (50,000
-/// and 10,000 samples). A test set is opened with the training set's `class_names`, in whose order
-/// its labels are. Throws std::invalid_argument when the path holds nothing of the kind, for
-/// another number of classes than num_classes or other names than class_names, and for options that
-/// have no effect on the kind.
+/// samples or num_samples, and 10,000). A test set is opened with the training set's `class_names`,
+/// in whose order its labels are. Throws std::invalid_argument when the path holds nothing of the
+/// kind, for more classes than num_classes, another number of training samples than num_samples or
+/// other names than class_names, and for options that have no effect on the kind.
 std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
                                       bool train,
                                       const std::vector<std::string>& class_names = {});
@@ -31,5 +33,11 @@ std::string kind_of(const std::filesystem::path& path);
 
 /// The kinds that can be asked for: auto, then all formats'.
 std::vector<std::string> dataset_kinds();
+
+/// The row `dataset`, for DatasetOptions::kind.
+void add_kind_option(OptionTable& table, std::string& kind, const std::string& help);
+
+/// The rows stream_cache and stream_fetches, for a table with a row `data`.
+void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches);
 
 }  // namespace dimred::data

@@ -17,14 +17,14 @@ OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std:
   const auto text = formatted("{}\n", job);
   require(!fs::exists(folder_) || fs::is_directory(folder_),
           "[data] needs a folder to write to, received the file {}",
-          folder_.string());
+          folder_);
   create_folders(folder_);
   const auto file = folder_ / job_file;
   if (fs::exists(file)) {
     const auto before = InputFile(file).text(1 << 20);
     require(before == text,
             "[data] {} holds the files of another job ({}: {}); choose another --output",
-            folder_.string(),
+            folder_,
             job_file,
             printable(before));
     return;
@@ -34,7 +34,7 @@ OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std:
     const auto name = item.path().filename().string();
     require(name.ends_with(".tmp") || name == ".dimred",
             "[data] {} holds other files already ({}); choose an empty or new folder",
-            folder_.string(),
+            folder_,
             printable(name));
   }
   write_file_atomically(file, text);

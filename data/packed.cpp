@@ -98,7 +98,7 @@ PackedWriter::PackedWriter(const std::filesystem::path& path) : file_(path) {
 }
 
 void PackedWriter::write(std::string_view bytes) {
-  file_.append(std::as_bytes(std::span(bytes)));
+  file_.append(bytes);
   end_ += std::ssize(bytes);
 }
 
@@ -117,7 +117,7 @@ void PackedWriter::add(const Sample& sample) {
   pad(alignment);
   append(table_,
          PackedSample{.offset = static_cast<std::uint64_t>(end_),
-                      .digest = digest64(std::as_bytes(sample.bytes)),
+                      .digest = digest64(sample.bytes),
                       .size = static_cast<std::uint32_t>(sample.bytes.size()),
                       .label = static_cast<std::uint32_t>(sample.label),
                       .height = static_cast<std::uint32_t>(sample.shape.height),
@@ -143,7 +143,7 @@ void PackedWriter::finish(const std::string& source, const std::vector<std::stri
   append(header, description.size());
   header += digest_of(description);
   write(description);
-  file_.write_at(0, std::as_bytes(std::span(header)));
+  file_.write_at(0, header);
   file_.commit();
 }
 
@@ -153,7 +153,7 @@ PackedLayout layout_of(const MappedFile& file) {
   try {
     return packed_layout(file.bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted("{}: {}", error.what(), path_text(file.path())));
+    fail_environment("{}: {}", error.what(), file.path());
   }
 }
 
@@ -176,9 +176,9 @@ class PackedDataset : public Dataset {
     const auto bytes = file_.bytes().subspan(row.offset, row.size);
     if (digests_ && !verified_[at]) {
       file_.fetch(bytes);
-      if (digest64(std::as_bytes(bytes)) != row.digest)
-        throw std::runtime_error(formatted(
-            "[packed] {}: is damaged: the digest of sample {} differs", origin(index), index));
+      if (digest64(bytes) != row.digest)
+        fail_environment(
+            "[packed] {}: is damaged: the digest of sample {} differs", origin(index), index);
       verified_[at] = true;
     }
     return {.encoding = row.encoding, .shape = shape_of(row), .bytes = bytes, .label = row.label};
@@ -186,12 +186,12 @@ class PackedDataset : public Dataset {
 
   std::string origin(std::int64_t index) const override {
     return formatted(
-        "{}, offset {}", path_text(file_.path()), layout_.sample(checked(index, "packed")).offset);
+        "{}, offset {}", file_.path(), layout_.sample(checked(index, "packed")).offset);
   }
 
   std::string description() const override {
     return formatted("packed {}, {} images of {} classes, xxh3 {}, made from {}",
-                     path_text(file_.path()),
+                     file_.path(),
                      size(),
                      classes(),
                      layout_.digest,

@@ -11,34 +11,20 @@ namespace dimred::data {
 
 namespace fs = std::filesystem;
 
-std::string path_text(const fs::path& path) {
-  constexpr std::string_view hex = "0123456789ABCDEF";
-  std::string text;
-  for (const char letter : utf8_text(path.string())) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (code < 32 || code == 127) {
-      text += {'\\', 'x', hex[code >> 4], hex[code & 15]};
-    } else {
-      text += letter;
-    }
-  }
-  return text;
-}
-
 bool is_pattern(const fs::path& path) {
-  return path.string().find_first_of("*?[") != std::string::npos && !fs::exists(path);
+  return path.string().find_first_of("*?[{") != std::string::npos && !fs::exists(path);
 }
 
 std::vector<fs::path> matches(const fs::path& pattern, const char* scope) {
   glob_t found{};
-  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_BRACE, nullptr, &found);
   std::vector<fs::path> paths;
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   require_environment(code == 0 || code == GLOB_NOMATCH,
                       "[{}] cannot look through the folders of {}",
                       scope,
-                      path_text(pattern));
+                      pattern);
   std::ranges::sort(
       paths, {}, [](const auto& path) -> const std::string& { return path.native(); });
   return paths;
@@ -46,7 +32,8 @@ std::vector<fs::path> matches(const fs::path& pattern, const char* scope) {
 
 const std::vector<std::string>& split_names(bool train) {
   static const std::vector<std::string> of_train = {"train"};
-  static const std::vector<std::string> of_test = {"test", "val", "validation"};
+  static const std::vector<std::string> of_test = {
+      "test", "val", "validation", "validation_preprocess"};
   return train ? of_train : of_test;
 }
 

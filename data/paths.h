@@ -7,10 +7,7 @@
 // Functions on the paths of data sets.
 namespace dimred::data {
 
-/// The path as UTF-8 on one line, for messages: other bytes and control characters as \xNN.
-std::string path_text(const std::filesystem::path& path);
-
-/// Whether the path is a pattern with * ? or [ ], and no file or folder of that very name.
+/// Whether the path is a pattern with * ? [ ] or {a,b}, and no file or folder of that very name.
 bool is_pattern(const std::filesystem::path& path);
 
 /// The paths that the pattern matches, sorted by bytes. Throws std::runtime_error("[scope] ...")
@@ -18,7 +15,7 @@ bool is_pattern(const std::filesystem::path& path);
 std::vector<std::filesystem::path> matches(const std::filesystem::path& pattern, const char* scope);
 
 /// The names that the folder (or file, or list) of a split may have, the usual one first: train; or
-/// test, val, validation.
+/// test, val, validation, or validation_preprocess as MindSpore's ImageNet has it.
 const std::vector<std::string>& split_names(bool train);
 
 /// The first of split_names that is a folder in `path`; empty when there is none.

@@ -52,14 +52,14 @@ class LabelledPlanes : public Dataset {
   }
 
   std::string origin(std::int64_t index) const override {
-    return formatted("{}, image {}", path_text(planes_.images_file), index);
+    return formatted("{}, image {}", planes_.images_file, index);
   }
 
   std::string description() const override {
     const auto& shape = planes_.shape;
     return formatted("{} {}, {} images of {}{} x {}, {}",
                      planes_.kind,
-                     path_text(planes_.images_file),
+                     planes_.images_file,
                      size(),
                      shape.channels == 1 ? "" : formatted("{} x ", shape.channels),
                      shape.height,

@@ -144,13 +144,13 @@ void standardise(std::span<float> values) {
   double sum = 0, squares = 0;
   for (const auto value : values) {
     sum += value;
-    squares += static_cast<double>(value) * value;
+    squares += double{value} * value;
   }
   const double count = values.size();
   const double mean = sum / count;
   const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
   const double scale = 1 / std::max(deviation, 1 / std::sqrt(count));
-  for (auto& value : values) value = static_cast<float>((value - mean) * scale);
+  for (auto& value : values) value = (value - mean) * scale;
 }
 
 }  // namespace
@@ -207,8 +207,8 @@ PixelTable pixel_table(const Preprocessing& preprocessing) {
   PixelTable table(preprocessing.mean.size());
   for (std::size_t channel = 0; channel < table.size(); ++channel) {
     for (int pixel = 0; pixel < 256; ++pixel) {
-      table[channel][pixel] = static_cast<float>((pixel / 255.0 - preprocessing.mean[channel]) /
-                                                 preprocessing.deviation[channel]);
+      table[channel][pixel] =
+          (pixel / 255.0 - preprocessing.mean[channel]) / preprocessing.deviation[channel];
     }
   }
   return table;

@@ -8,22 +8,11 @@
 #include <cstring>
 
 #include "data/paths.h"
+#include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/open_file.h"
-#include "support/retry.h"
 
 namespace dimred::data {
-namespace {
-
-/// Closes itself.
-struct OpenDescriptor {
-  int number;
-  ~OpenDescriptor() {
-    if (number >= 0) ::close(number);
-  }
-};
-
-}  // namespace
 
 void read_file(const std::string& name,
                const char* scope,
@@ -34,10 +23,10 @@ void read_file(const std::string& name,
     require_environment(holds, "[{}] {}: {}", scope, path, holds ? "" : std::strerror(errno));
   };
   // A pipe is refused, not waited for.
-  const OpenDescriptor file{open_retrying(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-  require_call(file.number >= 0);
+  const Descriptor file(open_retrying(name, O_RDONLY | O_NONBLOCK));
+  require_call(file >= 0);
   struct stat status {};
-  require_call(::fstat(file.number, &status) == 0);
+  require_call(::fstat(file, &status) == 0);
   require_environment(S_ISREG(status.st_mode), "[{}] {}: needs a regular file", scope, path);
   require_environment(status.st_size >= 1, "[{}] {}: the file is empty", scope, path);
   require_environment(status.st_size <= most,
@@ -50,7 +39,7 @@ void read_file(const std::string& name,
   std::size_t done = 0;
   while (done < bytes.size()) {
     const auto count =
-        retrying([&] { return ::read(file.number, bytes.data() + done, bytes.size() - done); });
+        retrying([&] { return ::read(file, bytes.data() + done, bytes.size() - done); });
     require_call(count >= 0);
     require_environment(
         count > 0, "[{}] {}: the file became shorter while it was read", scope, path);

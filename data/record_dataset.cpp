@@ -26,10 +26,10 @@ std::vector<std::string> names_in(const fs::path& file,
   auto names = read_class_names(file);
   const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
   names.erase(names.begin(), names.begin() + cut);
-  require(options.classes == 0 || options.classes == std::ssize(names),
+  require(options.classes == 0 || options.classes >= std::ssize(names),
           "[{}] {} names {} classes{}, received num_classes = {}",
           format,
-          path_text(file),
+          file,
           names.size(),
           cut > 0 ? formatted(" without the first {}", cut) : "",
           options.classes);

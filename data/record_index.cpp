@@ -9,7 +9,6 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
-#include "support/threads.h"
 
 namespace dimred::data {
 namespace {
@@ -97,7 +96,7 @@ std::string problem_text(std::string_view format,
                    origin,
                    first.offset,
                    first.text,
-                   count > 1 ? formatted("; and {} more problems", count - 1) : std::string());
+                   count > 1 ? formatted("; and {} more problems", count - 1) : "");
 }
 
 RecordIndex cached_index(const fs::path& file) {

@@ -11,6 +11,7 @@
 #include "data/decode.h"
 #include "data/encode.h"
 #include "data/loader_report.h"
+#include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -52,7 +53,7 @@ class Faults {
 
 class Resident : public DatasetView {
  public:
-  Resident(std::shared_ptr<const Dataset> whole, const ImageShape& shape)
+  Resident(SharedDataset whole, const ImageShape& shape)
       : DatasetView(std::move(whole)),
         shape_(shape),
         planes_(size() * shape.size()),
@@ -78,7 +79,7 @@ class Resident : public DatasetView {
   /// Decodes all; false as soon as an image has another size.
   bool fill(std::int64_t threads, bool skip_bad) {
     constexpr std::int64_t chunk = 64;
-    in_parallel((size() + chunk - 1) / chunk, threads, [&](std::int64_t i) {
+    in_parallel(ceiling(size(), chunk), threads, [&](std::int64_t i) {
       take(i * chunk, std::min((i + 1) * chunk, size()));
     });
     if (differs_) return false;
@@ -143,12 +144,12 @@ std::optional<ImageShape> first_shape(const Dataset& whole, bool skip_bad) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> resident(std::shared_ptr<const Dataset> whole,
-                                        std::int64_t memory,
-                                        std::int64_t threads,
-                                        int channels,
-                                        bool skip_bad,
-                                        std::int64_t longest_side) {
+SharedDataset resident(SharedDataset whole,
+                       std::int64_t memory,
+                       std::int64_t threads,
+                       int channels,
+                       bool skip_bad,
+                       std::int64_t longest_side) {
   check(whole != nullptr, "resident: no dataset");
   if (whole->size() == 0 || whole->shape().has_value()) return whole;
   auto shape = first_shape(*whole, skip_bad);

@@ -16,11 +16,11 @@ namespace dimred::data {
 /// index); with `skip_bad` reading such a sample throws it instead, as from files, unless none is
 /// good. Sample::damage tells of those that were used as far as they go. Cost: the decoding, and
 /// size x channels x height x width bytes.
-std::shared_ptr<const Dataset> resident(std::shared_ptr<const Dataset> whole,
-                                        std::int64_t memory,
-                                        std::int64_t threads,
-                                        int channels = 0,
-                                        bool skip_bad = false,
-                                        std::int64_t longest_side = 0);
+SharedDataset resident(SharedDataset whole,
+                       std::int64_t memory,
+                       std::int64_t threads,
+                       int channels = 0,
+                       bool skip_bad = false,
+                       std::int64_t longest_side = 0);
 
 }  // namespace dimred::data

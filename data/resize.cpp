@@ -29,9 +29,9 @@ void set_weights(ResizeWeights& result,
                  std::int64_t count) {
   const double scale = length / out;
   const double support = std::max(scale, 1.0);
-  const auto least = static_cast<std::int64_t>(std::floor(low));
+  const std::int64_t least = std::floor(low);
   const auto most = std::min(in, static_cast<std::int64_t>(std::ceil(low + length)));
-  result.size = 2 * static_cast<std::int64_t>(std::ceil(support)) + 1;
+  result.size = 2 * std::ceil(support) + 1;
   result.first.resize(count);
   result.count.resize(count);
   result.weights.assign(count * result.size, 0);
@@ -157,7 +157,7 @@ void resize(const Image& image,
   }
   scratch.sums.resize(row_size);
   for (std::size_t y = 0; y < rows.first.size(); ++y, result += row_size) {
-    std::fill(scratch.sums.begin(), scratch.sums.end(), half);
+    std::ranges::fill(scratch.sums, half);
     for (std::int64_t k = 0; k < rows.count[y]; ++k) {
       add_line(scratch.between.data() + (rows.first[y] + k - first) * row_size,
                rows.weights[y * rows.size + k],

@@ -18,6 +18,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -41,8 +42,8 @@ ShardIndices read_beside(const fs::path& file, const std::string& where) {
   try {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(formatted(
-        "{}: {} (`dimred data index` with --overwrite makes it anew)", error.what(), where));
+    fail_environment(
+        "{}: {} (`dimred data index` with --overwrite makes it anew)", error.what(), where);
   }
 }
 
@@ -99,8 +100,7 @@ void scan_unknown(const RecordFormat& format,
   for (std::size_t i = 0; i < known.size(); ++i)
     if (!is_known(known[i])) unknown.push_back(i);
   if (unknown.empty()) return;
-  std::vector<std::string> urls;
-  for (const auto& shard : source.shards()) urls.push_back(shard.url);
+  const auto urls = texts_of(source.shards(), &RemoteShard::url);
   const auto fetched = std::make_shared<Fetched>(urls.size());
   source.on_arrival([urls, fetched](std::size_t shard, const fs::path& file) {
     make_ready(file, urls[shard], /*digest=*/"");

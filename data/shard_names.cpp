@@ -51,11 +51,15 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
-  auto files = files_in(folder);
-  std::erase_if(files, [&](const auto& file) { return !is_named_for_split(file, train); });
-  if (!files.empty()) return files;
-  const auto inner = split_folder(folder, train);
-  return inner.empty() ? std::vector<fs::path>() : files_in(inner);
+  const auto files = files_in(folder);
+  auto found = files;
+  std::erase_if(found, [&](const auto& file) { return !is_named_for_split(file, train); });
+  if (!found.empty()) return found;
+  if (const auto inner = split_folder(folder, train); !inner.empty()) return files_in(inner);
+  if (!train) return {};
+  found = files;
+  std::erase_if(found, [&](const auto& file) { return is_named_for_split(file, false); });
+  return found;
 }
 
 }  // namespace
@@ -65,7 +69,7 @@ std::vector<fs::path> parse_file_list(std::string_view text,
                                       bool (*is_file)(const fs::path&)) {
   std::vector<fs::path> files;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
-    const auto where = formatted("{}:{}", path_text(list), number);
+    const auto where = formatted("{}:{}", list, number);
     require_environment(line.find('\0') == std::string_view::npos,
                         "[shards] {}: needs a list of file names, received {}",
                         where,
@@ -74,7 +78,7 @@ std::vector<fs::path> parse_file_list(std::string_view text,
     require_environment(
         is_file(files.back()), "[shards] {} names {}, which is no file", where, printable(line));
   });
-  require_environment(!files.empty(), "[shards] {}: needs at least one file name", path_text(list));
+  require_environment(!files.empty(), "[shards] {}: needs at least one file name", list);
   return files;
 }
 
@@ -89,9 +93,17 @@ std::vector<std::string> training_shards(std::vector<std::string> names, bool pa
   const auto is_beside = [](const fs::path& file) {
     return !file.has_parent_path() && is_named_for_split(file, /*train=*/true);
   };
+  const auto is_inside = [](const fs::path& file) { return file.parent_path() == "train"; };
+  const auto is_of_no_split = [](const fs::path& file) {  // only by its name: it is not here yet
+    return !file.has_parent_path() && !is_named_for_split(file, /*train=*/false) &&
+           file.extension().string().starts_with(".tfrecord");
+  };
   const bool beside = std::ranges::any_of(names, is_beside);
+  const bool inside = std::ranges::any_of(names, is_inside);
   std::erase_if(names, [&](const fs::path& file) {
-    return !pattern && !(beside ? is_beside(file) : file.parent_path() == "train");
+    return !pattern && !(beside   ? is_beside(file)
+                         : inside ? is_inside(file)
+                                  : is_of_no_split(file));
   });
   std::ranges::sort(names, natural_less);
   return names;

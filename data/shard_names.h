@@ -8,18 +8,20 @@
 // Which files of record data sets a path stands for.
 namespace dimred::data {
 
-/// The shards behind a path: a file, a pattern with * ? [ ], a list of them (.txt, one a line,
-/// relative to its folder), or a folder, of which the files of the training or the other split are
-/// taken by name: "train" in the name, or "test", "val" or "eval" (train-00000-of-00010,
+/// The shards behind a path: a file, a pattern with * ? [ ] {a,b}, a list of them (.txt, one a
+/// line, relative to its folder), or a folder, of which the files of the training or the other
+/// split are taken by name: "train" in the name, or "test", "val" or "eval" (train-00000-of-00010,
 /// flowers_validation_00000-of-00005.tfrecord); the files of a subfolder train, or test, val,
-/// validation, as well. In natural number order. Throws std::invalid_argument when there are none.
+/// validation, as well. Where no name and no subfolder says train, all are of the training set but
+/// those of the other split. In natural number order. Throws std::invalid_argument when there are
+/// none.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
 /// The same; empty when there are none.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
 
 /// The shards among the files below a folder, given by name ("train/a" for one in a folder of it):
-/// the training set's as above, or, where the names are those of a `pattern`, all; in natural
-/// number order. May be empty.
+/// the training set's as above (of no split: NAME.tfrecord), or, where the names are those of a
+/// `pattern`, all; in natural number order. May be empty.
 std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern);
 
 /// The files that a list names, one a line, relative to its folder. Throws std::runtime_error when

@@ -5,15 +5,17 @@
 namespace dimred::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 thread_local const std::atomic<bool>* stop_flag = nullptr;
 
-std::map<std::filesystem::path, std::shared_ptr<ShardSource>>& sources() {
-  static std::map<std::filesystem::path, std::shared_ptr<ShardSource>> of_path;
+std::map<fs::path, std::shared_ptr<ShardSource>>& sources() {
+  static std::map<fs::path, std::shared_ptr<ShardSource>> of_path;
   return of_path;
 }
 
-std::filesystem::path source_key(const std::filesystem::path& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal();
+fs::path source_key(const fs::path& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal();
 }
 
 }  // namespace
@@ -24,11 +26,11 @@ StoppableReads::~StoppableReads() { stop_flag = nullptr; }
 
 bool reads_are_stopped() { return stop_flag != nullptr && stop_flag->load(); }
 
-void stream_from(const std::filesystem::path& path, std::shared_ptr<ShardSource> source) {
+void stream_from(const fs::path& path, std::shared_ptr<ShardSource> source) {
   sources()[source_key(path)] = std::move(source);
 }
 
-std::shared_ptr<ShardSource> source_of(const std::filesystem::path& path) {
+std::shared_ptr<ShardSource> source_of(const fs::path& path) {
   const auto found = sources().find(source_key(path));
   return found == sources().end() ? nullptr : found->second;
 }

@@ -110,7 +110,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
     }
   });
   require_good("prepared_statistics", good, taken, dataset);
-  const auto pixels = static_cast<double>(good * shape.height * shape.width);
+  const double pixels = good * shape.height * shape.width;
   ChannelStatistics result;
   for (std::size_t channel = 0; channel < count; ++channel) {
     const double mean = sums[channel] / pixels;
@@ -120,14 +120,19 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
   return result;
 }
 
+std::vector<ImageShape> some_shapes(const Dataset& dataset, std::int64_t looks) {
+  std::vector<ImageShape> shapes;
+  for_good_samples(
+      dataset, std::min(looks, dataset.size()), [&](std::int64_t, const Sample& sample) {
+        shapes.push_back(encoded_shape(sample));
+      });
+  return shapes;
+}
+
 std::int64_t channels_of(const Dataset& dataset) {
   if (const auto shape = dataset.shape()) return shape->channels;
-  std::int64_t channels = 1;
-  for_good_samples(
-      dataset, std::min<std::int64_t>(16, dataset.size()), [&](std::int64_t, const Sample& sample) {
-        if (encoded_shape(sample).channels != 1) channels = 3;
-      });
-  return channels;
+  const auto is_grey = [](const ImageShape& shape) { return shape.channels == 1; };
+  return std::ranges::all_of(some_shapes(dataset, 16), is_grey) ? 1 : 3;
 }
 
 }  // namespace dimred::data

@@ -28,6 +28,10 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       std::int64_t channels,
                                       std::int64_t samples = 2000);
 
+/// The shapes, by their headers, of at most `looks` samples at even distances; those that cannot be
+/// read are left out.
+std::vector<ImageShape> some_shapes(const Dataset& dataset, std::int64_t looks);
+
 /// The channels of decoded images: the shape's, or 1 if 16 samples at even distances are all grey,
 /// else 3. Samples that cannot be read do not count.
 std::int64_t channels_of(const Dataset& dataset);

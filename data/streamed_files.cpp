@@ -24,7 +24,7 @@ void make_ready(const fs::path& file, const std::string& url, const std::string&
   const MappedFile mapped(file);
   mapped.read_sequentially(true);
   require_environment(
-      dimred::digest(std::as_bytes(mapped.bytes())) == digest,
+      digest_of(mapped.bytes()) == digest,
       "[stream] {} is not the file that its index describes: it has changed since then",
       url);
 }
@@ -115,7 +115,7 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
       auto file = std::make_shared<const MappedFile>(path);
       require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
                           "[stream] {} has {} bytes of {}",
-                          path.string(),
+                          path,
                           file->bytes().size(),
                           room_.bytes[shard]);
       const std::lock_guard lock(mutex_);

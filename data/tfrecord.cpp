@@ -32,7 +32,7 @@ void require_checksum(std::span<const std::byte> bytes,
 
 }  // namespace
 
-std::uint32_t masked_crc32c(std::span<const std::byte> bytes) {
+std::uint32_t masked_crc32c(ByteView bytes) {
   const auto checksum = crc32c(bytes);
   return (checksum >> 15 | checksum << 17) + 0xA282EAD8;
 }
@@ -41,13 +41,13 @@ std::string to_tfrecord(std::string_view payload) {
   std::string record;
   record.reserve(payload.size() + head_bytes + checksum_bytes);
   append(record, payload.size());
-  append(record, masked_crc32c(std::as_bytes(std::span(record))));
+  append(record, masked_crc32c(record));
   record += payload;
-  append(record, masked_crc32c(std::as_bytes(std::span(payload))));
+  append(record, masked_crc32c(payload));
   return record;
 }
 
-std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes) {
+std::optional<std::uint64_t> tfrecord_length(ByteView bytes) {
   if (bytes.size() < head_bytes) return std::nullopt;
   const auto length = bytes.first(length_bytes);
   require_checksum(length, bytes.subspan(length_bytes), "length");
@@ -57,7 +57,7 @@ std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes) {
   return announced;
 }
 
-std::optional<TfRecord> first_tfrecord(std::span<const std::byte> bytes) {
+std::optional<TfRecord> first_tfrecord(ByteView bytes) {
   const auto announced = tfrecord_length(bytes);
   if (!announced || *announced + tfrecord_overhead > bytes.size()) return std::nullopt;
   const auto payload = bytes.subspan(head_bytes, *announced);

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/bytes.h"
+
 // TFRecord framing, of TensorFlow's data sets and TensorBoard's event files. A record is
 //   uint64 length | uint32 masked CRC-32C of those 8 bytes | payload | uint32 masked CRC-32C of it
 // in little-endian order, one record after another, without a header or an end mark.
@@ -15,7 +17,7 @@ namespace dimred::data {
 
 /// The checksum c as the format stores it: rotated right by 15 bits, plus 0xA282EAD8, so that a
 /// checksum of data that holds checksums keeps its worth.
-std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
+std::uint32_t masked_crc32c(ByteView bytes);
 
 /// `payload` as one record.
 std::string to_tfrecord(std::string_view payload);
@@ -32,11 +34,11 @@ constexpr std::size_t tfrecord_overhead = 16;
 /// Length of the payload of the record that `bytes` begins with, its checksum verified (otherwise
 /// std::runtime_error); nullopt for less than the 12 bytes that say it, or when the record would
 /// end behind the last 64-bit offset. The payload need not be there.
-std::optional<std::uint64_t> tfrecord_length(std::span<const std::byte> bytes);
+std::optional<std::uint64_t> tfrecord_length(ByteView bytes);
 
 /// The record that `bytes` begins with; nullopt when they end before it does. Throws
 /// std::runtime_error("[tfrecord] ...") when one of its checksums differs; the length is believed
 /// only after its own has been verified.
-std::optional<TfRecord> first_tfrecord(std::span<const std::byte> bytes);
+std::optional<TfRecord> first_tfrecord(ByteView bytes);
 
 }  // namespace dimred::data

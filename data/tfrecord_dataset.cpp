@@ -49,13 +49,13 @@ bool is_misnamed(const ImageExample& example) {
 /// its size; 0: nothing behind it can be found.
 std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
   try {
-    const auto length = tfrecord_length(std::as_bytes(rest));
+    const auto length = tfrecord_length(rest);
     if (!length || *length + tfrecord_overhead > rest.size()) {
       scan.add_problem(
           offset,
           formatted(
               "needs a whole record{}, received a file that ends {} bytes after its beginning",
-              length ? formatted(" of {} bytes", *length) : std::string(),
+              length ? formatted(" of {} bytes", *length) : "",
               rest.size()));
       return 0;
     }
@@ -64,7 +64,7 @@ std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
       require_environment(size <= std::numeric_limits<std::uint32_t>::max(),
                           "[tfrecord] needs records of less than 4 GiB, received {} bytes",
                           size);
-      first_tfrecord(std::as_bytes(rest));  // verifies it
+      first_tfrecord(rest);  // verifies it
       const auto example = example_in(payload_of(rest.first(size)));
       scan.entries.push_back(
           {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = example.label});
@@ -109,8 +109,8 @@ class TfRecordDataset : public RecordDataset {
     } catch (const std::runtime_error& error) {
       const auto prefix = formatted("{}: ", origin(index));
       const auto rule = rule_of(error);
-      throw std::runtime_error(formatted(
-          "[tfrecord] {}{}", prefix, rule.starts_with(prefix) ? rule.substr(prefix.size()) : rule));
+      fail_environment(
+          "[tfrecord] {}{}", prefix, rule.starts_with(prefix) ? rule.substr(prefix.size()) : rule);
     }
   }
 
@@ -132,7 +132,7 @@ class TfRecordDataset : public RecordDataset {
   }
 
   static void verify(Bytes record) {
-    const auto whole = first_tfrecord(std::as_bytes(record));
+    const auto whole = first_tfrecord(record);
     require_environment(whole && whole->size == record.size(),
                         "[tfrecord] the file has changed since it was opened");
   }
@@ -209,8 +209,7 @@ std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
 
 bool is_tfrecord(const fs::path& file) {
   try {
-    const auto begin = first_bytes(file, 12);
-    return tfrecord_length(std::as_bytes(std::span(begin))).has_value();
+    return tfrecord_length(first_bytes(file, 12)).has_value();
   } catch (const std::exception&) {
     return false;
   }

@@ -12,6 +12,7 @@
 #include "data/tfrecord.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/random.h"
@@ -43,7 +44,7 @@ void write_file(const Dataset& dataset,
   std::string buffer;
   std::int64_t unreported = 0;
   const auto flush = [&] {
-    file.append(std::as_bytes(std::span(buffer)));
+    file.append(buffer);
     buffer.clear();
     progress(std::exchange(unreported, 0));
   };
@@ -133,7 +134,7 @@ RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64
           "[data::shuffle_split] needs at least one sample and one rank, received {} and {}",
           size,
           ranks);
-  RecordPlan plan{.form = RecordForm::base64, .count = (size + ranks - 1) / ranks * ranks};
+  RecordPlan plan{.form = RecordForm::base64, .count = ceiling(size, ranks) * ranks};
   for (std::int64_t rank = 0; rank < ranks; ++rank)
     plan.names.push_back(formatted("base64_rank_{}", rank));
   plan.sample = [size, seed](std::int64_t position) {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
-#include "support/failure.h"
 #include "support/json.h"
 
 namespace dimred::distributed {

@@ -57,7 +57,7 @@ std::string broadcast_text(Communicator& communicator, const std::string& text, 
   auto length = torch::tensor({std::ssize(text)});
   communicator.broadcast(length, root);
   auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kUInt8);
-  if (communicator.rank() == root) std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
+  if (communicator.rank() == root) std::ranges::copy(text, bytes.data_ptr<uint8_t>());
   if (bytes.numel() > 0) communicator.broadcast(bytes, root);
   return {bytes.data_ptr<uint8_t>(), bytes.data_ptr<uint8_t>() + bytes.numel()};
 }

@@ -17,6 +17,7 @@
 
 #include "distributed/address.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::distributed {
 namespace {
@@ -26,8 +27,7 @@ constexpr auto scope = "distributed";
 /// A socket that listens on this address alone; the store would listen on all of the machine's.
 int listen_at(const std::string& address, const launch::RankInfo& rank_info) {
   const auto fail = [&](const std::string& why) {
-    throw std::runtime_error(
-        formatted("[distributed] rank 0 cannot serve {}:{}: {}", address, rank_info.port, why));
+    fail_environment("[distributed] rank 0 cannot serve {}:{}: {}", address, rank_info.port, why);
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -85,12 +85,12 @@ Store open_store(const launch::RankInfo& rank_info, double timeout, bool serve) 
   } catch (const std::exception& error) {
     why = error.what();
   }
-  throw std::runtime_error(formatted("[{}] rank {} cannot reach rank 0 at {} within {} s: {}",
-                                     scope,
-                                     rank_info.rank,
-                                     rendezvous_address(rank_info),
-                                     timeout,
-                                     why.substr(0, why.find('\n'))));
+  fail_environment("[{}] rank {} cannot reach rank 0 at {} within {} s: {}",
+                   scope,
+                   rank_info.rank,
+                   rendezvous_address(rank_info),
+                   timeout,
+                   head_line(why));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "scaling/volume.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
+#include "support/text.h"
 
 namespace dimred::distributed {
 namespace {
@@ -117,12 +118,11 @@ class ProcessGroup final : public Communicator {
     try {
       collective();
     } catch (const std::exception& error) {
-      const std::string text = error.what();
       throw CollectiveFailed(formatted("[distributed] {} failed on rank {} of {}: {}",
                                        name(kind),
                                        rank_,
                                        size_,
-                                       text.substr(0, text.find('\n'))));
+                                       head_line(error.what())));
     }
   }
 
@@ -203,16 +203,10 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
   std::vector<double> lengths(size_);
   lengths[rank_] = text.size();
   all_reduce(lengths);
-  std::vector<layout::Shard> shards;
-  std::int64_t end = 0;
-  for (const double length : lengths) {
-    const std::int64_t begin = end;
-    end += length;
-    shards.push_back({});
-    if (end > begin) shards.back().memory.push_back({begin, end});
-  }
+  const auto shards = layout::consecutive({lengths.begin(), lengths.end()});
+
   auto own = torch::empty({std::ssize(text)}, torch::kUInt8);
-  std::copy(text.begin(), text.end(), own.data_ptr<std::uint8_t>());
+  std::ranges::copy(text, own.data_ptr<std::uint8_t>());
   const auto all = all_gather(own, shards);
   std::vector<std::string> texts;
   for (const auto& shard : shards) {

@@ -18,7 +18,7 @@ struct Backends {
 
 std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size);
 
-/// The parameters from which the two hardware-dependent files below make a backend.
+/// The parameters from which backends.cpp makes a backend.
 struct GroupOptions {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0, size = 1;
@@ -26,9 +26,9 @@ struct GroupOptions {
   std::string address;  // of this machine, as the others reach it; empty: let Gloo find it
 };
 
-/// gloo.cpp, or gloo_unavailable.cpp where its headers are missing: throws std::runtime_error.
+/// Throws std::runtime_error where Gloo's headers were missing.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group);
-/// nccl.cpp, or nccl_unavailable.cpp where torch was built without: nullptr.
+/// nullptr where torch was built without NCCL.
 c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group);
 
 }  // namespace dimred::distributed

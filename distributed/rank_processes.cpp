@@ -34,8 +34,7 @@ RankProcesses::~RankProcesses() {
 
 void RankProcesses::exchange_pids(c10d::Store& store, const launch::RankInfo& rank_info) {
   const auto scope = scope_of_numbers();
-  const auto own = formatted("{} {}", scope, ::getpid());
-  store.set(process_key(rank_info.rank), std::vector<std::uint8_t>(own.begin(), own.end()));
+  store.set(process_key(rank_info.rank), stored(formatted("{} {}", scope, ::getpid())));
   for (int rank = 0; rank < rank_info.size; ++rank) {
     const auto bytes = store.get(process_key(rank));
     std::istringstream text(std::string(bytes.begin(), bytes.end()));

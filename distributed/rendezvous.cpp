@@ -140,9 +140,8 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
     store.set(ready_key(start, rank_info.rank), stored("1"));
     store.wait({key_of(start, outcome_key)}, in_milliseconds(timeout + patience));
   } catch (const std::exception&) {
-    throw std::runtime_error(
-        formatted("[distributed] rank 0 at {} did not answer in time; see --rendezvous_timeout",
-                  rendezvous_address(rank_info)));
+    fail_environment("[distributed] rank 0 at {} did not answer in time; see --rendezvous_timeout",
+                     rendezvous_address(rank_info));
   }
   const auto outcome = text_at(store, key_of(start, outcome_key));
   if (outcome != started) throw ReportedByRank0(outcome);

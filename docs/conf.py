@@ -16,6 +16,7 @@ NAVIGATION = {
         "docs/how-to/train_and_verify_faces",
         "docs/how-to/compare_fairly",
         "docs/how-to/draw_the_loss_landscape",
+        "docs/how-to/use_from_python",
         "docs/how-to/run_published_recipes",
         "docs/how-to/import_configurations",
         "docs/how-to/export_and_predict",
@@ -41,6 +42,7 @@ NAVIGATION = {
         "docs/reference/verification",
         "docs/reference/mapping",
         "docs/reference/glossary",
+        "docs/reference/releases",
         "docs/results/README",
     ],
     "Explanation": [

@@ -1,6 +1,6 @@
 """Test accuracy of runs at equal time: what each had reached after so many seconds of its own.
 
-    python experiments/equal_time.py --group frozen 'runs/flowers_*/stage1' --group scratch 'runs/flowers_*/scratch'
+    python experiments/equal_time.py --group frozen 'runs/flowers_*/frozen' --group scratch 'runs/flowers_*/scratch'
 
 A group is a name and a pattern of run folders (seeds, say). Times are parts of the shortest run's; a run counts with its
 last evaluation before. Prints mean and sd of each group, with n. What a run began with (its backbone) is not in its time;

@@ -54,8 +54,8 @@ def filled(name: str, value: Any, places: dict[str, str]) -> Any:
         raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces ({{{{ is a brace), received {value!r}") from error
 
 
-def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: bool) -> Recipe:
-    """Checks the file's shape; its options are checked by dimred."""
+def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: bool, backbone: Path | None = None) -> Recipe:
+    """Checks the file's shape; its options are checked by dimred. `backbone`: weights in the place of that step."""
     try:
         tables = tomllib.loads(file.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -73,6 +73,11 @@ def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: 
     if not texts["title"] or not isinstance(ranks, int) or ranks < 1:
         raise RecipeError(f"{file}: needs a title, and ranks >= 1")
     places = {"here": str(file.resolve().parent)}
+    if backbone:
+        if not tables.pop("backbone", None):
+            raise RecipeError(f"{file}: has no backbone to train, received --backbone {backbone}")
+        places["backbone"] = str(backbone.resolve())
+        texts["pretraining_data"] = ""
     for place in PLACES:
         path = given[place]
         if texts[place] and path is None:
@@ -128,9 +133,10 @@ def results(recipe: Recipe) -> list[str]:
             continue
         run = read_run(step.output)
         last, trained = run.result(), run.curve["train_loss"].dropna().iloc[-1]
+        tested = f"test accuracy {100 * last['test_accuracy']:.2f} %" if run.is_tested else "no test set"
         lines.append(
             f"{step.name:12} {last['epoch']:6.3g} epochs  training loss {trained:.4f}  "
-            f"test accuracy {100 * last['test_accuracy']:.2f} %  {run.curve['seconds'].iloc[-1]:.0f} s"
+            f"{tested}  {run.curve['seconds'].iloc[-1]:.0f} s"
         )
     return lines
 
@@ -159,6 +165,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="what the recipe trains on")
     parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
+    parser.add_argument("--backbone", type=Path, help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run")
     parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
     parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
     parser.add_argument("--ranks", type=int, help="other than the recipe's")
@@ -171,7 +178,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 def read(options: argparse.Namespace, output: Path) -> Recipe:
     """The recipe that the command line means. Raises RecipeError."""
     given = {place: getattr(options, place) for place in PLACES}
-    recipe = read_recipe(options.recipe, output, given, options.short)
+    recipe = read_recipe(options.recipe, output, given, options.short, options.backbone)
     if options.ranks is not None and options.ranks < 1:
         raise RecipeError(f"--ranks: needs >= 1, received {options.ranks}")
     return replace(recipe, steps=changed(recipe.steps, options.set))

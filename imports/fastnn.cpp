@@ -14,7 +14,6 @@
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/options.h"
-#include "support/split_list.h"
 #include "support/text.h"
 
 namespace dimred::imports {
@@ -71,7 +70,7 @@ Answerer unless_empty(std::string why, std::string instead = {}) {
 
 /// Whether our options may name such a URL (docs/reference/stores.md).
 bool is_store(std::string_view scheme) {
-  constexpr std::string_view stores[] = {"hdfs", "s3", "gs", "http", "https", "file"};
+  constexpr std::string_view stores[] = {"hdfs", "s3", "gs", "oss", "http", "https", "file"};
   return std::ranges::find(stores, scheme) != std::end(stores);
 }
 
@@ -86,6 +85,44 @@ Answerer local_folder(std::string name, std::string remedy) {
       line.refuse(remedy, name);
     } else {
       line.map({{name, line.value}});
+    }
+  };
+}
+
+/// Those of the listed files of dataset_dir, as one path of ours, or a pattern of several.
+std::string files_of(const std::string& folder, const std::string& names) {
+  const auto files = split_list(names);
+  const auto separator = folder.empty() || folder.ends_with('/') ? "" : "/";
+  return formatted("{}{}{}", folder, separator, files.size() == 1 ? files[0] : "{" + names + "}");
+}
+
+bool is_remote(const std::string& path) { return path.find("://") != std::string::npos; }
+
+/// Of train_files or eval_files: the option of ours that names them.
+Answerer chosen_files(std::string option) {
+  return [option = std::move(option)](Line& line, const Values& values) {
+    const auto& folder = values.at("dataset_dir");
+    if (line.value.empty()) {
+      line.text = option == "data" ? "files are found in the folder"
+                                   : "the folder's test part, where there is one";
+    } else if (folder.empty()) {
+      line.refuse("needs dataset_dir, the folder of the files", option);
+    } else if (is_remote(folder) && split_list(line.value).size() > 1) {
+      line.refuse("several files of a store are named by a pattern", option);
+    } else {
+      line.map({{option, files_of(folder, line.value)}});
+    }
+  };
+}
+
+/// The data set's folder, unless train_files chooses files of it.
+Answerer folder_of_data(std::string remedy) {
+  return [whole = local_folder("data", std::move(remedy))](Line& line, const Values& values) {
+    whole(line, values);
+    if (line.answer == Answer::mapped && !values.at("train_files").empty()) {
+      line.answer = Answer::no_effect;
+      line.settings.clear();
+      line.text = "train_files chooses files of it";
     }
   };
 }
@@ -309,7 +346,7 @@ std::vector<Key> run_keys() {
           {"checkpointDir",
            Type::text,
            "",
-           local_folder("output", "no store of ours (hdfs, s3, gs); give a folder")},
+           local_folder("output", "no store of ours (hdfs, s3, gs, oss); give a folder")},
           {"output_dir", Type::text, ".", none("checkpointDir is the run's folder")},
           {"summaryDir",
            Type::text,
@@ -321,11 +358,22 @@ std::vector<Key> run_keys() {
 
 // The data set, its files and the images' preparation.
 
+/// A buffer is of data in several files.
+void answer_shuffle_buffer(Line& line, const Values& values) {
+  const bool one_file = split_list(values.at("train_files")).size() == 1;
+  (one_file ? none("every epoch shuffles all samples of one file")
+            : if_given("shuffle_buffer_size", "every epoch shuffles all samples"))(line, values);
+}
+
+bool is_mock(const Values& values) {
+  return values.at("dataset_name") == "mock" && values.at("dataset_dir").empty();
+}
+
 void answer_dataset_name(Line& line, const Values& values) {
   const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
   if (std::ranges::find(names, line.value) == names.end()) {
     line.refuse("not a data set of FastNN's" + suggestion(line.value, names));
-  } else if (line.value == "mock" && values.at("dataset_dir").empty()) {
+  } else if (is_mock(values)) {
     line.map({{"dataset", "mock"}});
   } else {
     line.text = "the files of dataset_dir say what they are";
@@ -352,41 +400,33 @@ void answer_preprocessing(Line& line, const Values& values) {
 
 /// A number that the file gives is checked against the data; the mock set needs one.
 void answer_classes(Line& line, const Values& values) {
-  const bool mock = values.at("dataset_name") == "mock" && values.at("dataset_dir").empty();
-  (line.given || mock ? as("num_classes") : none("the data set says how many classes it has"))(
+  (line.given || is_mock(values) ? as("num_classes")
+                                 : none("the data set says how many classes it has"))(line, values);
+}
+
+void answer_samples(Line& line, const Values& values) {
+  (line.given || is_mock(values) ? as("num_samples") : none("samples are counted in the files"))(
       line, values);
 }
 
 std::vector<Key> data_keys() {
-  const auto fixed = none("samples are counted in the files");
   return {
       {"dataset_name", Type::text, "mock", answer_dataset_name},
       {"dataset_dir",
        Type::text,
        "",
-       local_folder("data", "no store of ours (hdfs, s3, gs, http); copy the files to a folder")},
+       folder_of_data("no store of ours (hdfs, s3, gs, oss, http); copy the files to a folder")},
       {"file_pattern", Type::text, "", unless_empty("files are found in the folder", "data")},
       {"reader", Type::text, "", unless_empty("a TensorFlow class; files say what they are")},
-      {"num_sample_per_epoch", Type::integer, "1000000", fixed},
-      {"train_files",
-       Type::text,
-       "",
-       none("files are found in the folder; FastNN, too, ignores "
-            "it for the data sets it knows")},
-      {"eval_files",
-       Type::text,
-       "",
-       none("never read by FastNN, which has no evaluation; ours "
-            "evaluates on the folder's test part")},
+      {"num_sample_per_epoch", Type::integer, "1000000", answer_samples},
+      {"train_files", Type::text, "", chosen_files("data")},
+      {"eval_files", Type::text, "", chosen_files("test_data")},
       {"num_preprocessing_threads",
        Type::integer,
        "16",
        if_given("num_preprocessing_threads", "as many as this rank's cores")},
       {"preprocessing_name", Type::text, "", answer_preprocessing},
-      {"shuffle_buffer_size",
-       Type::integer,
-       "1024",
-       if_given("shuffle_buffer_size", "every epoch shuffles all samples")},
+      {"shuffle_buffer_size", Type::integer, "1024", answer_shuffle_buffer},
       {"prefetch_buffer_size", Type::integer, "32", as("prefetch")},
       {"num_parallel_batches",
        Type::integer,

@@ -29,7 +29,7 @@ nlohmann::json read_object(const std::filesystem::path& file) {
 }
 
 /// A JSON value as the text of one of our options: true, 0.55, plain text.
-std::string text_of(const nlohmann::json& value) {
+std::string option_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return number_text(value.get<double>());
   return value.is_null() ? "" : value.dump();
@@ -60,13 +60,12 @@ constexpr Key keys[] = {
     {"dim_reduce", "weight_load_dir", "snapshots", ""},
     {"dim_reduce",
      "timeout",
-     "",
-     "how long MindSpore's ranks wait for the file with the matrix; ours compute it "
-     "together, and a dead rank ends all within 10 s"},
+     "collective_timeout",
+     "MindSpore's ranks wait so long for the file with the matrix; ours compute it together"},
     {"dim_reduce",
      "n_component",
-     "",
-     "MindSpore does not know this key and ignores it (its name is n_components); so it is here"},
+     "n_component",
+     "the tutorial's spelling, which MindSpore ignores: it takes n_components"},
     {"dim_reduce", "device_num", "", no_device_num},
     {"common", "device_num", "", no_device_num},
     {"common", "device_number", "", "torchrun says how many ranks there are"},
@@ -85,6 +84,23 @@ constexpr Key keys[] = {
      "",
      "there is no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
 };
+
+/// Where both spellings of the number of components are there, one of them counts. Throws
+/// std::invalid_argument where they differ.
+void take_one_spelling(const std::string& file, const json& reduction, std::vector<Line>& lines) {
+  if (!reduction.contains("n_component") || !reduction.contains("n_components")) return;
+  const auto one = option_text(reduction.at("n_component"));
+  const auto other = option_text(reduction.at("n_components"));
+  require(one == other,
+          "[imports] {}: dim_reduce.n_component = {} and dim_reduce.n_components = {} contradict "
+          "each other; leave one out",
+          file,
+          printable(one),
+          printable(other));
+  const auto line = std::ranges::find(lines, "dim_reduce.n_component", &Line::key);
+  line->answer = Answer::no_effect;
+  line->settings.clear();
+}
 
 /// Parts of functions that dim_reduce excludes.
 constexpr std::string_view other_parts[] = {
@@ -127,7 +143,7 @@ Line answer(const std::string& file,
     return known.part == part && known.name == name;
   });
   if (key == std::end(keys)) unknown(file, part, name);
-  Line line{.source = file, .key = formatted("{}.{}", part, name), .value = text_of(value)};
+  Line line{.source = file, .key = formatted("{}.{}", part, name), .value = option_text(value)};
   line.text = key->text;
   if (name == "mode") answer_mode(line);
   if (name == "dim_reduce") answer_dim_reduce(line);
@@ -159,7 +175,7 @@ std::string field(const json& object, const char* key, const std::string& file) 
           "[imports] {}: needs a rank table with {}",
           file,
           key);
-  return text_of(object.at(key));
+  return option_text(object.at(key));
 }
 
 std::string command_of(std::size_t node,
@@ -173,13 +189,16 @@ std::string command_of(std::size_t node,
   return text + " dimred stage1 --device cuda ...";
 }
 
-/// A field that stands in a command line: a host, an address or a number.
-template <class Json>
-std::string word(const Json& object, const char* key, const std::string& name) {
+/// A field that stands in a command line: a host, an address or a number; `others` may be in it,
+/// too.
+std::string word(const json& object,
+                 const char* key,
+                 const std::string& name,
+                 std::string_view others = "") {
   const auto text = field(object, key, name);
-  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char letter) {
+  const bool plain = !text.empty() && std::ranges::all_of(text, [others](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '.' || letter == ':' || letter == '-' ||
-           letter == '_';
+           letter == '_' || others.find(static_cast<char>(letter)) != others.npos;
   });
   require(plain,
           "[imports] {}: needs a host or a number as {}, received {}",
@@ -213,12 +232,13 @@ Import read_boost(const std::filesystem::path& file) {
       if (other) {
         import.lines.push_back({.source = name,
                                 .key = formatted("{}.{}", part, key),
-                                .value = text_of(value),
+                                .value = option_text(value),
                                 .text = "with dim_reduce MindSpore turns " + part + " off"});
       } else {
         import.lines.push_back(answer(name, part, key, value));
       }
     }
+    if (part == "dim_reduce") take_one_spelling(name, values, import.lines);
   }
   return import;
 }
@@ -228,14 +248,18 @@ std::string describe_rank_table(const std::filesystem::path& file) {
   const auto table = read_object(file);
   const auto& servers = array_of(table, "server_list", name);
   if (table.contains("server_count")) {
-    const auto count = text_of(table.at("server_count"));
+    const auto count = option_text(table.at("server_count"));
     require(count == std::to_string(servers.size()),
             "[imports] {}: needs the server_count of its server_list, {}, received {}",
             name,
             servers.size(),
             printable(count));
   }
-  const auto master = word(servers.front(), "server_id", name);
+  // One server needs no address in a command: the tutorial's own table masks it, "10.*.*.*".
+  const auto host = [&, others = servers.size() > 1 ? "" : "*"](const json& server) {
+    return word(server, "server_id", name, others);
+  };
+  const auto master = host(servers.front());
   std::string text = formatted("{}: HCCL rank table\n", name);
   std::size_t ranks = 0, node = 0;
   for (const auto& server : servers) {
@@ -251,7 +275,7 @@ std::string describe_rank_table(const std::filesystem::path& file) {
       ids += formatted("{}{}", ids.empty() ? "" : ",", word(device, "device_id", name));
       ++ranks;
     }
-    text += formatted("  on {}: CUDA_VISIBLE_DEVICES={} ", word(server, "server_id", name), ids);
+    text += formatted("  on {}: CUDA_VISIBLE_DEVICES={} ", host(server), ids);
     text += command_of(node++, servers.size(), devices.size(), master) + '\n';
   }
   return formatted(

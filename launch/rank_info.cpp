@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::launch {
 namespace {
@@ -23,14 +24,9 @@ std::optional<std::string> text_of(const Lookup& variable, const char* name) {
 int number_of(const Lookup& variable, const char* name) {
   const auto text = text_of(variable, name);
   require(text.has_value(), "[launch] needs the environment variable {}, which is not set", name);
-  int number = 0;
-  const auto* end = text->data() + text->size();
-  const auto parsed = std::from_chars(text->data(), end, number);
-  require(parsed.ec == std::errc() && parsed.ptr == end && number >= 0,
-          "[launch] needs a whole number in {}, received {}",
-          name,
-          *text);
-  return number;
+  const auto number = number_in<int>(*text);
+  require(number && *number >= 0, "[launch] needs a whole number in {}, received {}", name, *text);
+  return *number;
 }
 
 int number_or(const Lookup& variable, const char* name, int otherwise) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "layout/shard.h"
+#include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -38,7 +39,7 @@ void check_placement(const Layout& layout, const Parameter& parameter) {
             parameter.name);
     return;
   }
-  const std::int64_t rows = parameter.shape.empty() ? -1 : parameter.shape.front();
+  const auto rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
       rows >= 0 && parameter.first_row >= 0 && parameter.global_rows - rows >= parameter.first_row,
       "[layout] '{}' needs rows of the {} of all ranks, received {} from {}",
@@ -56,7 +57,7 @@ void append_number(std::string& text, std::int64_t number) {
 /// int64, little-endian.
 std::string hash_of(const std::vector<Entry>& entries) {
   std::string text;
-  for (const Entry& entry : entries) {
+  for (const auto& entry : entries) {
     const auto shape = entry.global_shape();
     append_number(text, std::ssize(entry.name));
     text += entry.name;
@@ -64,7 +65,7 @@ std::string hash_of(const std::vector<Entry>& entries) {
     for (std::int64_t extent : shape) append_number(text, extent);
     append_number(text, entry.global_offset);
   }
-  return digest(std::as_bytes(std::span(text)));
+  return digest(text);
 }
 
 /// Calls visit(file index, memory index, length) for every run of elements contiguous in both
@@ -75,10 +76,10 @@ void for_each_run(const Entry& entry, Visit visit) {
     visit(entry.file_offset, entry.memory_offset, entry.size);
     return;
   }
-  const std::int64_t channels = entry.shape[1];
-  const std::int64_t pixels = entry.shape[2] * entry.shape[3];
+  const auto channels = entry.shape[1];
+  const auto pixels = entry.shape[2] * entry.shape[3];
   for (std::int64_t o = 0; o < entry.shape[0]; ++o) {
-    const std::int64_t begin = o * channels * pixels;
+    const auto begin = o * channels * pixels;
     for (std::int64_t p = 0; p < pixels; ++p) {
       for (std::int64_t c = 0; c < channels; ++c) {
         visit(entry.file_offset + begin + c * pixels + p,
@@ -110,7 +111,7 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
   require(!parameters.empty(), "[layout] needs at least one parameter, received none");
   Layout layout;
   std::set<std::string> names;
-  for (const Parameter& parameter : parameters) {
+  for (const auto& parameter : parameters) {
     require(!parameter.name.empty(), "[layout] needs a name for every parameter, received ''");
     require(names.insert(parameter.name).second,
             "[layout] needs different names, received '{}' twice",
@@ -121,14 +122,14 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
             parameter.shape.size());
     check_placement(layout, parameter);
     const auto whole = parameter.global_shape();
-    const std::int64_t global_size = elements_of(parameter.name, whole);
-    const std::int64_t size = elements_of(parameter.name, parameter.shape);
+    const auto global_size = elements_of(parameter.name, whole);
+    const auto size = elements_of(parameter.name, parameter.shape);
     require(layout.global_size <= kLargestSize - global_size - kAlignment &&
                 layout.memory_size <= kLargestSize - size - kAlignment,
             "[layout] '{}' makes the vector longer than fits a 64-bit byte count",
             parameter.name);
     const bool sharded = parameter.placement == Placement::sharded;
-    const std::int64_t skipped =
+    const auto skipped =
         sharded && whole.front() > 0 ? global_size / whole.front() * parameter.first_row : 0;
     layout.entries.push_back({parameter,
                               size,
@@ -139,7 +140,7 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
                               layout.memory_size});
     layout.file_size += size;
     layout.global_size += global_size;
-    layout.memory_size += (size + kAlignment - 1) / kAlignment * kAlignment;
+    layout.memory_size += ceiling(size, kAlignment) * kAlignment;
     if (!sharded) layout.replicated_size = layout.memory_size;
   }
   layout.hash = hash_of(layout.entries);
@@ -148,18 +149,18 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
 
 void file_to_memory(const Layout& layout, std::span<const float> file, std::span<float> memory) {
   check_sizes(layout, file.size(), memory.size());
-  for (const Entry& entry : layout.entries) {
+  for (const auto& entry : layout.entries) {
     for_each_run(entry, [&](std::int64_t from, std::int64_t to, std::int64_t length) {
       std::copy_n(file.data() + from, length, memory.data() + to);
     });
-    const std::int64_t end = entry.memory_offset + entry.size;
+    const auto end = entry.memory_offset + entry.size;
     std::fill_n(memory.data() + end, -end & (kAlignment - 1), 0.0F);
   }
 }
 
 void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file) {
   check_sizes(layout, file.size(), memory.size());
-  for (const Entry& entry : layout.entries) {
+  for (const auto& entry : layout.entries) {
     for_each_run(entry, [&](std::int64_t to, std::int64_t from, std::int64_t length) {
       std::copy_n(memory.data() + from, length, file.data() + to);
     });
@@ -173,7 +174,7 @@ std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
           whole.size());
   if (layout.file_size == layout.global_size) return whole;
   std::vector<float> own;
-  own.reserve(static_cast<std::size_t>(layout.file_size));
+  own.reserve(layout.file_size);
   for (const auto& [begin, end] : own_ranges(layout))
     own.insert(own.end(), whole.begin() + begin, whole.begin() + end);
   return own;

@@ -49,6 +49,10 @@ struct Layout {
   bool sharded() const {
     return !entries.empty() && entries.back().placement == Placement::sharded;
   }
+  /// Memory column behind entry `index`, its padding included.
+  std::int64_t memory_end(std::size_t index) const {
+    return index + 1 < entries.size() ? entries[index + 1].memory_offset : memory_size;
+  }
 };
 
 /// Lays parameters out in order. Throws std::invalid_argument for an empty list, a repeated or
@@ -69,6 +73,9 @@ std::vector<float> own_part(const Layout& layout, std::vector<float> whole);
 /// JSON text of the table ({"hash", "parameters": [{"name", "shape", "offset"}]}) as files carry
 /// it.
 std::string to_json(const Layout& layout);
+
+/// The table of a layout from such a text (contiguous, in order). Throws std::runtime_error.
+Layout layout_from_json(const std::string& text);
 
 /// Names the first entries that differ, for "snapshots of another model" errors; empty when equal.
 std::string first_difference(const Layout& expected, const std::string& received_json);

@@ -10,63 +10,56 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Named {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  bool operator==(const Named&) const = default;
-};
-
-std::string text_of(const Named& parameter) {
-  return formatted("{} {}", parameter.name, Json(parameter.shape).dump());
+std::string row_text(const Parameter& parameter) {
+  return formatted("{} {}", parameter.name, Json(parameter.global_shape()).dump());
 }
 
-std::vector<Named> parse(const std::string& text) {
+/// Names and whole shapes.
+std::vector<Parameter> parse(const std::string& text) {
   try {
-    std::vector<Named> parameters;
-    const Json table = parse_ordered_json(text, "[layout] the text of a layout is damaged");
-    for (const Json& row : table.at("parameters")) {
+    std::vector<Parameter> parameters;
+    const auto table = parse_ordered_json(text, "[layout] the text of a layout is damaged");
+    for (const auto& row : table.at("parameters")) {
       parameters.push_back(
           {row.at("name").get<std::string>(), row.at("shape").get<std::vector<std::int64_t>>()});
     }
     return parameters;
   } catch (const Json::exception& error) {
-    throw std::runtime_error(
-        formatted("[layout] the text of a layout is damaged: {}", error.what()));
+    fail_environment("[layout] the text of a layout is damaged: {}", error.what());
   }
 }
 
 }  // namespace
 
 std::string to_json(const Layout& layout) {
-  Json rows = Json::array();
-  for (const Entry& entry : layout.entries) {
+  auto rows = Json::array();
+  for (const auto& entry : layout.entries) {
     rows.push_back(
         {{"name", entry.name}, {"shape", entry.global_shape()}, {"offset", entry.global_offset}});
   }
   return Json{{"hash", layout.hash}, {"parameters", rows}}.dump();
 }
 
+Layout layout_from_json(const std::string& text) { return make_layout(parse(text)); }
+
 std::string first_difference(const Layout& expected, const std::string& received_json) {
-  const std::vector<Named> received = parse(received_json);
-  const std::size_t common = std::min(expected.entries.size(), received.size());
+  const auto received = parse(received_json);
+  const auto common = std::min(expected.entries.size(), received.size());
   for (std::size_t i = 0; i < common; ++i) {
-    const Named ours{expected.entries[i].name, expected.entries[i].global_shape()};
-    if (ours == received[i]) continue;
-    return formatted(
-        "parameter {}: expected {}, received {}", i, text_of(ours), text_of(received[i]));
+    const auto ours = row_text(expected.entries[i]), theirs = row_text(received[i]);
+    if (ours != theirs) return formatted("parameter {}: expected {}, received {}", i, ours, theirs);
   }
   if (received.size() > common) {
     return formatted("expected {} parameters, received {}; the first one more is {}",
                      common,
                      received.size(),
-                     text_of(received[common]));
+                     row_text(received[common]));
   }
   if (expected.entries.size() > common) {
-    const Entry& missing = expected.entries[common];
     return formatted("expected {} parameters, received {}; the first one missing is {}",
                      expected.entries.size(),
                      common,
-                     text_of({missing.name, missing.global_shape()}));
+                     row_text(expected.entries[common]));
   }
   return "";
 }

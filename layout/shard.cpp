@@ -16,18 +16,18 @@ std::int64_t cut_unit(const Entry& entry) {
 std::int64_t cut_before(const Layout& layout, std::int64_t column) {
   if (column >= layout.replicated_size) return layout.replicated_size;
   const auto after = std::ranges::upper_bound(layout.entries, column, {}, &Entry::memory_offset);
-  const Entry& entry = *(after - 1);
+  const auto& entry = *(after - 1);
   if (entry.size == 0) return entry.memory_offset;
   // A column in the padding counts as the last element: padding is never cut off its segment.
-  const std::int64_t within = std::min(column - entry.memory_offset, entry.size - 1);
-  const std::int64_t unit = cut_unit(entry);
+  const auto within = std::min(column - entry.memory_offset, entry.size - 1);
+  const auto unit = cut_unit(entry);
   return entry.memory_offset + within / unit * unit;
 }
 
 std::int64_t boundary(const Layout& layout, int rank, int ranks) {
   // floor(replicated_size rank / ranks) without overflow.
-  const std::int64_t whole = layout.replicated_size / ranks;
-  const std::int64_t rest = layout.replicated_size % ranks;
+  const auto whole = layout.replicated_size / ranks;
+  const auto rest = layout.replicated_size % ranks;
   return cut_before(layout, whole * rank + rest * rank / ranks);
 }
 
@@ -35,13 +35,13 @@ std::int64_t boundary(const Layout& layout, int rank, int ranks) {
 
 std::int64_t Shard::memory_columns() const {
   std::int64_t columns = 0;
-  for (const ColumnRange& range : memory) columns += range.size();
+  for (const auto& range : memory) columns += range.size();
   return columns;
 }
 
 std::vector<ColumnRange> own_ranges(const Layout& layout) {
   std::vector<ColumnRange> ranges;
-  for (const Entry& entry : layout.entries) {
+  for (const auto& entry : layout.entries) {
     if (!ranges.empty() && ranges.back().end == entry.own_offset) {
       ranges.back().end += entry.size;
     } else {
@@ -49,6 +49,14 @@ std::vector<ColumnRange> own_ranges(const Layout& layout) {
     }
   }
   return ranges;
+}
+
+std::vector<Shard> consecutive(const std::vector<std::int64_t>& sizes) {
+  std::vector<Shard> shards(sizes.size());
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < sizes.size(); begin += sizes[i++])
+    if (sizes[i] > 0) shards[i].memory.push_back({begin, begin + sizes[i]});
+  return shards;
 }
 
 Shard shard_of(const Layout& layout, int rank, int ranks) {
@@ -69,24 +77,21 @@ Shard with_sharded(const Layout& layout, Shard share) {
 
 std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
   std::vector<Piece> pieces;
-  for (const ColumnRange& range : shard.memory) {
+  for (const auto& range : shard.memory) {
     for (std::size_t i = 0; i < layout.entries.size(); ++i) {
-      const Entry& entry = layout.entries[i];
-      const std::int64_t begin = std::max<std::int64_t>(range.begin - entry.memory_offset, 0);
-      const std::int64_t end = std::min(range.end - entry.memory_offset, entry.size);
+      const auto& entry = layout.entries[i];
+      const auto begin = std::max<std::int64_t>(range.begin - entry.memory_offset, 0);
+      const auto end = std::min(range.end - entry.memory_offset, entry.size);
       if (begin >= end) continue;
-      const std::int64_t unit =
-          entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
+      const auto unit = entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
       require(begin % unit == 0 && end % unit == 0,
               "[layout::pieces_of] '{}' needs cuts at multiples of {} elements, received [{}, {})",
               entry.name,
               unit,
               begin,
               end);
-      pieces.push_back({static_cast<std::int64_t>(i),
-                        entry.own_offset + begin,
-                        entry.memory_offset + begin,
-                        end - begin});
+      pieces.push_back(
+          {std::int64_t(i), entry.own_offset + begin, entry.memory_offset + begin, end - begin});
     }
   }
   return pieces;

@@ -25,6 +25,9 @@ struct Shard {
   std::int64_t memory_columns() const;
 };
 
+/// Shards of these numbers of columns, one behind the other.
+std::vector<Shard> consecutive(const std::vector<std::int64_t>& sizes);
+
 /// Rank `rank`'s share of `ranks` shares of the replicated columns: balanced to within the largest
 /// cut unit (16 elements; in a 4-D segment an output channel, where file and memory ranges
 /// coincide), any `ranks` >= 1, also more ranks than units (some then own nothing). Padding belongs

@@ -17,9 +17,11 @@ StepReport Method::step(SubspaceSpace& space, double progress) {
   }
 }
 
-double factor(Decay decay, double progress) {
+double factor(Decay decay, double progress, double first_drop) {
   schedules::ScheduleOptions options{.kind = decay, .learning_rate = 1, .total_epochs = 1};
-  if (decay == Decay::step) options.milestones = {0.5, 0.75};
+  constexpr double last_drop = 0.75;
+  if (decay == Decay::step) options.milestones = {first_drop};
+  if (decay == Decay::step && first_drop < last_drop) options.milestones.push_back(last_drop);
   return schedules::learning_rate(options, progress, 1);
 }
 

@@ -53,8 +53,8 @@ class Method {
 };
 
 /// The factor of a rate at `progress` in [0, 1]: constant; linear or cosine, to zero; step: a tenth
-/// at half and again at three quarters.
-double factor(Decay decay, double progress);
+/// at `first_drop` and again at three quarters.
+double factor(Decay decay, double progress, double first_drop = 0.5);
 
 /// The method that the options ask for, in a space of these blocks. Throws std::invalid_argument
 /// for a value out of range.

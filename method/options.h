@@ -56,6 +56,7 @@ struct MethodOptions {
   FailedSearch failed_search = FailedSearch::no_step;
   RateOptions rates;                       // of psgd and sgd
   Decay schedule = Decay::constant;        // of their learning rate
+  double first_drop = 0.5;                 // part of the run, of schedule = step
   Decay alpha_schedule = Decay::constant;  // of the residual part's alpha
 };
 
@@ -77,6 +78,10 @@ void for_each_hyperparameter(MethodOptions& o, const Visit& visit) {
   visit("relative_curvature_floor", o.floors.relative, part, "and s'y / (|s| |y|) above this");
   visit("learning_rate", o.rates.learning_rate, positive(), "step size of psgd and sgd");
   visit("momentum", o.rates.momentum, part, "momentum of psgd and sgd");
+  visit("first_drop",
+        o.first_drop,
+        part,
+        "part of the run at which schedule = step first falls to a tenth, and again at 3/4");
 }
 
 /// Throws std::invalid_argument("[method] rho needs in (0, 1), received 2") for the first number

@@ -49,13 +49,14 @@ const std::vector<Preset> table = {
                 .failed_search = FailedSearch::dldr},
      .components = 40,
      .start = Start::first},
-    /// nblt/DLDR train_psgd.py: 40 epochs of batch 128 with milestones 30 and 50.
+    /// nblt/DLDR train_psgd.py: 40 epochs of batch 128; of its milestones 30 and 50 one is reached.
     {.name = "psgd",
      .summary = "DLDR's P-SGD: momentum SGD in the subspace, no residual, start = first",
      .method = {.kind = MethodKind::psgd,
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
                 .rates = {.learning_rate = 1, .momentum = 0.9},
-                .schedule = Decay::step},
+                .schedule = Decay::step,
+                .first_drop = 0.75},
      .components = 40,
      .start = Start::first},
     /// nblt/TWA train_twa.py, CIFAR: learning rate 2, a tenth at half and at three quarters.
@@ -65,7 +66,7 @@ const std::vector<Preset> table = {
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
                 .rates = {.learning_rate = 2, .momentum = 0.9},
                 .schedule = Decay::step},
-     .penalty = {.weight_decay = 1e-5},
+     .penalty = {.weight_decay = 1e-5, .weight_decay_all = true},
      .basis = BasisKind::span,
      .start = Start::mean},
     {.name = "sgd",

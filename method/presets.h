@@ -18,8 +18,9 @@ enum class BasisKind { pca, span, random, shuffled, none };
 
 /// Penalties that are added to the batch's loss, in the gradient and in every trial.
 struct PenaltyOptions {
-  double weight_decay = 0;  // >= 0: + weight_decay |w|^2 / 2 over the weights that decay
-  double sam_radius = 0;    // >= 0: the loss at w + radius g / |g|; Foret et al. 2021
+  double weight_decay = 0;        // >= 0: + weight_decay |w|^2 / 2 over the weights that decay
+  bool weight_decay_all = false;  // of biases and BatchNorm, too
+  double sam_radius = 0;          // >= 0: the loss at w + radius g / |g|; Foret et al. 2021
 };
 
 /// A composition of direction, search and residual with its constants. Names and numbers of
@@ -50,7 +51,7 @@ void for_each_hyperparameter(Preset& preset, const Visit& visit) {
   visit("weight_decay",
         preset.penalty.weight_decay,
         at_least(0),
-        "added to loss and gradient of every method, not on biases and BatchNorm");
+        "added to loss and gradient of every method");
   visit("sam_radius",
         preset.penalty.sam_radius,
         at_least(0),

@@ -34,7 +34,8 @@ QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::In
 
 StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   const auto& residual = options_.residual;
-  const double alpha = residual.alpha * factor(options_.alpha_schedule, progress);
+  const double alpha =
+      residual.alpha * factor(options_.alpha_schedule, progress, options_.first_drop);
   StepReport report{.rate = alpha};
 
   space.gradient(Buffers::move);

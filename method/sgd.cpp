@@ -18,8 +18,10 @@ Sgd::Sgd(MethodOptions options, std::span<const Eigen::Index> block_sizes)
 }
 
 StepReport Sgd::descend(SubspaceSpace& space, double progress) {
-  const double rate = options_.rates.learning_rate * factor(options_.schedule, progress);
-  const double alpha = options_.residual.alpha * factor(options_.alpha_schedule, progress);
+  const double rate =
+      options_.rates.learning_rate * factor(options_.schedule, progress, options_.first_drop);
+  const double alpha =
+      options_.residual.alpha * factor(options_.alpha_schedule, progress, options_.first_drop);
   StepReport report{.rate = rate};
 
   space.gradient(Buffers::move);

@@ -13,10 +13,6 @@ namespace nn = torch::nn;
 
 nn::MaxPool2d pool() { return nn::MaxPool2d(nn::MaxPool2dOptions(3).stride(2)); }
 
-nn::Conv2d same_conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
-  return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
-}
-
 /// The one-tower AlexNet. Source: Krizhevsky, arXiv 1404.5997; names, order and (torch's default)
 /// initialisation of torchvision's alexnet.py.
 struct AlexNet final : Network {
@@ -26,14 +22,14 @@ struct AlexNet final : Network {
             nn::Sequential(nn::Conv2d(nn::Conv2dOptions(channels, 64, 11).stride(4).padding(2)),
                            nn::ReLU(),
                            pool(),
-                           same_conv(64, 192, 5),
+                           conv(64, 192, 5, {.bias = true}),
                            nn::ReLU(),
                            pool(),
-                           same_conv(192, 384, 3),
+                           conv(192, 384, 3, {.bias = true}),
                            nn::ReLU(),
-                           same_conv(384, 256, 3),
+                           conv(384, 256, 3, {.bias = true}),
                            nn::ReLU(),
-                           same_conv(256, 256, 3),
+                           conv(256, 256, 3, {.bias = true}),
                            nn::ReLU(),
                            pool()))),
         classifier(register_module("classifier",

@@ -45,12 +45,11 @@ std::vector<std::string> meant(std::vector<std::string> names) {
 
 void require_operators(const char* list, const std::vector<std::string>& names) {
   for (const auto& name : names) {
-    if (!forms_of(name).empty()) continue;
-    require(false,
-            "[models::autocast] {} needs ATen operators that give new tensors, received {}{}",
-            list,
-            printable(name),
-            suggestion(name, operator_names()));
+    if (forms_of(name).empty())
+      refuse("[models::autocast] {} needs ATen operators that give new tensors, received {}{}",
+             list,
+             printable(name),
+             suggestion(name, operator_names()));
   }
 }
 
@@ -102,16 +101,8 @@ torch::ScalarType type_of(Precision precision) {
 }  // namespace
 
 std::string name_of(Precision precision) {
-  switch (precision) {
-    case Precision::float32:
-      return "float32";
-    case Precision::bfloat16:
-      return "bfloat16";
-    case Precision::float16:
-      return "float16";
-  }
-  check(false, "unknown Precision");
-  return {};
+  constexpr std::array names{"float32", "bfloat16", "float16"};  // in the order of Precision
+  return names.at(static_cast<std::size_t>(precision));
 }
 
 void validate(const AmpLists& lists) {

@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "support/ceil_fraction.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
 #include "support/random.h"
 

@@ -2,6 +2,7 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include "models/layers.h"
 #include "models/network.h"
 
 namespace dimred::models {
@@ -9,16 +10,12 @@ namespace {
 
 namespace nn = torch::nn;
 
-nn::Conv2d conv5x5(std::int64_t in, std::int64_t out) {
-  return nn::Conv2d(nn::Conv2dOptions(in, out, 5).padding(2));
-}
-
 /// LeNet as FastNN has it (TF-Slim's nets/lenet.py): 5x5 convolutions of 32 and 64 channels, each
 /// max-pooled by 2, a hidden layer of 1024 with dropout 0.5, ReLU throughout.
 struct LeNet final : Network {
   LeNet(const InputShape& input, std::int64_t classes)
-      : conv1(register_module("conv1", conv5x5(input.channels, 32))),
-        conv2(register_module("conv2", conv5x5(32, 64))),
+      : conv1(register_module("conv1", conv(input.channels, 32, 5, {.bias = true}))),
+        conv2(register_module("conv2", conv(32, 64, 5, {.bias = true}))),
         fc3(register_module("fc3", nn::Linear(64 * (input.height / 4) * (input.width / 4), 1024))),
         dropout3(register_module("dropout3", nn::Dropout(0.5))),
         fc4(register_module("fc4", nn::Linear(1024, classes))) {}

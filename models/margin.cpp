@@ -105,10 +105,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
       "target's with a margin: arcface of the angle, cosface of the cosine, combined "
       "both",
       margin_kinds);
-  table.add("margin_scale",
-            &margin.scale,
-            "of all cosines; unset: 64",
-            {.low = 0, .high = 300, .low_open = true});
+  table.add("margin_scale", &margin.scale, "of all cosines; unset: 64", positive(300));
   table.add("margin_m1",
             &margin.m1,
             "the target's angle is taken so many times (combined); unset: 1",
@@ -116,11 +113,11 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table.add("margin_m2",
             &margin.m2,
             "added to the target's angle, in radians; unset: 0.5 of arcface and combined",
-            {.low = 0, .high = pi, .high_open = true});
+            less_than(pi));
   table.add("margin_m3",
             &margin.m3,
             "taken off the target's cosine; unset: 0.35 of cosface",
-            {.low = 0, .high = 2, .high_open = true});
+            less_than(2));
   table.add_choice("margin_beyond_pi",
                    &margin.beyond,
                    "a target of m1 theta + m2 > pi: linear cos theta - m2 sin m2 (insightface), "
@@ -136,7 +133,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
             &options.sampling_ratio,
             "of the classes, drawn anew at each step beside the batch's own, that the softmax "
             "runs over; 1: all",
-            {.low = 0, .high = 1, .low_open = true});
+            positive(1));
 }
 
 MarginValues with_margin(const torch::Tensor& cosines, const Margin& margin, double least_sine) {

@@ -109,7 +109,7 @@ torch::Tensor MarginBlock::sums(const torch::Tensor& maxima) {
 MarginBlock::Gradients MarginBlock::gradients(const torch::Tensor& sums) {
   const auto samples = matrix_.size(0);
   const auto type = matrix_.scalar_type();
-  const auto factor = margin_.scale / (static_cast<double>(samples) * sums.narrow(0, 0, samples));
+  const auto factor = margin_.scale / (samples * sums.narrow(0, 0, samples));
   matrix_.mul_(factor.to(type).unsqueeze(1));
   const auto targets = margin_.scale * target_.value - shift_.index_select(0, rows_);
   const auto probability = targets.exp() / sums.index_select(0, rows_);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "support/errors.h"
-#include "support/split_list.h"
 #include "support/text.h"
 
 namespace dimred::models {
@@ -49,8 +48,7 @@ NamePatterns::NamePatterns(std::string option, const std::string& list, const st
     try {
       patterns_.push_back({text, std::regex(expression)});
     } catch (const std::regex_error& error) {
-      require(
-          false, "[{}] needs regular expressions, received {}: {}", option_, text, error.what());
+      refuse("[{}] needs regular expressions, received {}: {}", option_, text, error.what());
     }
   }
 }
@@ -65,12 +63,11 @@ void NamePatterns::require_matches(const std::vector<std::string>& names) const 
   for (const auto& pattern : patterns_) {
     const bool used = std::ranges::any_of(
         names, [&](const auto& name) { return std::regex_search(name, pattern.expression); });
-    if (used) continue;
-    require(false,
-            "[{}] needs patterns that match a name, received {}{}",
-            option_,
-            pattern.text,
-            suggestion(pattern.text, candidates_of(names)));
+    if (!used)
+      refuse("[{}] needs patterns that match a name, received {}{}",
+             option_,
+             pattern.text,
+             suggestion(pattern.text, candidates_of(names)));
   }
 }
 

@@ -161,6 +161,13 @@ std::unique_ptr<Objective> classifier(std::shared_ptr<Network> network,
   return std::make_unique<Classifier>(std::move(network), options);
 }
 
+std::vector<NamedTensor> all_tensors(Objective& objective) {
+  auto all = objective.parameters();
+  for (const auto& more : {objective.frozen(), objective.buffers()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 bool has_native_bfloat16(torch::Device device) {
   if (device.is_cuda()) return true;
   const auto capabilities = at::cpu::get_cpu_capabilities();

@@ -93,6 +93,9 @@ class Objective {
   virtual void synchronize_batchnorm(const SumOverRanks& sum) = 0;
 };
 
+/// Parameters, frozen tensors and buffers.
+std::vector<NamedTensor> all_tensors(Objective& objective);
+
 struct ObjectiveOptions {
   LossOptions loss;
   Precision precision = Precision::float32;

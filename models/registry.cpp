@@ -60,11 +60,10 @@ const Entry& find(const std::string& name) {
   for (const auto& entry : registry) {
     if (entry.info.name == name) return entry;
   }
-  throw std::invalid_argument(
-      formatted("[models] needs one of {}, received {}{}",
-                name_list(network_names()),
-                name,
-                suggestion(name, network_names(), "; a TorchScript module is a file *.pt")));
+  refuse("[models] needs one of {}, received {}{}",
+         name_list(network_names()),
+         name,
+         suggestion(name, network_names(), "; a TorchScript module is a file *.pt"));
 }
 
 }  // namespace
@@ -74,9 +73,7 @@ NetworkInfo network_info(const std::string& name) {
 }
 
 std::vector<std::string> network_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : registry) names.push_back(entry.info.name);
-  return names;
+  return texts_of(registry, [](const Entry& entry) { return entry.info.name; });
 }
 
 std::shared_ptr<Network> make_network(const std::string& name,

@@ -67,7 +67,7 @@ jit::Module read_module(const std::string& file) {
     // torch does not compare the records' CRCs.
     checkpoints::read_pickle("archive", "models::script", file, [](auto) {});
   } catch (const checkpoints::Unreadable& error) {
-    throw std::invalid_argument(formatted("{}; {}", error.what(), remedy));
+    refuse("{}; {}", error.what(), remedy);
   }
   allow_only_computing();
   try {
@@ -79,10 +79,9 @@ jit::Module read_module(const std::string& file) {
             "(aten, prim), without files, processes and other machines",
             file,
             name);
-    throw std::invalid_argument(formatted(
-        "[models::script] {} is no TorchScript module (a state dict or a pickled module?); {}",
-        file,
-        remedy));
+    refuse("[models::script] {} is no TorchScript module (a state dict or a pickled module?); {}",
+           file,
+           remedy);
   }
 }
 
@@ -156,8 +155,7 @@ torch::Tensor try_images(Network& network, const torch::Tensor& images, const st
     return network.forward(images);
   } catch (const std::runtime_error& error) {
     const auto shape = images.sizes();
-    throw std::invalid_argument(formatted(
-        "{} ({}, on images {} x {} x {})", error.what(), file, shape[1], shape[2], shape[3]));
+    refuse("{} ({}, on images {} x {} x {})", error.what(), file, shape[1], shape[2], shape[3]);
   }
 }
 
@@ -190,11 +188,11 @@ void check_independence(Network& network,
   try {
     alone = network.forward(images.narrow(0, 0, 1));
   } catch (const std::runtime_error& error) {
-    throw std::invalid_argument(
-        formatted("{} ({}, on one image; on two it works: traced for that many, or a BatchNorm "
-                  "without running statistics?)",
-                  error.what(),
-                  file));
+    refuse(
+        "{} ({}, on one image; on two it works: traced for that many, or a BatchNorm "
+        "without running statistics?)",
+        error.what(),
+        file);
   }
   constexpr double rounding = 1e-3;
   const bool same = alone.sizes() == logits.narrow(0, 0, 1).sizes() &&

@@ -5,6 +5,7 @@
 
 #include "support/console.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::models {
 namespace {
@@ -26,8 +27,8 @@ void replace_batch_norms(jit::Block* block) {
 std::string reason_of(const std::exception& error) {
   std::string text = error.what();
   const auto last = text.rfind("Error: ");
-  if (last != std::string::npos) text.erase(0, last + std::string("Error: ").size());
-  return text.substr(0, text.find('\n'));
+  if (last != std::string::npos) text.erase(0, last + 7);
+  return head_line(text);
 }
 
 /// aten::warn, which scripted functions of PyTorch's call, too.
@@ -68,8 +69,7 @@ torch::IValue ScriptForward::operator()(const torch::Tensor& images, OperatorNor
   try {
     return (*function_)({module_._ivalue(), images});
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        formatted("[models::script] the module's forward failed: {}", reason_of(error)));
+    fail_environment("[models::script] the module's forward failed: {}", reason_of(error));
   }
 }
 

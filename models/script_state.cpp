@@ -10,7 +10,7 @@ bool is_same(const torch::IValue& a, const torch::IValue& b);
 
 template <class Values>
 bool are_same(const Values& a, const Values& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), is_same);
+  return std::ranges::equal(a, b, is_same);
 }
 
 bool is_same_tensor(const torch::Tensor& a, const torch::Tensor& b) {

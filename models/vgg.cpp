@@ -20,7 +20,7 @@ nn::Sequential features_of(const std::vector<std::int64_t>& convolutions,
   auto in = channels;
   for (std::size_t stage = 0; stage < widths.size(); ++stage) {
     for (std::int64_t i = 0; i < convolutions[stage]; ++i) {
-      features->push_back(nn::Conv2d(nn::Conv2dOptions(in, widths[stage], 3).padding(1)));
+      features->push_back(conv(in, widths[stage], 3, {.bias = true}));
       if (batch_norm) features->push_back(BatchNorm2d(widths[stage]));
       features->push_back(nn::ReLU());
       in = widths[stage];

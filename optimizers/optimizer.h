@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "optimizers/segments.h"
+#include "support/options.h"
 
 namespace dimred::optimizers {
 
@@ -134,5 +135,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<Segment> segments,
                                           const torch::Tensor& like,
                                           SumOverRanks sum_over_ranks = nullptr);
+
+/// The rows of the group "Optimizer".
+void add_options(OptionTable& table, OptimizerOptions& options);
 
 }  // namespace dimred::optimizers

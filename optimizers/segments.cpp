@@ -6,13 +6,9 @@ namespace dimred::optimizers {
 namespace {
 
 /// Padding between segments joins the segment before it; its weights and gradients are zero.
-std::int64_t end_of(const layout::Layout& layout, std::size_t i) {
-  return i + 1 < layout.entries.size() ? layout.entries[i + 1].memory_offset : layout.memory_size;
-}
-
 Segment segment_of(const layout::Layout& layout, std::size_t i) {
   const auto& entry = layout.entries[i];
-  return {.columns = {entry.memory_offset, end_of(layout, i)},
+  return {.columns = {entry.memory_offset, layout.memory_end(i)},
           .decay = entry.decay,
           .rows = entry.shape.size() >= 2 ? entry.shape.front() : 1,
           .size = entry.size,

@@ -17,10 +17,11 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
-#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct OwnBlocks {
   std::int64_t count = 1;          // over all ranks
@@ -33,7 +34,7 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
   if (file_blocks.size() < 2) return {1, {{0, 0, layout.memory_size}}};
   OwnBlocks blocks;
   std::map<std::int64_t, std::int64_t> indices;  // of file blocks, in the order met
-  for (const layout::Entry& entry : layout.entries) {
+  for (const auto& entry : layout.entries) {
     if (entry.global_size == 0) continue;
     const auto after =
         std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
@@ -41,7 +42,7 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
         after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
         "[pca::load_basis] needs blocks of whole parameters, one of the sidecar's cuts {}",
         entry.name);
-    const std::int64_t index =
+    const auto index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;
     if (!blocks.ranges.empty()) blocks.ranges.back().end = entry.memory_offset;
     if (!blocks.ranges.empty() && blocks.ranges.back().index == index) continue;
@@ -58,13 +59,13 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
 OwnBlocks blocks_of(const layout::Layout& layout,
                     const layout::Shard& shard,
                     const std::vector<layout::ColumnRange>& file_blocks) {
-  const OwnBlocks all = memory_blocks(layout, file_blocks);
+  const auto all = memory_blocks(layout, file_blocks);
   OwnBlocks own{all.count, {}};
   std::int64_t start = 0;  // of the memory range within the shard
-  for (const layout::ColumnRange& range : shard.memory) {
-    for (const BasisBlock& block : all.ranges) {
-      const std::int64_t begin = std::max(block.begin, range.begin);
-      const std::int64_t end = std::min(block.end, range.end);
+  for (const auto& range : shard.memory) {
+    for (const auto& block : all.ranges) {
+      const auto begin = std::max(block.begin, range.begin);
+      const auto end = std::min(block.end, range.end);
       if (begin >= end) continue;
       const BasisBlock part{block.index, start + begin - range.begin, start + end - range.begin};
       const bool goes_on = !own.ranges.empty() && own.ranges.back().index == part.index;
@@ -81,22 +82,20 @@ constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
 
 /// The parts that the steps of one load share.
 struct Load {
-  const std::filesystem::path& path;
+  const fs::path& path;
   const SnapshotSource& matrix;           // its rows are P's
   const std::optional<Sidecar>& sidecar;  // with digests, or none
   const ShardTarget& target;
   Basis& basis;
 };
 
-void check_sidecar(const std::filesystem::path& npy,
+void check_sidecar(const fs::path& npy,
                    const checkpoints::NpyHeader& header,
                    const Sidecar& sidecar) {
-  const std::int64_t digests =
-      sidecar.digest_columns < 1
-          ? 0
-          : padded(sidecar.parameters, sidecar.digest_columns) / sidecar.digest_columns;
+  const auto digests =
+      sidecar.digest_columns < 1 ? 0 : ceiling(sidecar.parameters, sidecar.digest_columns);
   std::int64_t covered = 0;
-  for (const layout::ColumnRange& block : sidecar.blocks) {
+  for (const auto& block : sidecar.blocks) {
     const bool next = block.begin == covered && block.size() > 0;
     covered = next ? block.end : std::numeric_limits<std::int64_t>::max();
   }
@@ -118,7 +117,7 @@ void check_sidecar(const std::filesystem::path& npy,
 }
 
 /// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
-layout::Layout layout_of_columns(const std::filesystem::path& npy,
+layout::Layout layout_of_columns(const fs::path& npy,
                                  const SnapshotSource& matrix,
                                  const layout::Layout& layout,
                                  const std::optional<Sidecar>& sidecar) {
@@ -132,17 +131,16 @@ layout::Layout layout_of_columns(const std::filesystem::path& npy,
   if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
     return layout;
   }
-  const auto moved = at_file_offsets(layout, layout_from_json(sidecar->layout_json));
+  const auto moved = at_file_offsets(layout, layout::layout_from_json(sidecar->layout_json));
   if (moved) return *moved;
-  const std::string difference = layout::first_difference(layout, sidecar->layout_json);
-  throw std::invalid_argument(
-      formatted("[pca::load_basis] '{}' belongs to another model: {}", npy, difference));
+  const auto difference = layout::first_difference(layout, sidecar->layout_json);
+  refuse("[pca::load_basis] '{}' belongs to another model: {}", npy, difference);
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
 std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
   std::vector<std::string> rows;
-  for (; !tile.empty(); tile = tile.subspan(static_cast<std::size_t>(width))) {
+  for (; !tile.empty(); tile = tile.subspan(width)) {
     rows.push_back(digest(tile.first(width)));
   }
   return block_digest(rows);
@@ -150,7 +148,7 @@ std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
 
 /// Columns [begin, end) of all rows: verified, then put into memory order.
 void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
-  const std::int64_t width = end - begin;
+  const auto width = end - begin;
   std::vector<float> tile(load.matrix.rows() * width);
   load.matrix.read_tile(begin, width, tile.data(), width);
   if (load.sidecar) {
@@ -163,7 +161,7 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
         sidecar_path(load.path).filename());
   }
   for (std::int64_t j = 0; j < load.basis.components; ++j) {
-    const std::span row(tile.data() + j * width, static_cast<std::size_t>(width));
+    const std::span row(tile.data() + j * width, width);
     const auto bad = checkpoints::first_not_finite(row);
     require_environment(
         !bad,
@@ -172,9 +170,8 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
         j,
         begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
-      const auto columns = static_cast<std::size_t>(load.basis.columns);
       load.target.scatter(
-          begin, row, std::span(values).subspan(static_cast<std::size_t>(j) * columns, columns));
+          begin, row, std::span(values).subspan(j * load.basis.columns, load.basis.columns));
     };
     load.basis.dtype == BasisDtype::float32 ? scatter(load.basis.values)
                                             : scatter(load.basis.bfloats);
@@ -183,9 +180,9 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
 
 /// Tiles that cover the columns the shard needs: whole digest blocks where there are digests.
 std::vector<layout::ColumnRange> tiles_of(const Load& load) {
-  const std::int64_t unit = load.sidecar ? load.sidecar->digest_columns : kDigestColumns;
+  const auto unit = load.sidecar ? load.sidecar->digest_columns : kDigestColumns;
   std::vector<layout::ColumnRange> tiles;
-  for (const layout::ColumnRange& range : load.target.needed()) {
+  for (const auto& range : load.target.needed()) {
     for (std::int64_t block = range.begin / unit; block * unit < range.end; ++block) {
       layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, load.matrix.columns())};
       if (!load.sidecar) {
@@ -201,25 +198,25 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 
 /// Fills the values of load.basis.
 void load_values(const Load& load, std::int64_t threads) {
-  const std::vector<layout::ColumnRange> tiles = tiles_of(load);
+  const auto tiles = tiles_of(load);
   in_parallel(std::ssize(tiles), threads, [&](std::int64_t i) {
-    const layout::ColumnRange& tile = tiles[i];
+    const auto& tile = tiles[i];
     load_tile(
         load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
   });
 }
 
 /// Fills `basis`, which has its dtype, but for its error; true when the shard is all columns.
-bool load_columns(const std::filesystem::path& npy,
+bool load_columns(const fs::path& npy,
                   const layout::Layout& layout,
                   const layout::Shard& shard,
                   std::int64_t components,
                   std::int64_t threads,
                   Basis& basis) {
-  const std::unique_ptr<SnapshotSource> matrix = npy_matrix(npy, "pca::load_basis");
-  const std::optional<Sidecar> sidecar = read_sidecar(npy);
+  const auto matrix = npy_matrix(npy, "pca::load_basis");
+  const auto sidecar = read_sidecar(npy);
   if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
-  const layout::Layout columns = layout_of_columns(npy, *matrix, layout, sidecar);
+  const auto columns = layout_of_columns(npy, *matrix, layout, sidecar);
   require(
       components >= 0 && components <= matrix->rows(),
       "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
@@ -233,7 +230,7 @@ bool load_columns(const std::filesystem::path& npy,
       blocks_of(columns, shard, sidecar ? sidecar->blocks : std::vector<layout::ColumnRange>{});
   basis.blocks = own.ranges;
   basis.block_count = own.count;
-  const auto size = static_cast<std::size_t>(basis.components * basis.columns);
+  const auto size = basis.components * basis.columns;
   basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
   load_values({npy, *matrix, sidecar, target, basis}, threads);
   return target.needed() == std::vector<layout::ColumnRange>{{0, layout.global_size}};
@@ -241,8 +238,8 @@ bool load_columns(const std::filesystem::path& npy,
 
 }  // namespace
 
-BasisFile read_basis_header(const std::filesystem::path& npy) {
-  const checkpoints::NpyHeader header = checkpoints::read_npy_header(npy);
+BasisFile read_basis_header(const fs::path& npy) {
+  const auto header = checkpoints::read_npy_header(npy);
   require(header.shape.size() == 2,
           "[pca::read_basis_header] needs a matrix of k components x M weights, received an array "
           "of {} dimensions in '{}'",
@@ -255,28 +252,28 @@ BasisFile read_basis_header(const std::filesystem::path& npy) {
                  .sidecar = read_sidecar(npy)};
   if (file.sidecar) check_sidecar(npy, header, *file.sidecar);
   if (file.sidecar && !file.sidecar->layout_json.empty()) {
-    file.layout = layout_from_json(file.sidecar->layout_json);
+    file.layout = layout::layout_from_json(file.sidecar->layout_json);
   } else if (file.columns > 0) {
     file.layout = layout::make_layout({{"columns", {file.columns}}});
   }
   return file;
 }
 
-Basis load_basis(const std::filesystem::path& npy,
+Basis load_basis(const fs::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
                  std::int64_t components,
                  double tolerance,
                  const Ranks& ranks,
                  BasisDtype dtype) {
-  const std::int64_t threads = std::min<std::int64_t>(2, available_threads());
+  const auto threads = std::min<std::int64_t>(2, available_threads());
   Basis basis;
   basis.dtype = dtype;
   bool complete = ranks.size > 1;
   agree(ranks, [&] { complete |= load_columns(npy, layout, shard, components, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
   if (tolerance <= 0 || !complete) return basis;
-  const Orthonormality measured = measure_orthonormality(basis, threads, ranks);
+  const auto measured = measure_orthonormality(basis, threads, ranks);
   basis.orthonormality_error = measured.error;
   const bool small_blocks = basis.block_count > 1 && dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;

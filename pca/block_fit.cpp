@@ -34,12 +34,11 @@ class Block {
   BlockFit run() {
     const Stopwatch watch;
     measure_gram();
-    std::vector<double> combinations = shared_.kind == Kind::random
-                                           ? orthonormal_combinations()
-                                           : leading_combinations(leading_pairs());
+    auto combinations = shared_.kind == Kind::random ? orthonormal_combinations()
+                                                     : leading_combinations(leading_pairs());
     fit_.seconds_gram = watch.seconds();
-    const Components components = write_orthonormal(std::move(combinations));
-    const std::vector<bool> flip = rows_to_flip(components.ranges, shared_.ranks);
+    const auto components = write_orthonormal(std::move(combinations));
+    const auto flip = rows_to_flip(components.ranges, shared_.ranks);
     agree(shared_.ranks,
           [&] { fit_.digests = fix_signs(pass_, flip, components.pieces, shared_.matrix); });
     fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
@@ -68,7 +67,7 @@ class Block {
   }
 
   void count_rows(const std::vector<double>& values) {
-    const double part = static_cast<double>(n_) * std::numeric_limits<double>::epsilon();
+    const double part = n_ * std::numeric_limits<double>::epsilon();
     const double floor =
         std::max(part, shared_.all_rows ? 0.0 : kWorthARow) * std::max(0.0, values.front());
     const auto directions = std::ranges::count_if(values, [floor](double v) { return v > floor; });
@@ -90,7 +89,7 @@ class Block {
       const double* vector = pairs.vectors.data() + j * n_;
       double mean = 0;
       for (std::int64_t i = 0; pass_.centred && i < n_; ++i) {
-        mean += vector[i] / static_cast<double>(n_);
+        mean += vector[i] / n_;
       }
       for (std::int64_t i = 0; i < n_; ++i) {
         c[i * width_ + j] = (vector[i] - mean) / singular;
@@ -122,7 +121,7 @@ class Block {
 
   /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
   Components write_orthonormal(std::vector<double> combinations) {
-    Components components = write_measured(combinations);
+    auto components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
     on_rank_0(shared_.ranks,
               [&] { orthonormalize(components.gram, fit_.rows, combinations, width_); });

@@ -65,7 +65,7 @@ class ComponentsWork {
     std::vector<DigestStream> streams(guess_.size());
     const auto [first, end] = pass_.block(block, kDigestColumns);
     for (std::int64_t begin = first; begin < end; begin += pass_.write_width) {
-      const std::int64_t width = std::min(pass_.write_width, end - begin);
+      const auto width = std::min(pass_.write_width, end - begin);
       for (std::int64_t c = 0; c < width; c += pass_.tile_width) {
         combine_tile(begin + c, c, std::min(pass_.tile_width, width - c), partial);
       }
@@ -95,7 +95,7 @@ class ComponentsWork {
                            stride_,
                            scratch_.data());
     for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
-      const std::int64_t part = std::min(kPanelColumns, at + width - c);
+      const auto part = std::min(kPanelColumns, at + width - c);
       pass_.kernels->widen(result_.data() + c, stride_, pass_.components, part, panel_.data());
       pass_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
@@ -104,14 +104,13 @@ class ComponentsWork {
   /// The result's columns, of W from `begin` on, each row with the sign that is likely its own.
   void write(std::int64_t begin, std::int64_t width, std::vector<DigestStream>& streams) {
     for (std::size_t j = 0; j < guess_.size(); ++j) {
-      const auto index = static_cast<std::int64_t>(j);
-      const std::span row(result_.data() + index * stride_, static_cast<std::size_t>(width));
+      const std::span row(result_.data() + j * stride_, width);
       pass_.kernels->extremes(row.data(), width, &ranges_[j].low, &ranges_[j].high);
       if (guess_[j].negative()) {
         for (float& value : row) value = -value;
       }
       streams[j].update(row);
-      target_.matrix.write(index, begin, row);
+      target_.matrix.write(j, begin, row);
     }
   }
 
@@ -136,7 +135,7 @@ template <class RowDigest>
 std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_digest) {
   std::vector<std::string> digests(pass.blocks(kDigestColumns));
   in_parallel(std::ssize(digests), pass.threads, [&](std::int64_t block) {
-    const layout::ColumnRange range = pass.block(block, kDigestColumns);
+    const auto range = pass.block(block, kDigestColumns);
     std::vector<float> buffer(range.size());
     std::vector<std::string> rows;
     for (std::int64_t j = 0; j < pass.components; ++j) {
@@ -166,28 +165,27 @@ void MatrixFile::write(std::int64_t row, std::int64_t column, std::span<const fl
 
 std::string block_digest(std::span<const std::string> rows) {
   DigestStream stream;
-  for (const std::string& row : rows) stream.update(row);
+  for (const auto& row : rows) stream.update(row);
   return stream.hex();
 }
 
 Components write_components(const Pass& pass,
                             const std::vector<double>& combinations,
                             const MatrixFile& matrix) {
-  const std::int64_t blocks = pass.blocks(kDigestColumns);
-  const std::int64_t rows = padded(pass.components, pass.kernels->row_unit);
+  const auto blocks = pass.blocks(kDigestColumns);
+  const auto rows = padded(pass.components, pass.kernels->row_unit);
   SharedRanges ranges(pass.components);
   std::vector<Piece> pieces(blocks * pass.components);
   const Target target{matrix, ranges, pieces};
-  const std::vector<double> gram =
-      ordered_sum(blocks, pass.threads, static_cast<std::size_t>(rows * rows), [&] {
-        return BlockWork(ComponentsWork(pass, combinations, target));
-      });
+  const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&] {
+    return BlockWork(ComponentsWork(pass, combinations, target));
+  });
   return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
 }
 
 std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks) {
   // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
-  const std::int64_t k = std::ssize(ranges);
+  const auto k = std::ssize(ranges);
   std::vector<double> all(2 * k * ranks.size);
   for (std::int64_t j = 0; j < k; ++j) {
     double* own = &all[2 * (ranks.rank * k + j)];
@@ -213,7 +211,7 @@ std::vector<std::string> fix_signs(const Pass& pass,
                                    const MatrixFile& matrix) {
   return block_digests(
       pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {
-        const Piece& piece = pieces[block * pass.components + row];
+        const auto& piece = pieces[block * pass.components + row];
         if (piece.negated == flip[row]) return piece.digest;
         matrix.read(row, begin, values);
         for (float& value : values) value = -value;

@@ -35,8 +35,8 @@ std::vector<double> lower_of(std::span<const double> matrix, std::int64_t n, std
 }
 
 Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n) {
-  std::vector<double> dense = dense_of(lower, n);
-  const auto order = static_cast<lapack_int>(n);
+  auto dense = dense_of(lower, n);
+  const lapack_int order = n;
   std::vector<double> values(n);
   std::vector<double> vectors(dense.size());
   std::vector<lapack_int> support(2 * values.size());
@@ -78,23 +78,15 @@ void orthonormalize(std::span<const double> lower,
                     std::int64_t k,
                     std::vector<double>& c,
                     std::int64_t c_stride) {
-  std::vector<double> factor = dense_of(lower, k);
-  const auto order = static_cast<lapack_int>(k);
+  auto factor = dense_of(lower, k);
+  const lapack_int order = k;
   // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x
   // rows].
   lapack_int info = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, factor.data(), order);
   require_environment(info == 0, "[pca::fit] LAPACKE_dpotrf failed with info = {}", info);
-  const auto rows = static_cast<lapack_int>(std::ssize(c) / c_stride);
-  info = LAPACKE_dtrtrs(LAPACK_COL_MAJOR,
-                        'U',
-                        'T',
-                        'N',
-                        order,
-                        rows,
-                        factor.data(),
-                        order,
-                        c.data(),
-                        static_cast<lapack_int>(c_stride));
+  const lapack_int rows = std::ssize(c) / c_stride;
+  info = LAPACKE_dtrtrs(
+      LAPACK_COL_MAJOR, 'U', 'T', 'N', order, rows, factor.data(), order, c.data(), c_stride);
   require_environment(info == 0, "[pca::fit] LAPACKE_dtrtrs failed with info = {}", info);
 }
 

@@ -13,11 +13,13 @@
 #include "pca/output.h"
 #include "pca/shuffle.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/stopwatch.h"
-#include "support/threads.h"
 
 namespace dimred::pca {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// The task of a fit, determined before anything is read.
 struct Problem {
@@ -40,7 +42,7 @@ std::int64_t components_of(const FitOptions& options, std::int64_t n) {
 }
 
 void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
-  const std::int64_t k = components_of(options, n);
+  const auto k = components_of(options, n);
   require(n > 1 || !options.fewer_allowed || !is_centred(options.kind),
           "[pca::fit] needs 2 or more snapshots (dimred stage1 --snapshots_per_epoch), received {}",
           n);
@@ -75,8 +77,8 @@ void check_options(const FitOptions& options, const std::vector<layout::ColumnRa
 std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
   std::vector<layout::ColumnRange> layers;
   if (source.layout_json.empty()) return layers;
-  const layout::Layout layout = layout_from_json(source.layout_json);
-  for (const layout::Entry& entry : layout.entries) {
+  const auto layout = layout::layout_from_json(source.layout_json);
+  for (const auto& entry : layout.entries) {
     if (entry.size == 0) continue;
     layers.push_back({entry.file_offset, entry.file_offset + entry.size});
   }
@@ -100,7 +102,7 @@ Pass pass_of(const SnapshotSource& rows,
 }
 
 /// The same on every rank, or their sums are of different problems.
-std::string text_of(const Problem& problem, const FitOptions& options) {
+std::string problem_text(const Problem& problem, const FitOptions& options) {
   return formatted(
       "{} x {} snapshots, k = {}, kind {}, blocks {}, seed {}, from {} to {} skip {}{}",
       problem.snapshots->rows(),
@@ -118,7 +120,7 @@ std::string text_of(const Problem& problem, const FitOptions& options) {
 /// Throws what fit() refuses, on every rank alike.
 Problem plan_fit(const SnapshotSource& source,
                  const FitOptions& options,
-                 const std::filesystem::path& output,
+                 const fs::path& output,
                  const Ranks& ranks) {
   Problem problem;
   agree(ranks, [&] {
@@ -131,7 +133,7 @@ Problem plan_fit(const SnapshotSource& source,
     check_options(options, problem.layers);
     check_components(options, problem.snapshots->rows(), source.columns());
     if (ranks.rank == 0) check_output(output, options.gram, source);
-    const std::int64_t k = components_of(options, problem.snapshots->rows());
+    const auto k = components_of(options, problem.snapshots->rows());
     if (options.kind == Kind::random) {
       problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
     }
@@ -143,7 +145,7 @@ Problem plan_fit(const SnapshotSource& source,
                          ? problem.layers
                          : std::vector<layout::ColumnRange>{{0, source.columns()}};
   });
-  require_same(ranks, "pca::fit", text_of(problem, options));
+  require_same(ranks, "pca::fit", problem_text(problem, options));
   return problem;
 }
 
@@ -152,7 +154,7 @@ Sidecar sidecar_of(const Problem& problem,
                    const FitReport& report,
                    std::vector<std::string> digests) {
   const bool snapshots = !problem.gaussian;
-  const SourceInfo& source = problem.snapshots->info();
+  const auto& source = problem.snapshots->info();
   const bool layers = options.blocks == Blocks::layers;
   return {.kind = name_of(options.kind),
           .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
@@ -191,8 +193,8 @@ class Fit {
     const bool whole = options_.blocks == Blocks::whole;
     const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix};
     std::vector<std::string> digests;
-    for (const layout::ColumnRange& block : problem_.blocks) {
-      BlockFit part = fit_block(shared, block);
+    for (const auto& block : problem_.blocks) {
+      auto part = fit_block(shared, block);
       take(part, report);
       digests = std::move(part.digests);
     }
@@ -261,10 +263,10 @@ class Fit {
 
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
-              const std::filesystem::path& output,
+              const fs::path& output,
               const Ranks& ranks) {
   const Stopwatch total;
-  const Problem problem = plan_fit(source, options, output, ranks);
+  const auto problem = plan_fit(source, options, output, ranks);
   FitReport report;
   report.kind = options.kind;
   report.seed = options.seed;
@@ -274,11 +276,10 @@ FitReport fit(const SnapshotSource& source,
   report.kernels = problem.pass.kernels->name;
   report.bytes_read = source.info().bytes_verified;
 
-  const std::string header = checkpoints::npy_header_bytes({report.components, report.columns});
+  const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
   Fit work(problem, options, ranks);
-  std::vector<std::string> digests =
-      work.write({*file, std::ssize(header), report.columns}, report);
+  auto digests = work.write({*file, std::ssize(header), report.columns}, report);
   work.record_spectrum(report);
   work.record_gram(report);
   report.seconds_fsync =
@@ -288,11 +289,11 @@ FitReport fit(const SnapshotSource& source,
   return report;
 }
 
-FitReport fit_snapshots(const std::filesystem::path& path,
+FitReport fit_snapshots(const fs::path& path,
                         const FitOptions& options,
-                        const std::filesystem::path& output,
+                        const fs::path& output,
                         const Ranks& ranks) {
-  const std::unique_ptr<SnapshotSource> source = open_source(path, ranks);
+  const auto source = open_source(path, ranks);
   return fit(*source, options, output, ranks);
 }
 

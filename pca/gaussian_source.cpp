@@ -15,7 +15,7 @@ std::array<std::uint32_t, 2> key_of(std::uint64_t seed) {
   return {first, stream.next()};
 }
 
-float on_grid(double value) { return static_cast<float>((std::floor(value * 1024) + 0.5) / 1024); }
+float on_grid(double value) { return (std::floor(value * 1024) + 0.5) / 1024; }
 
 /// In (0, 1).
 double uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
@@ -50,7 +50,7 @@ void GaussianSource::read_tile(std::int64_t begin,
                                float* out,
                                std::int64_t stride) const {
   for (std::int64_t row = 0; row < rows(); row += 4) {
-    const std::int64_t count = std::min<std::int64_t>(4, rows() - row);
+    const auto count = std::min<std::int64_t>(4, rows() - row);
     for (std::int64_t c = 0; c < width; ++c) {
       const std::array<float, 4> column = values(begin + c, row / 4);
       for (std::int64_t i = 0; i < count; ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
@@ -13,6 +14,15 @@
 namespace dimred::pca {
 namespace {
 
+/// The parameter that a column belongs to, for a person; empty for rows that do not know theirs.
+std::string parameter_of(const SourceInfo& info, std::int64_t column) {
+  if (info.layout_json.empty()) return {};
+  const layout::Layout layout = layout::layout_from_json(info.layout_json);
+  const auto next = std::ranges::upper_bound(
+      layout.entries, column, {}, [](const layout::Entry& entry) { return entry.file_offset; });
+  return formatted(" (of parameter {})", std::prev(next)->name);
+}
+
 /// Throws for the first value of a tile [n x width] that is not finite, `stride` apart.
 void require_finite(const SnapshotSource& source,
                     const float* tile,
@@ -23,18 +33,19 @@ void require_finite(const SnapshotSource& source,
     for (std::int64_t c = 0; c < width; ++c) {
       const float value = tile[i * stride + c];
       require(std::isfinite(value),
-              "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}",
+              "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}",
               value,
               i,
               source.info().names[i],
-              begin + c);
+              begin + c,
+              parameter_of(source.info(), begin + c));
     }
   }
 }
 
 /// The diagonal of a sum of products, which a value that is not finite spoils for good.
 bool finite_diagonal(std::span<const double> gram, std::int64_t rows) {
-  for (std::size_t i = 0; i < gram.size(); i += static_cast<std::size_t>(rows) + 1) {
+  for (std::size_t i = 0; i < gram.size(); i += rows + 1) {
     if (!std::isfinite(gram[i])) return false;
   }
   return true;
@@ -53,7 +64,7 @@ class GramWork {
   void operator()(std::int64_t block, std::span<double> partial) {
     const auto [first, end] = pass_.block(block, kBlockColumns);
     for (std::int64_t begin = first; begin < end; begin += pass_.tile_width) {
-      const std::int64_t width = std::min(pass_.tile_width, end - begin);
+      const auto width = std::min(pass_.tile_width, end - begin);
       pass_.rows->read_tile(begin, width, tile_.data(), stride_);
       for (std::int64_t c = 0; c < width; c += kPanelColumns) {
         add_panel(begin + c, tile_.data() + c, std::min(kPanelColumns, width - c), partial);
@@ -66,7 +77,7 @@ class GramWork {
                  const float* tile,
                  std::int64_t width,
                  std::span<double> partial) {
-    const std::int64_t padded_rows = padded(rows_, pass_.kernels->row_unit);
+    const auto padded_rows = padded(rows_, pass_.kernels->row_unit);
     bool finite = true;
     if (pass_.centred) {
       finite = pass_.kernels->centre(tile, stride_, rows_, width, panel_.data());
@@ -89,11 +100,10 @@ class GramWork {
 }  // namespace
 
 std::vector<double> gram_matrix(const Pass& pass) {
-  const std::int64_t rows = padded(pass.rows->rows(), pass.kernels->row_unit);
-  const auto gram = ordered_sum(
-      pass.blocks(kBlockColumns), pass.threads, static_cast<std::size_t>(rows * rows), [&pass] {
-        return BlockWork(GramWork(pass));
-      });
+  const auto rows = padded(pass.rows->rows(), pass.kernels->row_unit);
+  const auto gram = ordered_sum(pass.blocks(kBlockColumns), pass.threads, rows * rows, [&pass] {
+    return BlockWork(GramWork(pass));
+  });
   return lower_of(gram, pass.rows->rows(), rows);
 }
 
@@ -106,7 +116,7 @@ void write_gram(const std::filesystem::path& npy, std::span<const double> lower,
       full[j * n + i] = *from;
     }
   }
-  const std::string header = checkpoints::npy_header_bytes({n, n}, 8);
+  const auto header = checkpoints::npy_header_bytes({n, n}, 8);
   AtomicFile file(npy);
   file.append(header);
   file.append(full);

@@ -27,7 +27,7 @@ class Accumulator {
     if (block != next_) return true;
     for (; full_[slot(next_)]; ++next_) {
       full_[slot(next_)] = false;
-      const std::vector<double>& ready = parked_[slot(next_)];
+      const auto& ready = parked_[slot(next_)];
       for (std::size_t i = 0; i < total_.size(); ++i) total_[i] += ready[i];
     }
     changed_.notify_all();
@@ -47,9 +47,7 @@ class Accumulator {
   }
 
  private:
-  std::size_t slot(std::int64_t block) const {
-    return static_cast<std::size_t>(block) % parked_.size();
-  }
+  std::size_t slot(std::int64_t block) const { return block % parked_.size(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -75,11 +73,11 @@ std::vector<double> ordered_sum(std::int64_t blocks,
                                 std::size_t size,
                                 const std::function<BlockWork()>& make_work) {
   threads = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, blocks));
-  Accumulator accumulator(size, static_cast<std::size_t>(2 * threads));
+  Accumulator accumulator(size, 2 * threads);
   std::atomic<std::int64_t> claimed = 0;
   run_threads(threads, [&] {
     try {
-      const BlockWork work = make_work();
+      const auto work = make_work();
       std::vector<double> partial;
       for (std::int64_t block = claimed++; block < blocks; block = claimed++) {
         partial.assign(size, 0.0);

@@ -38,13 +38,13 @@ std::vector<double> gram_of(const Kernels& kernels,
                             const Basis& basis,
                             const BasisBlock& block,
                             std::int64_t threads) {
-  const std::int64_t rows = padded(basis.components, kernels.row_unit);
-  const std::int64_t panels = padded(block.end - block.begin, kPanelColumns) / kPanelColumns;
-  return ordered_sum(panels, threads, static_cast<std::size_t>(rows * rows), [&]() -> BlockWork {
+  const auto rows = padded(basis.components, kernels.row_unit);
+  const auto panels = ceiling(block.end - block.begin, kPanelColumns);
+  return ordered_sum(panels, threads, rows * rows, [&]() -> BlockWork {
     Lines<double> panel(rows * kPanelStride);
     return [&, panel](std::int64_t index, std::span<double> partial) mutable {
-      const std::int64_t begin = block.begin + index * kPanelColumns;
-      const std::int64_t width = std::min(kPanelColumns, block.end - begin);
+      const auto begin = block.begin + index * kPanelColumns;
+      const auto width = std::min(kPanelColumns, block.end - begin);
       widen(kernels, basis, begin, width, panel.data());
       kernels.gram(panel.data(), rows, width, partial.data());
     };
@@ -53,12 +53,12 @@ std::vector<double> gram_of(const Kernels& kernels,
 
 /// Lower triangles of all blocks one behind the other, packed, of all ranks.
 std::vector<double> grams_of(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
-  const Kernels& kernels = select_kernels(KernelSet::automatic);
-  const std::int64_t k = basis.components;
-  const std::int64_t rows = padded(k, kernels.row_unit);
+  const auto& kernels = select_kernels(KernelSet::automatic);
+  const auto k = basis.components;
+  const auto rows = padded(k, kernels.row_unit);
   std::vector<double> packed(basis.block_count * k * (k + 1) / 2);
-  for (const BasisBlock& block : basis.blocks) {
-    const std::vector<double> gram = lower_of(gram_of(kernels, basis, block, threads), k, rows);
+  for (const auto& block : basis.blocks) {
+    const auto gram = lower_of(gram_of(kernels, basis, block, threads), k, rows);
     double* to = packed.data() + block.index * std::ssize(gram);
     for (const double value : gram) *to++ += value;
   }
@@ -85,9 +85,9 @@ std::int64_t whole_diagonal(std::span<const double> lower, std::int64_t k) {
 Orthonormality measure_orthonormality(const Basis& basis,
                                       std::int64_t threads,
                                       const Ranks& ranks) {
-  const std::vector<double> grams = grams_of(basis, threads, ranks);
-  const std::int64_t k = basis.components;
-  const auto size = static_cast<std::size_t>(k * (k + 1) / 2);
+  const auto grams = grams_of(basis, threads, ranks);
+  const auto k = basis.components;
+  const std::size_t size = k * (k + 1) / 2;
   Orthonormality result;
   for (std::size_t at = 0; at < grams.size(); at += size) {
     const std::span lower = std::span(grams).subspan(at, size);

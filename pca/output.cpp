@@ -10,46 +10,44 @@
 namespace dimred::pca {
 namespace {
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
+namespace fs = std::filesystem;
 
 /// The part of commit_output that rank 0 does.
-double commit(AtomicFile& matrix, const std::filesystem::path& output, const Sidecar& sidecar) {
-  const std::filesystem::path path = sidecar_path(output);
-  const std::string text = to_json(sidecar);
+double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar) {
+  const auto path = sidecar_path(output);
+  const auto text = to_json(sidecar);
   AtomicFile description(path);
   description.append(text);
   double seconds = 0;
-  if (std::filesystem::remove(path)) {
+  if (fs::remove(path)) {
     const ScopedSeconds waiting(seconds);
-    sync_folder(folder_of(path));
+    sync_folder(path.parent_path());
   }
   seconds += matrix.commit();
   try {
     seconds += description.commit();
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove(output, ignored);
+    fs::remove(output, ignored);
     throw;
   }
   return seconds;
 }
 
-void check_matrix(const std::filesystem::path& output, const SnapshotSource& source) {
-  const std::string shown = formatted("'{}'", output);
+void check_matrix(const fs::path& output, const SnapshotSource& source) {
+  const auto shown = formatted("'{}'", output);
   require(output.extension() == ".npy",
           "[pca::fit] needs an output that ends in .npy, received {}",
           shown);
-  require(std::filesystem::is_directory(folder_of(output)),
+  require(fs::is_directory(fs::absolute(output).parent_path()),
           "[pca::fit] needs the folder of its output to exist, received {}",
           shown);
-  require(!std::filesystem::is_directory(output),
+  require(!fs::is_directory(output),
           "[pca::fit] needs a file as output, received the folder {}",
           shown);
-  if (std::filesystem::exists(output)) {
-    for (const std::filesystem::path& file : source.info().files) {
-      require(!std::filesystem::equivalent(output, file),
+  if (fs::exists(output)) {
+    for (const auto& file : source.info().files) {
+      require(!fs::equivalent(output, file),
               "[pca::fit] needs an output that is none of its snapshots, received {}",
               shown);
     }
@@ -58,19 +56,17 @@ void check_matrix(const std::filesystem::path& output, const SnapshotSource& sou
 
 }  // namespace
 
-void check_output(const std::filesystem::path& output,
-                  const std::filesystem::path& gram,
-                  const SnapshotSource& source) {
+void check_output(const fs::path& output, const fs::path& gram, const SnapshotSource& source) {
   check_matrix(output, source);
   require_replaceable(output);
   if (gram.empty()) return;
   check_matrix(gram, source);
-  require(std::filesystem::weakly_canonical(gram) != std::filesystem::weakly_canonical(output),
+  require(fs::weakly_canonical(gram) != fs::weakly_canonical(output),
           "[pca::fit] needs two names for the matrix and the Gram matrix, received '{}' for both",
           gram);
 }
 
-std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
+std::unique_ptr<AtomicFile> open_output(const fs::path& output,
                                         const std::string& header,
                                         std::int64_t bytes,
                                         const Ranks& ranks) {
@@ -88,7 +84,7 @@ std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
 }
 
 double commit_output(AtomicFile& matrix,
-                     const std::filesystem::path& output,
+                     const fs::path& output,
                      const Sidecar& sidecar,
                      const Ranks& ranks) {
   double seconds = 0;

@@ -9,9 +9,9 @@ std::int64_t bytes_per_thread(std::int64_t n,
                               std::int64_t k,
                               std::int64_t tile_width,
                               std::int64_t write_width) {
-  const std::int64_t floats =
+  const auto floats =
       n * (tile_width + kColumnSlack) + padded(k, kComponentUnit) * (write_width + kColumnSlack);
-  const std::int64_t doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
+  const auto doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
   return 4 * floats + 8 * doubles;
 }
 
@@ -19,10 +19,10 @@ std::int64_t bytes_per_thread(std::int64_t n,
 
 layout::ColumnRange own_range(const Ranks& ranks, std::int64_t columns) {
   check(ranks.size >= 1 && 0 <= ranks.rank && ranks.rank < ranks.size, "a rank needs 0 <= r < R");
-  const std::int64_t blocks = padded(columns, kDigestColumns) / kDigestColumns;
+  const auto blocks = ceiling(columns, kDigestColumns);
   // The first blocks % R ranks have one block more than the others.
   const auto start = [&](std::int64_t rank) {
-    const std::int64_t block = rank * (blocks / ranks.size) + std::min(rank, blocks % ranks.size);
+    const auto block = rank * (blocks / ranks.size) + std::min(rank, blocks % ranks.size);
     return std::min(block * kDigestColumns, columns);
   };
   return {start(ranks.rank), start(ranks.rank + 1)};
@@ -34,7 +34,7 @@ Pass pass_over(const SnapshotSource& rows,
                std::int64_t threads,
                std::int64_t tile_bytes,
                const layout::ColumnRange& own) {
-  const std::int64_t n = rows.rows();
+  const auto n = rows.rows();
   std::int64_t write_width = kDigestColumns;
   std::int64_t tile_width = kBlockColumns;
   const auto bytes = [&] { return bytes_per_thread(n, components, tile_width, write_width); };

@@ -7,6 +7,7 @@
 #include "pca/kernels.h"
 #include "pca/ranks.h"
 #include "pca/source.h"
+#include "support/ceiling.h"
 
 namespace dimred::pca {
 
@@ -32,14 +33,14 @@ struct Pass {
   }
   /// Own columns of block `index`.
   layout::ColumnRange block(std::int64_t index, std::int64_t width) const {
-    const std::int64_t begin = (own.begin / width + index) * width;
+    const auto begin = (own.begin / width + index) * width;
     return {std::max(begin, own.begin), std::min(begin + width, own.end)};
   }
 };
 
 /// `size` rounded up to a multiple of `unit`.
 inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
-  return (size + unit - 1) / unit * unit;
+  return ceiling(size, unit) * unit;
 }
 
 /// A rank's share of M columns: contiguous, in whole digest blocks, even to within one block; the

@@ -4,13 +4,12 @@
 #include <sstream>
 
 #include "support/errors.h"
-#include "support/failure.h"
 
 namespace dimred::pca {
 
 void agree(const Ranks& ranks, const std::function<void()>& work) {
   if (ranks.size == 1) return work();
-  for (const std::string& failure : ranks.gather(failure_of(work))) {
+  for (const auto& failure : ranks.gather(failure_of(work))) {
     if (!failure.empty()) throw_failure(failure);
   }
 }
@@ -34,9 +33,9 @@ void sum_over(const Ranks& ranks, std::span<double> values) {
 std::vector<std::string> join_lines(const Ranks& ranks, const std::vector<std::string>& own) {
   if (ranks.size == 1) return own;
   std::string text;
-  for (const std::string& line : own) text += line + '\n';
+  for (const auto& line : own) text += line + '\n';
   std::vector<std::string> lines;
-  for (const std::string& part : ranks.gather(text)) {
+  for (const auto& part : ranks.gather(text)) {
     std::istringstream in(part);
     for (std::string line; std::getline(in, line);) lines.push_back(line);
   }
@@ -45,7 +44,7 @@ std::vector<std::string> join_lines(const Ranks& ranks, const std::vector<std::s
 
 void require_same(const Ranks& ranks, std::string_view place, const std::string& problem) {
   if (ranks.size == 1) return;
-  const std::vector<std::string> problems = ranks.gather(problem);
+  const auto problems = ranks.gather(problem);
   for (std::size_t rank = 1; rank < problems.size(); ++rank) {
     require(problems[rank] == problems[0],
             "[{}] needs the same on every rank, received {} on rank 0, {} on rank {}",

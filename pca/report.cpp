@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::pca {
 namespace {
@@ -33,7 +33,7 @@ std::string shapes_text(const FitReport& report) {
   if (report.kind != Kind::pca) text += formatted("kind {}", name_of(report.kind));
   if (needs_seed(report.kind)) text += formatted(", seed {}", report.seed);
   if (report.kind != Kind::pca) text += '\n';
-  const std::vector<std::int64_t>& rows = report.block_components;
+  const auto& rows = report.block_components;
   if (rows.size() < 2) return text;
   const auto fewer = std::ranges::count_if(
       rows, [&report](std::int64_t count) { return count < report.components; });
@@ -47,11 +47,11 @@ std::string shapes_text(const FitReport& report) {
 std::string variance_text(const FitReport& report) {
   if (report.kind == Kind::random) return {};
   const bool centred = report.kind != Kind::span;
-  std::string text = formatted("{}{} in {} components, {} in the first",
-                               centred ? "explained variance " : "share of the squared norm ",
-                               percent(sum_of(report.explained_variance_ratio)),
-                               report.components,
-                               percent(report.explained_variance_ratio.front()));
+  auto text = formatted("{}{} in {} components, {} in the first",
+                        centred ? "explained variance " : "share of the squared norm ",
+                        percent(sum_of(report.explained_variance_ratio)),
+                        report.components,
+                        percent(report.explained_variance_ratio.front()));
   if (!centred) return text + '\n';
   if (report.kind == Kind::shuffled) text += " before the shuffle";
   return text + formatted(" (a random walk of {} snapshots: {}, {})\n",
@@ -64,9 +64,9 @@ std::string variance_text(const FitReport& report) {
 
 void share_report(FitReport& report, const Ranks& ranks) {
   if (ranks.size == 1) return;
-  std::vector<double> bytes{static_cast<double>(report.bytes_read)};  // exact below 2^53
+  std::vector<double> bytes(1, report.bytes_read);  // exact below 2^53
   ranks.sum(bytes);
-  report.bytes_read = static_cast<std::int64_t>(bytes[0]);
+  report.bytes_read = bytes[0];
   std::vector<double> seconds{
       report.seconds_gram, report.seconds_components, report.seconds_fsync, report.seconds_total};
   broadcast_from_rank_0(ranks, seconds);
@@ -84,7 +84,7 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
           count);
   std::vector<double> ratio;
   for (std::int64_t i = 1; i < snapshots; ++i) {
-    const double angle = std::numbers::pi * static_cast<double>(i) / static_cast<double>(snapshots);
+    const double angle = std::numbers::pi * i / snapshots;
     ratio.push_back(1 / (2 * (1 - std::cos(angle))));
   }
   const double total = sum_of(ratio);
@@ -95,7 +95,7 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
 
 std::string describe(const FitReport& report) {
   const double seconds = report.seconds_total - report.seconds_fsync;
-  std::string text = shapes_text(report) + variance_text(report);
+  auto text = shapes_text(report) + variance_text(report);
   text += formatted(
       "|P P' - I| <= {}{}\n",
       report.orthonormality_error,
@@ -107,7 +107,7 @@ std::string describe(const FitReport& report) {
                 duration_text(report.seconds_components),
                 decimal_text(report.seconds_fsync, 3),
                 bytes_text(report.bytes_read),
-                decimal_text(static_cast<double>(report.bytes_read) * 1e-9 / seconds, 2),
+                decimal_text(report.bytes_read * 1e-9 / seconds, 2),
                 report.kernels);
   if (!report.peak_memory.empty()) text += formatted("\npeak memory {}", report.peak_memory);
   return text;

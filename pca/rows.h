@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "layout/layout.h"
 #include "pca/ranks.h"
+#include "pca/source.h"
 #include "support/atomic_file.h"
 
 namespace dimred::pca {
@@ -29,6 +32,16 @@ struct Row {
   std::int64_t bytes_verified = 0;  // by this rank
   std::int64_t epoch = -1;          // -1: the file carries none
 };
+
+/// BatchNorm's statistics are floats in a state_dict, but no weights.
+bool is_running_statistic(std::string_view name);
+
+/// Gives the row the layout of its tensors.
+void set_layout(Row& row, const std::vector<layout::Parameter>& parameters);
+
+/// What is known of all rows together. Throws std::invalid_argument when two have another layout or
+/// size (names both and the first entry that differs).
+SourceInfo info_of(const std::vector<Row>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).

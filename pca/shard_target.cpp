@@ -12,9 +12,9 @@ std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file) {
   if (network.entries.size() != file.entries.size()) return std::nullopt;
   std::map<std::string_view, const layout::Entry*> in_file;
-  for (const layout::Entry& entry : file.entries) in_file.emplace(entry.name, &entry);
-  layout::Layout moved = network;
-  for (layout::Entry& entry : moved.entries) {
+  for (const auto& entry : file.entries) in_file.emplace(entry.name, &entry);
+  auto moved = network;
+  for (auto& entry : moved.entries) {
     const auto found = in_file.find(entry.name);
     if (found == in_file.end() || found->second->shape != entry.global_shape()) return std::nullopt;
     entry.own_offset += found->second->global_offset - entry.global_offset;
@@ -26,9 +26,9 @@ std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
 ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shard)
     : columns_(shard.memory_columns()) {
   std::int64_t start = 0;  // of the memory range within the shard
-  for (const layout::ColumnRange& range : shard.memory) {
-    for (const layout::Piece& piece : layout::pieces_of(layout, {{range}})) {
-      const layout::Entry& entry = layout.entries[piece.entry];
+  for (const auto& range : shard.memory) {
+    for (const auto& piece : layout::pieces_of(layout, {{range}})) {
+      const auto& entry = layout.entries[piece.entry];
       Part part{{piece.file_begin, piece.file_begin + piece.size},
                 start + piece.memory_begin - range.begin};
       if (entry.memory_format == layout::MemoryFormat::channels_last) {
@@ -40,7 +40,7 @@ ShardTarget::ShardTarget(const layout::Layout& layout, const layout::Shard& shar
     start += range.size();
   }
   std::ranges::sort(parts_, {}, [](const Part& part) { return part.file.begin; });
-  for (const Part& part : parts_) {
+  for (const auto& part : parts_) {
     if (needed_.empty() || needed_.back().end != part.file.begin) needed_.push_back(part.file);
     needed_.back().end = part.file.end;
   }
@@ -62,20 +62,20 @@ template <class Value>
 void ShardTarget::scatter_as(std::int64_t begin,
                              std::span<const float> values,
                              std::span<Value> memory) const {
-  const std::int64_t end = begin + std::ssize(values);
+  const auto end = begin + std::ssize(values);
   auto part = std::ranges::upper_bound(parts_, begin, {}, [](const Part& p) { return p.file.end; });
   for (; part != parts_.end() && part->file.begin < end; ++part) {
-    const std::int64_t first = std::max(begin, part->file.begin) - part->file.begin;
-    const std::int64_t last = std::min(end, part->file.end) - part->file.begin;
+    const auto first = std::max(begin, part->file.begin) - part->file.begin;
+    const auto last = std::min(end, part->file.end) - part->file.begin;
     const float* from = values.data() + part->file.begin - begin;
     Value* to = memory.data() + part->target;
     if (part->channels == 1 || part->pixels == 1) {
       std::transform(from + first, from + last, to + first, checkpoints::stored<Value>);
       continue;
     }
-    const std::int64_t plane = part->channels * part->pixels;
+    const auto plane = part->channels * part->pixels;
     for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t c = i % plane / part->pixels;
+      const auto c = i % plane / part->pixels;
       to[i / plane * plane + i % part->pixels * part->channels + c] =
           checkpoints::stored<Value>(from[i]);
     }

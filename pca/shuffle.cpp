@@ -25,21 +25,17 @@ class Shuffle {
     sources_.resize(pass_.own.size());
     row_.resize(sources_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const layout::ColumnRange layer = layers_[i];
+      const auto layer = layers_[i];
       check(layer.size() <= std::numeric_limits<std::uint32_t>::max(), "a layer of 2^32 columns");
       for_own_chunks(layer, [&](std::int64_t column, std::size_t own) {
         sources_[own] =
-            static_cast<std::uint32_t>(permuted(static_cast<std::uint64_t>(column - layer.begin),
-                                                static_cast<std::uint64_t>(layer.size()),
-                                                seed,
-                                                RandomPurpose::shuffle,
-                                                i));
+            permuted(column - layer.begin, layer.size(), seed, RandomPurpose::shuffle, i);
       });
     }
   }
 
   void gather(std::int64_t row) {
-    for (const layout::ColumnRange& layer : layers_) {
+    for (const auto& layer : layers_) {
       if (part_of(layer).size() == 0) continue;
       layer_.resize(layer.size());
       matrix_.read(row, layer.begin, layer_);
@@ -52,23 +48,21 @@ class Shuffle {
 
  private:
   layout::ColumnRange part_of(const layout::ColumnRange& layer) const {
-    const std::int64_t begin = std::max(layer.begin, pass_.own.begin);
+    const auto begin = std::max(layer.begin, pass_.own.begin);
     return {begin, std::max(begin, std::min(layer.end, pass_.own.end))};
   }
 
   /// visit(column, its index among the own ones) for the own columns of a layer, by all threads.
   template <class Visit>
   void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
-    const layout::ColumnRange part = part_of(layer);
-    in_parallel((part.size() + kColumnsAtATime - 1) / kColumnsAtATime,
-                pass_.threads,
-                [&](std::int64_t chunk) {
-                  const std::int64_t begin = part.begin + chunk * kColumnsAtATime;
-                  const std::int64_t end = std::min(begin + kColumnsAtATime, part.end);
-                  for (std::int64_t column = begin; column < end; ++column) {
-                    visit(column, static_cast<std::size_t>(column - pass_.own.begin));
-                  }
-                });
+    const auto part = part_of(layer);
+    in_parallel(ceiling(part.size(), kColumnsAtATime), pass_.threads, [&](std::int64_t chunk) {
+      const auto begin = part.begin + chunk * kColumnsAtATime;
+      const auto end = std::min(begin + kColumnsAtATime, part.end);
+      for (std::int64_t column = begin; column < end; ++column) {
+        visit(column, column - pass_.own.begin);
+      }
+    });
   }
 
   const Pass& pass_;

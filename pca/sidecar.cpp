@@ -12,6 +12,8 @@
 namespace dimred::pca {
 namespace {
 
+namespace fs = std::filesystem;
+
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "dimred-pca 1";
@@ -37,7 +39,7 @@ void read_kind(const OrderedJson& json, Sidecar& sidecar) {
   if (json.contains("kind")) json.at("kind").get_to(sidecar.kind);
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
   if (!json.contains("blocks")) return;
-  for (const OrderedJson& block : json.at("blocks")) {
+  for (const auto& block : json.at("blocks")) {
     sidecar.blocks.push_back({block.at(0).get<std::int64_t>(), block.at(1).get<std::int64_t>()});
   }
   json.at("block_components").get_to(sidecar.block_components);
@@ -47,8 +49,8 @@ void write_kind(const Sidecar& sidecar, OrderedJson& json) {
   json["kind"] = sidecar.kind;
   if (sidecar.seed) json["seed"] = *sidecar.seed;
   if (sidecar.blocks.empty()) return;
-  OrderedJson blocks = OrderedJson::array();
-  for (const layout::ColumnRange& block : sidecar.blocks) {
+  auto blocks = OrderedJson::array();
+  for (const auto& block : sidecar.blocks) {
     blocks.push_back({block.begin, block.end});
   }
   json["blocks"] = std::move(blocks);
@@ -83,12 +85,10 @@ Sidecar from_json(const OrderedJson& json) {
   return sidecar;
 }
 
-std::string text_of_file(const std::filesystem::path& path) {
-  return InputFile(path).text(JsonLimits{}.bytes);
-}
+std::string text_of_file(const fs::path& path) { return InputFile(path).text(JsonLimits{}.bytes); }
 
 /// Throws std::invalid_argument unless the text starts as our sidecars do.
-void require_ours(std::string_view text, const std::filesystem::path& path) {
+void require_ours(std::string_view text, const fs::path& path) {
   require(text.starts_with(kStart),
           "[pca] '{}' needs to be the sidecar of the matrix beside it (format '{}'), received "
           "another file; move it away",
@@ -96,10 +96,10 @@ void require_ours(std::string_view text, const std::filesystem::path& path) {
           kFormat);
 }
 
-OrderedJson read_verified(const std::filesystem::path& path) {
-  const std::string text = text_of_file(path);
+OrderedJson read_verified(const fs::path& path) {
+  const auto text = text_of_file(path);
   require_ours(text, path);
-  OrderedJson json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path));
+  auto json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path));
   require_environment(text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path);
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "[pca] '{}' is damaged or edited: its checksum differs",
@@ -109,9 +109,7 @@ OrderedJson read_verified(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::filesystem::path sidecar_path(const std::filesystem::path& npy) {
-  return std::filesystem::path(npy).replace_extension(".json");
-}
+fs::path sidecar_path(const fs::path& npy) { return fs::path(npy).replace_extension(".json"); }
 
 std::string to_json(const Sidecar& sidecar) {
   OrderedJson json{{"format", kFormat}};
@@ -126,40 +124,24 @@ std::string to_json(const Sidecar& sidecar) {
                      {"kernels", sidecar.kernels}};
   write_kind(sidecar, json);
   json["checksum"] = std::string(32, '0');
-  std::string text = sidecar_text(json);
+  auto text = sidecar_text(json);
   check(text.starts_with(kStart), "a sidecar's text starts with its format");
   return text.replace(text.rfind(std::string(32, '0')), 32, checksum_of(text));
 }
 
-void require_replaceable(const std::filesystem::path& npy) {
-  const std::filesystem::path path = sidecar_path(npy);
-  if (std::filesystem::exists(path)) require_ours(text_of_file(path), path);
+void require_replaceable(const fs::path& npy) {
+  const auto path = sidecar_path(npy);
+  if (fs::exists(path)) require_ours(text_of_file(path), path);
 }
 
-std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy) {
-  const std::filesystem::path path = sidecar_path(npy);
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const OrderedJson json = read_verified(path);
+std::optional<Sidecar> read_sidecar(const fs::path& npy) {
+  const auto path = sidecar_path(npy);
+  if (!fs::exists(path)) return std::nullopt;
+  const auto json = read_verified(path);
   try {
     return from_json(json);
   } catch (const OrderedJson::exception& error) {
-    throw std::runtime_error(formatted("[pca] '{}' is damaged: {}", path, error.what()));
-  }
-}
-
-layout::Layout layout_from_json(const std::string& text) {
-  try {
-    const OrderedJson json = layout_table(text);  // named: a range-for would not keep it alive
-    std::vector<layout::Parameter> parameters;
-    for (const OrderedJson& row : json.at("parameters")) {
-      layout::Parameter parameter;
-      row.at("name").get_to(parameter.name);
-      row.at("shape").get_to(parameter.shape);
-      parameters.push_back(std::move(parameter));
-    }
-    return layout::make_layout(parameters);
-  } catch (const OrderedJson::exception& error) {
-    throw std::runtime_error(formatted("[pca] the text of a layout is damaged: {}", error.what()));
+    fail_environment("[pca] '{}' is damaged: {}", path, error.what());
   }
 }
 

@@ -46,7 +46,4 @@ void require_replaceable(const std::filesystem::path& npy);
 /// std::runtime_error when it is damaged.
 std::optional<Sidecar> read_sidecar(const std::filesystem::path& npy);
 
-/// The table of a layout from its text (contiguous, in order). Throws std::runtime_error.
-layout::Layout layout_from_json(const std::string& text);
-
 }  // namespace dimred::pca

@@ -8,15 +8,15 @@
 
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
-#include "layout/layout.h"
 #include "pca/rows.h"
-#include "pca/sidecar.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 
 namespace dimred::pca {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Some rows of another source, which must outlive it.
 class SelectedSource final : public SnapshotSource {
@@ -60,11 +60,11 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
           range.from,
           range.to,
           range.skip);
-  const std::vector<std::int64_t> positions = positions_of(info);
+  const auto positions = positions_of(info);
   std::vector<std::int64_t> rows;
   std::int64_t left_out = range.skip;  // since the last one taken
   for (std::int64_t i = 0; i < info.rows; ++i) {
-    const std::int64_t position = positions[i];
+    const auto position = positions[i];
     if (position < range.from || (range.to > 0 && position > range.to)) continue;
     if (left_out++ < range.skip) continue;
     rows.push_back(i);
@@ -84,32 +84,15 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
 
 class FilesSource final : public SnapshotSource {
  public:
-  explicit FilesSource(std::vector<Row> rows)
-      : SnapshotSource(info_of(rows)), rows_(std::move(rows)) {
+  FilesSource(SourceInfo info, std::vector<Row> rows)
+      : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
     for (const Row& row : rows_) files_.emplace_back(row.path);
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
-    const auto index = static_cast<std::size_t>(row);
-    read_runs(files_[index], rows_[index].runs, begin, out);
+    read_runs(files_[row], rows_[row].runs, begin, out);
   }
 
  private:
-  static SourceInfo info_of(const std::vector<Row>& rows) {
-    const Row& first = rows.front();
-    SourceInfo info{.rows = std::ssize(rows),
-                    .columns = first.columns,
-                    .layout_hash = first.layout_hash,
-                    .layout_json = first.layout_json};
-    for (const Row& row : rows) {
-      info.names.push_back(row.path.string());
-      info.files.push_back(row.path);
-      if (row.epoch >= 0) info.epochs.push_back(row.epoch);
-      info.bytes_verified += row.bytes_verified;
-    }
-    if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
-    return info;
-  }
-
   std::vector<Row> rows_;
   std::vector<InputFile> files_;
 };
@@ -128,7 +111,7 @@ class NpyMatrix final : public SnapshotSource {
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     if (fortran_) {
       read_columns(begin, std::ssize(out), [&](std::int64_t column, const T* values) {
-        out[column] = static_cast<float>(values[row]);
+        out[column] = values[row];
       });
     } else {
       read_run(row * columns() + begin, out);
@@ -142,7 +125,7 @@ class NpyMatrix final : public SnapshotSource {
     if (!fortran_) return SnapshotSource::read_tile(begin, width, out, stride);
     read_columns(begin, width, [&](std::int64_t column, const T* values) {
       for (std::int64_t i = 0; i < rows(); ++i) {
-        out[i * stride + column] = static_cast<float>(values[i]);
+        out[i * stride + column] = values[i];
       }
     });
   }
@@ -150,8 +133,7 @@ class NpyMatrix final : public SnapshotSource {
  private:
   /// Values [index, index + size) of the file.
   void read_values(std::int64_t index, std::span<T> out) const {
-    file_.read(data_offset_ + index * static_cast<std::int64_t>(sizeof(T)),
-               std::as_writable_bytes(out));
+    file_.read(data_offset_ + index * sizeof(T), std::as_writable_bytes(out));
   }
 
   void read_run(std::int64_t index, std::span<float> out) const {
@@ -161,10 +143,8 @@ class NpyMatrix final : public SnapshotSource {
       std::vector<T> part(std::min<std::size_t>(out.size(), kElementsAtATime));
       for (std::size_t done = 0; done < out.size(); done += part.size()) {
         const auto now = std::span(part).first(std::min(part.size(), out.size() - done));
-        read_values(index + static_cast<std::int64_t>(done), now);
-        std::ranges::transform(now, out.begin() + static_cast<std::ptrdiff_t>(done), [](T v) {
-          return static_cast<float>(v);
-        });
+        read_values(index + done, now);
+        std::ranges::copy(now, out.begin() + done);
       }
     }
   }
@@ -172,10 +152,10 @@ class NpyMatrix final : public SnapshotSource {
   /// visit(column - begin, values [rows]) of a Fortran-ordered file, where columns lie contiguous.
   template <class Visit>
   void read_columns(std::int64_t begin, std::int64_t width, Visit visit) const {
-    const std::int64_t step = std::max<std::int64_t>(1, kElementsAtATime / rows());
+    const auto step = std::max<std::int64_t>(1, kElementsAtATime / rows());
     std::vector<T> part(std::min(step, width) * rows());
     for (std::int64_t done = 0; done < width; done += step) {
-      const std::int64_t count = std::min(step, width - done);
+      const auto count = std::min(step, width - done);
       read_values((begin + done) * rows(), std::span(part).first(count * rows()));
       for (std::int64_t c = 0; c < count; ++c) visit(done + c, part.data() + c * rows());
     }
@@ -186,24 +166,10 @@ class NpyMatrix final : public SnapshotSource {
   bool fortran_;
 };
 
-void check_same_layout(const std::vector<Row>& rows) {
-  const Row& first = rows.front();
-  for (const Row& row : rows) {
-    if (row.layout_hash == first.layout_hash && row.columns == first.columns) continue;
-    throw std::invalid_argument(
-        formatted("[pca::open_source] '{}' has another layout than '{}': {}",
-                  row.path,
-                  first.path,
-                  layout::first_difference(layout_from_json(first.layout_json), row.layout_json)));
-  }
-}
-
 /// The files that open_source(path) reads.
-std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
-  require(std::filesystem::exists(path),
-          "[pca::open_source] needs snapshots, '{}' does not exist",
-          path);
-  if (std::filesystem::is_directory(path) || checkpoints::is_snapshot_list(path)) {
+std::vector<fs::path> files_of(const fs::path& path) {
+  require(fs::exists(path), "[pca::open_source] needs snapshots, '{}' does not exist", path);
+  if (fs::is_directory(path) || checkpoints::is_snapshot_list(path)) {
     auto files = checkpoints::snapshots_at(path, {".h5", ".safetensors"});
     require(!files.empty(),
             "[pca::open_source] needs .h5 or .safetensors files, the folder '{}' has none",
@@ -218,13 +184,12 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
 }
 
 /// files_of(path) as rank 0 sees it, so that a folder which grows meanwhile is the same for all.
-std::vector<std::filesystem::path> agreed_files(const std::filesystem::path& path,
-                                                const Ranks& ranks) {
-  std::vector<std::filesystem::path> files;
+std::vector<fs::path> agreed_files(const fs::path& path, const Ranks& ranks) {
+  std::vector<fs::path> files;
   on_rank_0(ranks, [&] { files = files_of(path); });
   if (ranks.size == 1) return files;
   std::string text;  // each name ends in the one byte that none holds
-  for (const std::filesystem::path& file : files) text += file.string() + '\0';
+  for (const auto& file : files) text += file.string() + '\0';
   std::istringstream names(ranks.gather(text).front());
   files.clear();
   for (std::string name; std::getline(names, name, '\0');) files.emplace_back(name);
@@ -237,11 +202,10 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
   return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
 }
 
-std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
-                                           const Ranks& ranks) {
+std::unique_ptr<SnapshotSource> open_files(const std::vector<fs::path>& files, const Ranks& ranks) {
   require(!files.empty(), "[pca::open_source] needs at least one file, received none");
-  const std::filesystem::path kind = files.front().extension();
-  for (const std::filesystem::path& file : files) {
+  const auto kind = files.front().extension();
+  for (const auto& file : files) {
     require(file.extension() == kind && (kind == ".h5" || kind == ".safetensors"),
             "[pca::open_source] needs snapshots (.h5) or safetensors files, all of one kind, "
             "received '{}' and '{}'",
@@ -249,23 +213,22 @@ std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::pa
             file);
   }
   std::vector<Row> rows = read_rows(files, ranks);
-  check_same_layout(rows);
+  SourceInfo info = info_of(rows);
   std::unique_ptr<SnapshotSource> source;
-  agree(ranks, [&] { source = std::make_unique<FilesSource>(std::move(rows)); });
+  agree(ranks, [&] { source = std::make_unique<FilesSource>(std::move(info), std::move(rows)); });
   return source;
 }
 
-std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path, const Ranks& ranks) {
-  const std::vector<std::filesystem::path> files = agreed_files(path, ranks);
+std::unique_ptr<SnapshotSource> open_source(const fs::path& path, const Ranks& ranks) {
+  const auto files = agreed_files(path, ranks);
   if (files.front() != path || path.extension() != ".npy") return open_files(files, ranks);
   std::unique_ptr<SnapshotSource> matrix;
   agree(ranks, [&] { matrix = npy_matrix(path, "pca::open_source"); });
   return matrix;
 }
 
-std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
-                                           std::string_view position) {
-  const checkpoints::NpyHeader header = checkpoints::read_npy_header(path);
+std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_view position) {
+  const auto header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
           "[{}] needs a matrix of n snapshots x M weights, received an array of {} dimensions, or "
           "an empty one, in '{}'",

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "scaling/volume.h"
-#include "support/ceil_fraction.h"
+#include "support/ceiling.h"
 
 namespace dimred::scaling {
 namespace {
@@ -18,8 +18,6 @@ HeadMemory memory_of(const Head& head, std::int64_t classes, std::int64_t sample
           .logits = samples * drawn * head.number_bytes,
           .features = 2 * samples * row};
 }
-
-std::int64_t divided(std::int64_t value, std::int64_t ranks) { return (value + ranks - 1) / ranks; }
 
 }  // namespace
 
@@ -36,11 +34,11 @@ std::int64_t replicated_head_bytes(const Head& head) {
 }
 
 HeadMemory head_memory(const Head& head) {
-  return memory_of(head, divided(head.classes, head.ranks), head.batch);
+  return memory_of(head, ceiling(head.classes, head.ranks), head.batch);
 }
 
 HeadMemory replicated_head_memory(const Head& head) {
-  return memory_of(head, head.classes, divided(head.batch, head.ranks));
+  return memory_of(head, head.classes, ceiling(head.batch, head.ranks));
 }
 
 }  // namespace dimred::scaling

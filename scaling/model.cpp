@@ -7,8 +7,9 @@
 
 #include "scaling/step.h"
 #include "scaling/volume.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::scaling {
 namespace {
@@ -16,13 +17,9 @@ namespace {
 constexpr std::int64_t digest_columns = 1 << 14;  // of a block of the matrix (pca/pass.h)
 constexpr std::int64_t digest_text = 33;          // 32 digits and a line's end
 
-double number(std::int64_t value) { return static_cast<double>(value); }
-
-std::int64_t ceiling(std::int64_t value, std::int64_t parts) { return (value + parts - 1) / parts; }
-
 template <class Number>
 void require_range(const char* name, Number value, double low, double high) {
-  require(static_cast<double>(value) >= low && static_cast<double>(value) <= high,
+  require(value >= low && value <= high,
           "[scaling] {} needs a number in [{}, {}], received {}",
           name,
           low,
@@ -81,12 +78,11 @@ struct Model {
   }
   /// `count` sums of a few numbers, one after another: a ring has 2 (R - 1) steps.
   double sums_seconds(std::int64_t count) const {
-    return number(count * 2 * (machine.ranks - 1)) * machine.latency;
+    return count * 2 * (machine.ranks - 1) * machine.latency;
   }
   /// Reads and writes of so many whole vectors and own parts.
   double passes_seconds(std::int64_t whole, std::int64_t own) const {
-    return (number(whole) * number(vector_bytes()) + number(own) * number(own_bytes())) /
-           machine.memory_bandwidth;
+    return (1.0 * whole * vector_bytes() + 1.0 * own * own_bytes()) / machine.memory_bandwidth;
   }
 };
 
@@ -95,8 +91,7 @@ StepCost stage1_cost(const Model& model) {
   const std::array buckets{problem.parameters};
   StepCost cost{.scheme = "stage 1"};
   cost.wire_bytes = stage1_bytes(model.step(0), buckets);
-  cost.wire_seconds =
-      ring_seconds(machine, number(all_reduce_bytes(model.vector_bytes(), machine.ranks)));
+  cost.wire_seconds = ring_seconds(machine, all_reduce_bytes(model.vector_bytes(), machine.ranks));
   cost.compute_seconds = problem.compute_seconds.value_or(0);
   // training/passes/buckets.h overlaps it with the backward pass: two thirds of forward and
   // backward.
@@ -127,12 +122,12 @@ StepCost stage2_cost(const Model& model, const std::string& scheme, bool joint) 
   const std::int64_t gathers = joint ? 1 : 2;
   StepCost cost{.scheme = scheme};
   cost.wire_bytes = stage2_bytes(model.step(gathers), problem.parameters / machine.ranks);
-  cost.wire_seconds = number(1 + gathers) * exchange_seconds(machine, number(model.own_bytes()));
+  cost.wire_seconds = (1 + gathers) * exchange_seconds(machine, model.own_bytes());
   cost.sums_seconds = model.sums_seconds(3 + problem.trials);  // k + 2 numbers, loss, stop flags
-  cost.basis_seconds = 2 * number(model.basis_bytes()) / machine.memory_bandwidth;
+  cost.basis_seconds = 2.0 * model.basis_bytes() / machine.memory_bandwidth;
   cost.passes_seconds = stage2_passes(model, joint);
   // A forward pass is a third of forward and backward.
-  cost.compute_seconds = problem.compute_seconds.value_or(0) * (1 + number(problem.trials) / 3);
+  cost.compute_seconds = problem.compute_seconds.value_or(0) * (1 + problem.trials / 3.0);
   return cost;
 }
 
@@ -145,7 +140,7 @@ StepCost mindspore_cost(const Model& model) {
   if (machine.ranks == 1) return cost;
   const auto reduced = all_reduce_bytes(model.vector_bytes(), machine.ranks);
   const auto broadcast = 2 * machine.ranks * model.vector_bytes();
-  cost.wire_seconds = ring_seconds(machine, number(reduced) + number(broadcast));
+  cost.wire_seconds = ring_seconds(machine, 1.0 * reduced + broadcast);
   return cost;
 }
 
@@ -173,7 +168,7 @@ PcaCost pca_cost(const Model& model) {
   PcaCost cost{.snapshots_bytes = n * M * 4, .matrix_bytes = k * M * 4, .gram_bytes = n * n * 8};
   // Digests, the Gram matrix, the components (pca/fit.h); a page cache spares some of it.
   cost.read_bytes = 3 * cost.snapshots_bytes;
-  cost.read_seconds = number(cost.read_bytes) / machine.read_bandwidth;
+  cost.read_seconds = cost.read_bytes / machine.read_bandwidth;
   const auto digests = ceiling(M, digest_columns) * digest_text;
   cost.wire_bytes =
       pca_sum_bytes(n, k, machine.ranks) + all_gather_bytes(digests / machine.ranks, machine.ranks);
@@ -187,7 +182,7 @@ std::string percent(double part, double whole) {
 }
 
 bool fits(const Machine& machine, const MemoryCost& memory) {
-  return !machine.memory || static_cast<double>(memory.total()) <= *machine.memory;
+  return !machine.memory || memory.total() <= *machine.memory;
 }
 
 /// The first number of ranks, doubled from the present one, whose stage 2 fits in the memory.
@@ -210,7 +205,7 @@ void add_memory(const Problem& problem,
                 memory.whole_vectors,
                 bytes_text(memory.whole),
                 bytes_text(memory.basis),
-                bytes_text(static_cast<std::int64_t>(*machine.memory)),
+                bytes_text(*machine.memory),
                 ranks ? formatted("; {} ranks would fit", *ranks)
                       : "; no number of ranks fits, a sharded forward pass is needed"));
 }
@@ -256,10 +251,10 @@ void add_algebra(const Problem& problem, const Prediction& prediction, Lines& li
 
 void add_disk(const Machine& machine, const PcaCost& pca, Lines& lines) {
   const auto needed = pca.snapshots_bytes + pca.matrix_bytes;
-  if (!machine.disk || static_cast<double>(needed) <= *machine.disk) return;
+  if (!machine.disk || needed <= *machine.disk) return;
   lines.push_back(formatted("disk: snapshots and matrix take {}, there are {}",
                             bytes_text(needed),
-                            bytes_text(static_cast<std::int64_t>(*machine.disk))));
+                            bytes_text(*machine.disk)));
 }
 
 }  // namespace
@@ -271,15 +266,14 @@ double StepCost::seconds() const {
 
 double ring_seconds(const Machine& machine, double bytes) {
   if (machine.ranks <= machine.ranks_per_node) return bytes / machine.bandwidth;
-  const double between = machine.node_bandwidth * number(machine.ranks_per_node);
+  const double between = machine.node_bandwidth * machine.ranks_per_node;
   return bytes / std::min(machine.bandwidth, between);
 }
 
 double exchange_seconds(const Machine& machine, double own) {
   const auto near = std::min(machine.ranks, machine.ranks_per_node);
   const auto far = machine.ranks - near;
-  return std::max(number(near - 1) * own / machine.bandwidth,
-                  number(far) * own / machine.node_bandwidth);
+  return std::max((near - 1) * own / machine.bandwidth, far * own / machine.node_bandwidth);
 }
 
 Prediction predict(const Problem& problem, const Machine& machine) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "support/ceiling.h"
+
 // Bytes that one rank sends, by the algorithms that really run: used to count, and by the scaling
 // model to predict.
 namespace dimred::scaling {
@@ -9,7 +11,7 @@ namespace dimred::scaling {
 /// Ring all-reduce of `bytes`: every rank sends each of its R parts but one, twice. With NCCL the
 /// same, unless the switch sums.
 constexpr std::int64_t all_reduce_bytes(std::int64_t bytes, std::int64_t ranks) {
-  return 2 * bytes - (2 * bytes + ranks - 1) / ranks;  // 2 bytes (R - 1) / R, of small numbers only
+  return 2 * bytes - ceiling(2 * bytes, ranks);  // 2 bytes (R - 1) / R, of small numbers only
 }
 
 /// Reduce-scatter as an exchange: the others' columns go to their owners.

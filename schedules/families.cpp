@@ -16,7 +16,7 @@ double warmed_up(const ScheduleOptions& options, const Times& times) {
 double milestones_passed(const ScheduleOptions& options, const Times& times) {
   const double now = options.steps.milestones ? times.step : times.step / times.steps_per_epoch;
   const auto& milestones = options.milestones;
-  const auto passed = std::upper_bound(milestones.begin(), milestones.end(), now);
+  const auto passed = std::ranges::upper_bound(milestones, now);
   return passed - milestones.begin();
 }
 

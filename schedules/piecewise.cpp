@@ -6,12 +6,11 @@
 namespace dimred::schedules {
 namespace {
 
-double number_in(std::string_view text, const Range& range, std::string_view piece) {
+double piece_number(std::string_view text, const Range& range, std::string_view piece) {
   try {
     return parse_number(text, range);
   } catch (const std::invalid_argument& rule) {
-    throw std::invalid_argument(formatted(
-        "[schedules] piece {}: {}, received {}", printable(piece), rule.what(), printable(text)));
+    refuse("[schedules] piece {}: {}, received {}", printable(piece), rule.what(), printable(text));
   }
 }
 
@@ -20,7 +19,7 @@ Piece parse_piece(std::string_view text, double after) {
   require(colon != std::string_view::npos,
           "[schedules] needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received {}",
           printable(text));
-  Piece piece{.end_epoch = number_in(text.substr(0, colon), positive(), text)};
+  Piece piece{.end_epoch = piece_number(text.substr(0, colon), positive(), text)};
   require(piece.end_epoch > after,
           "[schedules] piece {}: needs an end epoch > {}",
           printable(text),
@@ -33,9 +32,10 @@ Piece parse_piece(std::string_view text, double after) {
     piece.shape = arrow == std::string_view::npos ? PieceShape::constant : PieceShape::exponential;
   }
   const auto range = piece.shape == PieceShape::exponential ? positive() : at_least(0);
-  piece.from = number_in(rates.substr(0, arrow), range, text);
-  piece.to = piece.shape == PieceShape::constant ? piece.from
-                                                 : number_in(rates.substr(arrow + 2), range, text);
+  piece.from = piece_number(rates.substr(0, arrow), range, text);
+  piece.to = piece.shape == PieceShape::constant
+                 ? piece.from
+                 : piece_number(rates.substr(arrow + 2), range, text);
   return piece;
 }
 

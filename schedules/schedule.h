@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/options.h"
+
 namespace dimred::schedules {
 
 /// All schedules; adding one: docs/how-to/add_a_schedule.md.
@@ -84,5 +86,8 @@ void validate(const ScheduleOptions& options);
 /// steps_per_epoch >= 1 of them an epoch. Throws std::invalid_argument outside, for a warm-up as
 /// long as the schedule and as validate() does.
 double learning_rate(const ScheduleOptions& options, double step, double steps_per_epoch);
+
+/// The rows of the group "Schedule". global_batch_size is the run's and has none.
+void add_options(OptionTable& table, ScheduleOptions& options);
 
 }  // namespace dimred::schedules

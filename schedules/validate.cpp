@@ -7,7 +7,7 @@ namespace dimred::schedules {
 namespace {
 
 bool is_one_of(ScheduleKind kind, std::initializer_list<ScheduleKind> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  return std::ranges::find(kinds, kind) != kinds.end();
 }
 
 void validate_milestones(const std::vector<double>& milestones) {

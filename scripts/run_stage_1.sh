@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Stage 1: conventional training with snapshots.  scripts/run_stage_1.sh DATA [options of dimred stage1]
-# DATA is a folder with the four IDX files, or "default" for Debian's Fashion-MNIST.
+# Stage 1: conventional training with snapshots.  scripts/run_stage_1.sh DATA [--ranks R] [options of dimred stage1]
+# DATA is a folder, list, pattern or URL of images, or "default" for Debian's Fashion-MNIST.
+# R ranks of this machine train it; without --ranks one for each CUDA device, else one.
 # The run folder is runs/stage1 unless --output or a --config says another.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  echo "usage: scripts/run_stage_1.sh DATA [options]   (options: dimred stage1 --help all)" >&2
+  echo "usage: scripts/run_stage_1.sh DATA [--ranks R] [options]   (options: dimred stage1 --help all)" >&2
   exit 2
 fi
-root=$(cd "$(dirname "$0")/.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/local_ranks.sh"
 data=()
 [ "$1" = default ] || data=(--data "$1")
 shift
 output=(--output runs/stage1)
 for option in "$@"; do case $option in --output | --output=* | --config | --config=*) output=() ;; esac; done
-exec "$root/build/bin/dimred" stage1 "${data[@]}" "${output[@]}" "$@"
+start stage1 "${data[@]}" "${output[@]}" "$@"

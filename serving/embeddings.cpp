@@ -58,7 +58,7 @@ Embeddings embeddings_of(training::Setup& setup,
     const auto bad = std::ranges::find_if(errors, [](const auto& text) { return !text.empty(); });
     if (bad != errors.end()) {
       const auto& image = images[first + (bad - errors.begin())];
-      require_environment(false, "[serving::embeddings] {}: {}", image.file, *bad);
+      fail_environment("[serving::embeddings] {}: {}", image.file, *bad);
     }
     const auto output = setup.model.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);

@@ -13,7 +13,7 @@
 #include "models/script.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/threads.h"
+#include "support/parallel.h"
 #include "training/device/device.h"
 #include "training/weights/named_weights.h"
 #include "training/weights/weights.h"
@@ -31,18 +31,20 @@ checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tens
 
 void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
   const torch::NoGradGuard no_grad;
-  const data::Order order{.seed = 0, .size = setup.data.test->size(), .shuffled = false};
+  const auto& dataset = setup.data.test ? *setup.data.test : *setup.data.train;
+  const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   auto options = training::loader_options(setup);
-  options.batch_size = std::min(reference_images, setup.data.test->size());
+  options.batch_size = std::min(reference_images, dataset.size());
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
-  data::Loader loader(*setup.data.test,
+  data::Loader loader(dataset,
                       order,
                       data::without_augmentation(setup.data.preprocessing),
                       options,
                       /*epoch=*/0);
   auto batch = loader.next();
   while (batch && batch->count() == 0) batch = loader.next();
-  require_environment(batch.has_value(), "[serving::export] the test set has no readable image");
+  require_environment(
+      batch.has_value(), "[serving::export] {} has no readable image", dataset.title());
   const auto images = training::to_minibatch(setup.model, *batch).images;
   const auto output = setup.model.objective->logits(images, models::Mode::evaluate);
   checkpoints::write_safetensors(

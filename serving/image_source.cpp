@@ -45,9 +45,7 @@ void prepare_images(const training::Setup& setup,
   const std::size_t size = preparer.shape().size();
   const std::size_t threads = torch::get_num_threads();
   const auto& [channels, height, width] = setup.data.image_shape;
-  const auto format = setup.model.memory_format == layout::MemoryFormat::channels_last
-                          ? torch::MemoryFormat::ChannelsLast
-                          : torch::MemoryFormat::Contiguous;
+
   for (std::size_t begin = 0; begin < sources.size(); begin += batch_images) {
     const auto count = std::min(batch_images, sources.size() - begin);
     std::vector<float> pixels(count * size);  // zeros where a file cannot be used
@@ -57,7 +55,7 @@ void prepare_images(const training::Setup& setup,
     });
     const auto images = torch::from_blob(
         pixels.data(), {std::ssize(errors), channels, height, width}, torch::kFloat32);
-    take(begin, images.to(setup.model.device).contiguous(format), errors);
+    take(begin, images.to(setup.model.device).contiguous(tensor_format(setup.model)), errors);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "checkpoints/read_pickle.h"
+#include "data/bytes.h"
 #include "data/class_names.h"
 #include "data/read_file.h"
 #include "support/errors.h"
@@ -25,25 +26,16 @@ PairList read_bin(const fs::path& file) {
     const auto* const first = reinterpret_cast<const std::uint8_t*>(part.data());
     bytes->insert(bytes->end(), first, first + part.size());
   });
-  std::span<const std::uint8_t> rest = *bytes;
-  const auto take = [&](std::size_t size) {
-    const auto part = rest.first(size);
-    rest = rest.subspan(size);
-    return part;
-  };
-  const auto take_numbers = [&](std::size_t count) {
-    std::vector<std::int64_t> numbers(count);
-    std::memcpy(
-        numbers.data(), take(count * sizeof(std::int64_t)).data(), count * sizeof(std::int64_t));
-    return numbers;
-  };
+  data::ByteReader rest(*bytes, "pairs");
+
   PairList list{.memory = bytes};
-  const auto pairs = take_numbers(1).front();
-  const auto sizes = take_numbers(2 * pairs);
+  const auto pairs = rest.number<std::int64_t>();
+  std::vector<std::int64_t> sizes(2 * pairs);
+  for (auto& size : sizes) rest.read(size);
   for (std::int64_t i = 0; i < pairs; ++i)
-    list.pairs.push_back({2 * i, 2 * i + 1, take(1).front() != 0});
+    list.pairs.push_back({2 * i, 2 * i + 1, rest.number<std::uint8_t>() != 0});
   for (const auto size : sizes)
-    list.images.push_back({formatted("{}, image {}", file, list.images.size()), take(size)});
+    list.images.push_back({formatted("{}, image {}", file, list.images.size()), rest.take(size)});
   return list;
 }
 

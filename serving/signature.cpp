@@ -102,7 +102,7 @@ Signature read_signature(const std::filesystem::path& folder) {
   try {
     signature = parsed(json);
   } catch (const std::exception& error) {
-    throw std::runtime_error(formatted("{}: {}", damaged, error.what()));
+    fail_environment("{}: {}", damaged, error.what());
   }
   if (checkpoints::is_sealed(json)) checkpoints::require_seal(json, file);
   return signature;

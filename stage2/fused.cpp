@@ -9,6 +9,17 @@
 #include "support/errors.h"
 
 namespace dimred::stage2::fused {
+
+#ifndef DIMRED_CUDA_KERNELS
+void launch(const Products& /*in*/, void* /*stream*/) {
+  throw std::runtime_error(
+      "[stage2::fused] this build has no CUDA kernels, because nvcc was not there; give "
+      "--device_algebra aten");
+}
+
+void launch(const Advance& /*in*/, void* stream) { launch(Products{}, stream); }
+#endif
+
 namespace {
 
 /// P as the kernels take it; of none, `columns` without rows.
@@ -63,7 +74,7 @@ torch::Tensor advance(const Subspace& subspace,
                .direction = values_of(direction, columns.begin),
                .weights = values_of(weights, columns.begin),
                .start = values_of(start, columns.begin)};
-    const auto k = static_cast<std::size_t>(in.basis.rows);
+    const std::size_t k = in.basis.rows;
     std::ranges::copy(subspace_step.direction.subspan(row, k), in.forward);  // rounded
     std::ranges::copy(subspace_step.gradient.subspan(row, k), in.projected);
     row += k;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 // Launchers of the kernels of fused_kernels.cuh, free of torch. Compiled from fused_cuda.cu where
-// nvcc is there, else from fused_cuda_unavailable.cpp, which throws std::runtime_error. Pointers
+// nvcc is there, else of fused.cpp, which throws std::runtime_error. Pointers
 // are on the device; `stream` is a cudaStream_t. Every call returns when its kernel is enqueued.
 namespace dimred::stage2::fused {
 

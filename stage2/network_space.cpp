@@ -59,9 +59,9 @@ void NetworkSpace::gradient(method::Buffers buffers) {
   }
   const auto statistics = kept_statistics(setup_, !first);
   auto own = shifted(setup_, shift_, [this] { return pass(); });
-  add_decay(setup_.model, penalty_.weight_decay, own);
+  add_decay(setup_.model, penalty_, own);
   set_gradient(std::move(own), buffers);
-  decay_ = start_decay_loss(setup_, penalty_.weight_decay);
+  decay_ = start_decay_loss(setup_, penalty_);
   if (!first) return;
   result_ = result_here_;
   if (step_->prefetch_next) step_->prefetch_next();
@@ -99,7 +99,7 @@ double NetworkSpace::loss() {
   }();
   ++passes_.forward;
   if (trial_batchnorm_moving_) training::share_running_statistics(setup_);
-  const auto decay = start_decay_loss(setup_, penalty_.weight_decay);
+  const auto decay = start_decay_loss(setup_, penalty_);
   return result.get().mean_loss() + decay.get();  // the trial's one wait for the device
 }
 

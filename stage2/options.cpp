@@ -150,6 +150,11 @@ void add_method_options(OptionTable& table, Options& options) {
       "y from two batches, or from the same one before and after the step, Powell-damped (one more "
       "gradient)",
       {{"between", Curvature::between}, {"same", Curvature::same}});
+  add_preset_choice<bool>(table,
+                          "weight_decay_of",
+                          &options.weight_decay_all,
+                          "which parameters decay: weights, or biases and BatchNorm's, too",
+                          {{"weights", false}, {"all", true}});
   add_preset_choice(table,
                     "alpha_schedule",
                     &options.alpha_schedule,
@@ -159,7 +164,7 @@ void add_method_options(OptionTable& table, Options& options) {
       table,
       "schedule",
       &options.schedule,
-      "how learning_rate falls over the budget or epochs; step: a tenth at 1/2 and 3/4",
+      "how learning_rate falls over the budget or epochs; step: a tenth at first_drop and 3/4",
       decays);
   add_preset_choice<AverageKind>(
       table,
@@ -231,6 +236,7 @@ Preset with_overrides(Preset chosen, Options& options) {
   apply_override(options.schedule, method.schedule);
   apply_override(options.alpha_schedule, method.alpha_schedule);
   apply_override(options.average, chosen.average.kind);
+  apply_override(options.weight_decay_all, chosen.penalty.weight_decay_all);
   apply_override(options.basis, chosen.basis);
   return chosen;
 }

@@ -38,6 +38,7 @@ struct Options {
   std::optional<std::string> update_rule;
   std::optional<method::Decay> schedule, alpha_schedule;
   std::optional<method::Curvature> curvature;
+  std::optional<bool> weight_decay_all;
   std::optional<method::AverageKind> average;
   std::map<std::string, std::optional<double>> numbers;  // of method::for_each_hyperparameter
   std::map<std::string, std::optional<std::int64_t>> whole_numbers;  // the integers among them

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "checkpoints/float_formats.h"
+#include "support/ceiling.h"
 
 namespace dimred::stage2::cpu {
 namespace {
@@ -25,10 +26,6 @@ constexpr int rows_at_once = 8;  // each pass over them reads and writes both re
 #else
 #define DIMRED_VECTOR_VERSIONS
 #endif
-
-constexpr std::int64_t pieces_of(std::int64_t columns, std::int64_t width) {
-  return (columns + width - 1) / width;
-}
 
 /// A value of P as float32, which is exact: bfloat16 is the upper half of one.
 template <class Value>
@@ -131,9 +128,9 @@ std::vector<double> project(const Value* basis,
                             std::int64_t k,
                             std::int64_t columns,
                             const float* vector) {
-  const auto blocks = pieces_of(columns, block);
+  const auto blocks = ceiling(columns, block);
   std::vector<float> partial(blocks * k);
-  at::parallel_for(0, pieces_of(columns, panel), 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, ceiling(columns, panel), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
       const auto last = std::min(columns, (p + 1) * panel);
       for (std::int64_t i = 0; i < k; ++i) {
@@ -159,7 +156,7 @@ void back_project(const Value* basis,
                   const float* second,
                   float* out1,
                   float* out2) {
-  at::parallel_for(0, pieces_of(columns, panel), 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, ceiling(columns, panel), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
       const auto start = p * panel;
       const auto size = std::min(panel, columns - start);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "support/ceiling.h"
+
 namespace dimred::stage2::device {
 namespace {
 
@@ -34,8 +36,8 @@ torch::Tensor sums_of(const torch::Tensor& rows, const torch::Tensor& vector) {
 }  // namespace
 
 torch::Tensor aligned_rows(const torch::Tensor& rows, torch::Device device) {
-  const std::int64_t unit = 128 / static_cast<std::int64_t>(rows.element_size());
-  const auto pitch = (rows.size(1) + unit - 1) / unit * unit;
+  const std::int64_t unit = 128 / rows.element_size();
+  const auto pitch = ceiling(rows.size(1), unit) * unit;
   const auto padded = torch::empty({rows.size(0), pitch}, rows.options().device(device));
   auto result = padded.narrow(1, 0, rows.size(1));
   // Row by row: a copy of all at once would pass through a second matrix on the device.

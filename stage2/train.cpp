@@ -89,10 +89,13 @@ class SubspaceDescent final : public training::Stage {
   void see_row(const training::CurveRow& row) override {
     if (row.step == 0) first_ = scores_of(row);
     last_ = scores_of(row);
-    require_environment(!row.test_loss || std::isfinite(*row.test_loss),
-                        "[stage2] the test loss is not finite at step {}; earlier files are kept; "
-                        "a lower learning rate or alpha may help",
-                        row.step);
+    for (const auto& [set, loss] :
+         {std::pair("test", row.test_loss), std::pair("validation", row.validation_loss)})
+      require_environment(!loss || std::isfinite(*loss),
+                          "[stage2] the {} loss is not finite at step {}; earlier files are kept; "
+                          "a lower learning rate or alpha may help",
+                          set,
+                          row.step);
   }
 
   void describe_epoch(Run& run) override {
@@ -199,8 +202,7 @@ class SubspaceDescent final : public training::Stage {
   double progress(const Position& position) const {
     const auto steps = setup_.data.steps_per_epoch();
     const double done =
-        epochs() ? static_cast<double>(position.epoch * steps + position.step_in_epoch) /
-                       (*epochs() * steps)
+        epochs() ? 1.0 * (position.epoch * steps + position.step_in_epoch) / (*epochs() * steps)
                  : epochs_spent(position.totals, options_.budget_steps) / options_.budget;
     return std::min(1.0, done);
   }
@@ -209,7 +211,7 @@ class SubspaceDescent final : public training::Stage {
     return {.method = *method_,
             .space = space_,
             .average = average_,
-            .length = epochs() ? static_cast<double>(*epochs()) : options_.budget,
+            .length = epochs() ? *epochs() : options_.budget,
             .depends_on_length = depends_on_length(options_.method) ||
                                  options_.average.kind != method::AverageKind::none};
   }

@@ -19,10 +19,20 @@ double sum_of(const training::HostCopy& parts) {
   return std::accumulate(first, first + values.numel(), 0.0);
 }
 
+/// The columns, and whether they decay.
+auto ranges_of(const layout::Layout& layout, const method::PenaltyOptions& penalty) {
+  auto ranges = optimizers::decay_ranges(layout);
+  if (penalty.weight_decay_all)
+    for (auto& range : ranges) range.decay = true;
+  return ranges;
+}
+
 /// |w|^2 over the columns in `range` that decay, by its parts.
-training::HostCopy start_decaying_square(const Model& model, const layout::ColumnRange& range) {
+training::HostCopy start_decaying_square(const Model& model,
+                                         const method::PenaltyOptions& penalty,
+                                         const layout::ColumnRange& range) {
   std::vector<Product> products;
-  for (const auto& [columns, decay] : optimizers::decay_ranges(model.flat.layout)) {
+  for (const auto& [columns, decay] : ranges_of(model.flat.layout, penalty)) {
     const auto begin = std::max(columns.begin, range.begin);
     const auto end = std::min(columns.end, range.end);
     if (!decay || begin >= end) continue;
@@ -44,19 +54,21 @@ double PendingDecay::get() const {
   return weight_decay * (sum_of(replicated) + others[0]) / 2;
 }
 
-PendingDecay start_decay_loss(const Setup& setup, double weight_decay) {
-  PendingDecay pending{.weight_decay = weight_decay, .communicator = setup.communicator};
-  if (weight_decay == 0) return pending;
+PendingDecay start_decay_loss(const Setup& setup, const method::PenaltyOptions& penalty) {
+  PendingDecay pending{.weight_decay = penalty.weight_decay, .communicator = setup.communicator};
+  if (penalty.weight_decay == 0) return pending;
   const auto& layout = setup.model.flat.layout;
-  pending.replicated = start_decaying_square(setup.model, {0, layout.replicated_size});
+  pending.replicated = start_decaying_square(setup.model, penalty, {0, layout.replicated_size});
   if (layout.sharded())
-    pending.sharded = start_decaying_square(setup.model, setup.model.columns.sharded);
+    pending.sharded = start_decaying_square(setup.model, penalty, setup.model.columns.sharded);
   return pending;
 }
 
-void add_decay(const Model& model, double weight_decay, torch::Tensor& own_gradient) {
-  if (weight_decay == 0) return;
-  const auto ranges = optimizers::decay_ranges(model.flat.layout);
+void add_decay(const Model& model,
+               const method::PenaltyOptions& penalty,
+               torch::Tensor& own_gradient) {
+  if (penalty.weight_decay == 0) return;
+  const auto ranges = ranges_of(model.flat.layout, penalty);
   std::int64_t before = 0;  // own columns of earlier ranges
   for (const auto& own : model.columns.own.memory) {
     for (const auto& [columns, decay] : ranges) {
@@ -64,7 +76,7 @@ void add_decay(const Model& model, double weight_decay, torch::Tensor& own_gradi
       const auto size = std::min(columns.end, own.end) - begin;
       if (!decay || size <= 0) continue;
       own_gradient.narrow(0, before + begin - own.begin, size)
-          .add_(model.flat.weights.narrow(0, begin, size), weight_decay);
+          .add_(model.flat.weights.narrow(0, begin, size), penalty.weight_decay);
     }
     before += own.size();
   }

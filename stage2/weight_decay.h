@@ -1,5 +1,6 @@
 #pragma once
 
+#include "method/presets.h"
 #include "training/device/device_stream.h"
 #include "training/setup.h"
 
@@ -17,9 +18,11 @@ struct PendingDecay {
 };
 
 /// The penalty of the present weights. Cost: one read of w where weight_decay > 0.
-PendingDecay start_decay_loss(const training::Setup& setup, double weight_decay);
+PendingDecay start_decay_loss(const training::Setup& setup, const method::PenaltyOptions& penalty);
 
 /// Adds the penalty's gradient to own columns.
-void add_decay(const training::Model& model, double weight_decay, torch::Tensor& own_gradient);
+void add_decay(const training::Model& model,
+               const method::PenaltyOptions& penalty,
+               torch::Tensor& own_gradient);
 
 }  // namespace dimred::stage2

@@ -11,6 +11,7 @@
 #include <regex>
 #include <tuple>
 
+#include "stores/oss.h"
 #include "stores/store.h"
 #include "support/atomic_file.h"
 
@@ -67,8 +68,20 @@ class NoRetry : public objects::S3RetryStrategy {
   int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t) override { return 0; }
 };
 
+/// The key as Alibaba's own tools find it; without it, as for S3.
+void take_oss_key(objects::S3Options& options) {
+  const auto* const name = std::getenv("OSS_ACCESS_KEY_ID");
+  const auto* const secret = std::getenv("OSS_ACCESS_KEY_SECRET");
+  const auto* const token = std::getenv("OSS_SESSION_TOKEN");
+  if (name != nullptr && secret != nullptr)
+    options.ConfigureAccessKey(name, secret, token != nullptr ? token : "");
+}
+
 std::shared_ptr<objects::FileSystem> system_of(const Url& url, const StoreOptions& options) {
-  const auto bucket = whole({url.scheme, url.user, url.authority, "/", url.query});
+  const bool is_oss = url.scheme == "oss";
+  const auto oss = is_oss ? oss_bucket(url, options) : OssBucket{.in_host = false};
+  const auto as_read = is_oss ? as_s3(url, oss) : url;
+  const auto bucket = whole({as_read.scheme, url.user, as_read.authority, "/", as_read.query});
   if (url.scheme == "gs") {
     auto gcs = parsed(objects::GcsOptions::FromUri(bucket, nullptr), url);
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
@@ -76,6 +89,8 @@ std::shared_ptr<objects::FileSystem> system_of(const Url& url, const StoreOption
   }
   done(objects::EnsureS3Initialized(), url, "use");
   auto s3 = parsed(objects::S3Options::FromUri(bucket, nullptr), url);
+  s3.force_virtual_addressing = oss.in_host;
+  if (is_oss && url.user.empty()) take_oss_key(s3);
   s3.connect_timeout = options.timeout;
   s3.request_timeout = options.timeout;
   s3.retry_strategy = std::make_shared<NoRetry>();
@@ -148,7 +163,8 @@ class ArrowStore : public Store {
   }
 
   static std::string path_of(const Url& url) {
-    return url.authority + (url.path == "/" ? "" : url.path);
+    return (url.scheme == "oss" ? oss_name(url) : url.authority) +
+           (url.path == "/" ? "" : url.path);
   }
 
   static Item item_of(const objects::FileInfo& info, const std::string& name) {

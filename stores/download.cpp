@@ -11,10 +11,10 @@
 #include "stores/journal.h"
 #include "stores/local_files.h"
 #include "support/atomic_file.h"
+#include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/file_lock.h"
 #include "support/locations.h"
-#include "support/retry.h"
 
 namespace dimred::stores {
 

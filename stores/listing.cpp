@@ -125,7 +125,7 @@ Listing parse_listing(const std::string& text, const std::string& place) {
     const auto json = json_of(text, place);
     if (json.at("format") != format) throw broken("another format");
     for (const auto& [name, file] : json.at("files").items()) {
-      // A float beyond its range has no meaning as one.
+      // A float beyond the range of 64 bits cannot be converted.
       if (!file.at("size").is_number_integer()) throw broken("a size or digest");
       const ListedFile listed{file.at("size"), file.at("xxh3_128"), file.value("stored", name)};
       if (!is_inside(name) || !is_inside(listed.stored))

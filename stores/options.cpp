@@ -8,10 +8,11 @@ namespace dimred::stores {
 
 void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
   table.group("Remote stores");
-  table.add("store_cache",
-            &options.cache,
-            "folder for what URLs (hdfs, s3, gs, http, https, file) name: downloads, and outputs "
-            "before their upload (default: $XDG_CACHE_HOME/dimred/stores)");
+  table.add(
+      "store_cache",
+      &options.cache,
+      "folder for what URLs (hdfs, s3, gs, oss, http, https, file) name: downloads, and outputs "
+      "before their upload (default: $XDG_CACHE_HOME/dimred/stores)");
   table.add("store_timeout",
             &options.timeout,
             "seconds without progress after which a request to a store has failed",
@@ -25,6 +26,9 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
             &options.longest_wait,
             "seconds that the wait between attempts grows to",
             at_least(0));
+  table.add("store_endpoint",
+            &options.endpoint,
+            "host of oss://BUCKET/... where the URL names none (default: $OSS_ENDPOINT)");
   table.add(
       "store_hadoop",
       &options.hadoop,

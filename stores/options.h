@@ -14,6 +14,7 @@ struct StoreOptions {
   std::int64_t attempts = 5;     // of each request, in all
   double first_wait = 1;         // seconds before the second attempt; doubles, with jitter
   double longest_wait = 60;      // seconds that it grows to
+  std::string endpoint;          // host of oss://BUCKET/...; empty: $OSS_ENDPOINT
   std::filesystem::path hadoop;  // the program; empty: of $HADOOP_HOME, else of $PATH
   bool upload_checkpoints = false;          // also while the run goes on
   const std::atomic<bool>* stop = nullptr;  // true: what is under way ends with Stopped

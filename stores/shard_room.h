@@ -29,9 +29,10 @@ std::optional<std::vector<std::string>> evictions(const std::vector<CachedFile>&
                                                   bool urgent);
 
 /// Files that come and go within a bound of bytes, shared by the processes of this machine:
-/// <folder>/<key>/shard for each that is here. Who has a file open keeps it when it gives way.
-/// Which one is being fetched, and how many bytes it will have, stands beside it under a lock, so
-/// that the kernel ends the claim of a process that is killed. Needs a file system with locks.
+/// <folder>/<key>/shard for each that is here. A process that has a file open keeps it when the
+/// file gives way. Which one is being fetched, and how many bytes it will have, stands beside it
+/// under a lock, so that the kernel ends the claim of a process that is killed. Needs a file system
+/// with locks.
 class ShardRoom {
  public:
   /// `room` in bytes. Creates the folder. Throws std::runtime_error.

@@ -9,7 +9,8 @@ namespace {
 
 std::atomic<void*> arrow = nullptr;  // never unloaded: the SDK inside has threads
 
-/// Of the library that arrow_plugin.cpp makes, which lies in lib/ beside the programs' bin/.
+/// A store of the library that arrow_plugin.cpp makes, which lies in lib/ beside the programs'
+/// bin/.
 std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& options) {
   using Make = Store* (*)(const Url&, const StoreOptions&);
   const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() /
@@ -30,7 +31,8 @@ std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& opti
 std::unique_ptr<Store> open_store(const Url& url, const StoreOptions& options) {
   if (url.scheme == "file") return make_file_store(options);
   if (url.scheme == "hdfs") return make_hadoop_store(options);
-  if (url.scheme == "s3" || url.scheme == "gs") return make_arrow_store(url, options);
+  if (url.scheme == "s3" || url.scheme == "gs" || url.scheme == "oss")
+    return make_arrow_store(url, options);
   check(url.scheme == "http" || url.scheme == "https", "a scheme without a store");
   return make_http_store(options);
 }

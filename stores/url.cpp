@@ -16,7 +16,7 @@
 namespace dimred::stores {
 namespace {
 
-constexpr std::array schemes = {"file", "http", "https", "hdfs", "s3", "gs"};
+constexpr std::array schemes = {"file", "http", "https", "hdfs", "s3", "gs", "oss"};
 
 bool decodes(const Url& url) {
   return url.scheme == "file" || url.scheme == "http" || url.scheme == "https";
@@ -46,7 +46,7 @@ std::string known_schemes(const std::string& scheme) {
   return text;
 }
 
-std::string text_of(const Url& url, const std::string& user, const std::string& query) {
+std::string url_text(const Url& url, const std::string& user, const std::string& query) {
   return formatted("{}://{}{}{}{}",
                    url.scheme,
                    user.empty() ? "" : user + '@',
@@ -106,21 +106,25 @@ Url parse_url(std::string_view text) {
        "file:// needs three slashes before an absolute path");
   rule(local || url.scheme == "hdfs" || !url.authority.empty(),
        formatted("{}:// needs a {}", url.scheme, web ? "host" : "bucket"));
-  rule(!(web || url.scheme == "hdfs") || url.authority.empty() || is_host(url.authority),
+  constexpr std::array with_host = {"http", "https", "hdfs", "oss"};
+  rule(std::ranges::count(with_host, url.scheme) == 0 || url.authority.empty() ||
+           is_host(url.authority),
        "needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is written [::1])");
   rule(!web || (url.path + url.query).find(' ') == std::string::npos,
        "a space of a path is written %20");
   rule(!local || !url.path.empty(), "file:// needs a path");
-  rule(!local || url.query.empty(), "file:// has no query (a '?' of a name is written %3F)");
+  constexpr std::array without_query = {"file", "oss"};
+  rule(std::ranges::count(without_query, url.scheme) == 0 || url.query.empty(),
+       formatted("{}:// has no query (a '?' of a name is written %3F)", url.scheme));
   if (local) url.authority.clear();
   return url;
 }
 
-std::string shown(const Url& url) { return text_of(url, "", url.query.empty() ? "" : "..."); }
+std::string shown(const Url& url) { return url_text(url, "", url.query.empty() ? "" : "..."); }
 
-std::string whole(const Url& url) { return text_of(url, url.user, url.query); }
+std::string whole(const Url& url) { return url_text(url, url.user, url.query); }
 
-std::string identity(const Url& url) { return text_of(url, "", url.query); }
+std::string identity(const Url& url) { return url_text(url, "", url.query); }
 
 Url child(const Url& url, std::string_view name) {
   auto result = url;

@@ -8,8 +8,8 @@
 
 namespace dimred::stores {
 
-/// A Url here: its scheme is file, http, https, hdfs, s3 or gs; only file and hdfs may do without
-/// an authority; the path is empty or without a slash at its end, but for "/" itself.
+/// A Url here: its scheme is file, http, https, hdfs, s3, gs or oss; only file and hdfs may do
+/// without an authority; the path is empty or without a slash at its end, but for "/" itself.
 using dimred::Url;
 
 /// Throws std::invalid_argument for an unknown scheme (names the nearest), a missing host or

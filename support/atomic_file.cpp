@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/file_lock.h"
 #include "support/open_file.h"
-#include "support/retry.h"
 #include "support/stopwatch.h"
 
 namespace dimred {
@@ -101,7 +101,7 @@ void write_exactly(int descriptor,
         retrying([&] { return ::pwrite(descriptor, bytes.data(), bytes.size(), offset); });
     require_call(written >= 0, "write", path);
     if (written == 0) fail_call("write", path, ENOSPC);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    bytes = bytes.subspan(written);
     offset += written;
   }
 }
@@ -116,7 +116,7 @@ void read_exactly(int descriptor,
     require_call(count >= 0, "read", path);
     require_environment(
         count > 0, "[file] '{}' ends at byte {}, {} bytes too early", path, offset, out.size());
-    out = out.subspan(static_cast<std::size_t>(count));
+    out = out.subspan(count);
     offset += count;
   }
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/byte_view.h"
+#include "support/bytes.h"
 #include "support/open_file.h"
 
 namespace dimred {
@@ -88,6 +88,7 @@ class InputFile {
   std::string part(std::int64_t offset, std::int64_t size) const;
   bool begins_with(std::string_view text) const;
   std::int64_t size() const { return size_; }
+  int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }
 
  private:

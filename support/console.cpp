@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "support/option_values.h"
 #include "support/text.h"
 
@@ -70,7 +70,7 @@ std::size_t width_of(const std::vector<Field>& fields) {
 /// "[=====>    ]" of `width` columns.
 std::string bar(double fraction, std::size_t width) {
   const std::size_t inside = width - 2;
-  const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * inside);
+  const std::size_t filled = std::clamp(fraction, 0.0, 1.0) * inside;
   std::string text(filled, '=');
   if (filled < inside) text += '>';
   text.resize(inside, ' ');
@@ -83,13 +83,11 @@ std::string progress_line(const ProgressState& state, std::size_t width) {
   auto fields = fields_of(state);
   const std::size_t reserved = state.total > 0 ? narrowest_bar + 2 : 0;
   while (fields.size() > 1 && width_of(fields) - 2 + reserved > width) {
-    fields.erase(std::min_element(fields.begin(), fields.end(), [](const auto& a, const auto& b) {
-      return a.weight < b.weight;
-    }));
+    fields.erase(std::ranges::min_element(fields, {}, &Field::weight));
   }
   const std::size_t used = width_of(fields);  // the bar's two blanks stand for the last field's
   if (state.total > 0 && used + narrowest_bar <= width) {
-    const double fraction = static_cast<double>(state.done) / static_cast<double>(state.total);
+    const double fraction = 1.0 * state.done / state.total;
     fields.insert(fields.begin() + 1, {bar(fraction, std::min(widest_bar, width - used)), 9});
   }
   return joined(fields, "  ", [](const Field& field) { return field.text; }).substr(0, width);

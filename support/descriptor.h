@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace dimred {
@@ -21,5 +22,14 @@ class Descriptor {
  private:
   int number_;
 };
+
+/// The system call `call`, made again for as long as a signal interrupts it; what it returned last.
+/// Disks do not interrupt, network file systems may.
+template <class Call>
+auto retrying(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 }  // namespace dimred

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/byte_view.h"
+#include "support/bytes.h"
 
 // XXH3-128 (https://github.com/Cyan4973/xxHash): finds damage at memory speed; no defence against
 // forgery.

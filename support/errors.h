@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <stdexcept>
+#include <string>
 
 #include "support/formatted.h"
 
@@ -51,5 +53,11 @@ inline void check(bool holds,
                   int line = __builtin_LINE()) {
   if (!holds) throw std::logic_error(formatted("internal: {} ({}:{})", what, file, line));
 }
+
+/// Runs `work`; the error that it throws as a text that keeps its kind, empty when it throws none.
+std::string failure_of(const std::function<void()>& work);
+
+/// Throws it again, as std::invalid_argument, std::logic_error or else std::runtime_error.
+[[noreturn]] void throw_failure(const std::string& failure);
 
 }  // namespace dimred

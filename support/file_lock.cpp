@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
+#include "support/descriptor.h"
 #include "support/open_file.h"
-#include "support/retry.h"
 
 namespace dimred {
 namespace {

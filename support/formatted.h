@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -31,13 +32,16 @@ struct FormatString {
   }
 };
 
-/// `value` as operator<< prints it; a path without the quotes.
+/// The path as UTF-8 on one line, for messages: other bytes and control characters as \xNN.
+std::string path_text(const std::filesystem::path& path);
+
+/// `value` as operator<< prints it; a path as path_text() has it.
 template <class Value>
 std::string printed(const Value& value) {
   if constexpr (std::convertible_to<const Value&, std::string_view>) {
     return std::string(std::string_view(value));
   } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
-    return value.string();
+    return path_text(value);
   } else {
     std::ostringstream out;
     out << value;
@@ -53,5 +57,11 @@ std::string formatted(std::type_identity_t<FormatString<sizeof...(Values)>> patt
                       const Values&... values) {
   return fill(pattern.text, {printed(values)...});
 }
+
+std::string count_text(std::int64_t count);          // 2,560,000
+std::string bytes_text(std::int64_t bytes);          // 512 B, 32.0 MB (1 MB = 10^6 bytes)
+std::string duration_text(double seconds);           // 3.2 ms, 0.42 s, 12 s, 3 min 05 s, 2 h 03 min
+std::string decimal_text(double value, int digits);  // fixed: 0.3142
+std::string significant_text(double value, int digits);  // as %g: 0.314, 3.14e-05
 
 }  // namespace dimred

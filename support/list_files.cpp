@@ -8,6 +8,8 @@
 namespace dimred {
 namespace {
 
+namespace fs = std::filesystem;
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes the leading run of digits (or one other character) off `text`; a number loses its zeros.
@@ -32,7 +34,7 @@ int compare_natural(std::string_view a, std::string_view b) {
     const int order = x.compare(y);
     if (order != 0) return order < 0 ? -1 : 1;
   }
-  return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
+  return b.empty() - a.empty();
 }
 
 }  // namespace
@@ -42,17 +44,13 @@ bool natural_less(const std::string& a, const std::string& b) {
   return order != 0 ? order < 0 : a < b;
 }
 
-void sort_naturally(std::vector<std::filesystem::path>& files) {
-  std::ranges::sort(files, natural_less);
-}
+void sort_naturally(std::vector<fs::path>& files) { std::ranges::sort(files, natural_less); }
 
-std::vector<std::filesystem::path> list_files(const std::filesystem::path& folder,
-                                              const std::vector<std::string>& extensions) {
-  require(std::filesystem::is_directory(folder),
-          "[files] needs an existing folder, received '{}'",
-          folder);
-  std::vector<std::filesystem::path> files;
-  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+std::vector<fs::path> list_files(const fs::path& folder,
+                                 const std::vector<std::string>& extensions) {
+  require(fs::is_directory(folder), "[files] needs an existing folder, received '{}'", folder);
+  std::vector<fs::path> files;
+  for (const auto& item : fs::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
     const bool wanted = std::ranges::any_of(
         extensions, [&](const std::string& extension) { return name.ends_with(extension); });

@@ -9,19 +9,21 @@
 namespace dimred {
 namespace {
 
+namespace fs = std::filesystem;
+
 Locate& locate_now() {
   static Locate function;
   return function;
 }
 
 /// URL -> local path, and the other way with what may be shown.
-std::map<std::string, std::filesystem::path>& located() {
-  static std::map<std::string, std::filesystem::path> paths;
+std::map<std::string, fs::path>& located() {
+  static std::map<std::string, fs::path> paths;
   return paths;
 }
 
-std::map<std::filesystem::path, std::string>& shown() {
-  static std::map<std::filesystem::path, std::string> urls;
+std::map<fs::path, std::string>& shown() {
+  static std::map<fs::path, std::string> urls;
   return urls;
 }
 
@@ -92,7 +94,7 @@ std::string without_credentials(std::string_view text) {
                    open ? '?' + parts.query : "");
 }
 
-std::string location_text(const std::filesystem::path& path) {
+std::string location_text(const fs::path& path) {
   const auto url = shown().find(path);
   return url == shown().end() ? without_credentials(path.string()) : url->second;
 }

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "support/descriptor.h"
 #include "support/errors.h"
-#include "support/retry.h"
 
 namespace dimred {
 namespace {

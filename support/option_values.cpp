@@ -33,12 +33,8 @@ template <class Number>
 Number number_of(std::string_view text, const Range& range, std::string_view noun) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  Number value = 0;
-  const auto* const begin = text.data();
-  const auto* const end = begin + text.size();
-  const auto [read, error] = std::from_chars(begin, end, value);
-  if (error == std::errc{} && read == end && contains(range, static_cast<double>(value)))
-    return value;
+  const auto value = number_in<Number>(text);
+  if (value && contains(range, *value)) return *value;
   const auto limits = range_text(range);
   refuse("needs {}{}{}", noun, limits.empty() ? "" : " ", limits);
 }
@@ -136,7 +132,8 @@ bool contains(const Range& range, double value) {
 }
 
 Range at_least(double low) { return {low, unbounded, false, false}; }
-Range positive() { return {0, unbounded, true, false}; }
+Range positive(double high) { return {0, high, true, false}; }
+Range less_than(double high) { return {0, high, false, true}; }
 Range between(double low, double high) { return {low, high, false, false}; }
 Range between_open(double low, double high) { return {low, high, true, true}; }
 

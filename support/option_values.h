@@ -17,9 +17,10 @@ struct Range {
   bool high_open = false;
 };
 Range at_least(double low);
-Range positive();
+Range positive(double high = 1e300);          // (0, high]
 Range between(double low, double high);       // [low, high]
 Range between_open(double low, double high);  // (low, high)
+Range less_than(double high);                 // [0, high)
 
 /// NaN is in no range, infinity beyond the widest.
 bool contains(const Range& range, double value);

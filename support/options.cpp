@@ -13,6 +13,8 @@
 namespace dimred {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// What the value of a row has to be, as --help and messages call it, and in a TOML file.
 struct KindWords {
   std::string_view metavar, noun;
@@ -91,10 +93,10 @@ std::string parse_location(const std::string& text) {
 
 /// A path as a run may record it: a later command may stand in another folder. A URL stands as it
 /// is until locate().
-std::filesystem::path parse_path(const std::string& text) {
-  std::filesystem::path path = parse_location(text);
+fs::path parse_path(const std::string& text) {
+  fs::path path = parse_location(text);
   if (looks_like_url(text) || path.empty()) return path;
-  auto absolute = std::filesystem::absolute(path).lexically_normal();
+  auto absolute = fs::absolute(path).lexically_normal();
   return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
@@ -184,18 +186,18 @@ Option option_row(std::optional<double>* field, const Range& range) {
   return number_row(field, range);
 }
 
-Option option_row(bool* field, const Range& range) {
+Option option_row(bool* field) {
   const auto print = [](bool value) { return value ? "true" : "false"; };
-  return row_of(field, OptionKind::boolean, range, parse_boolean, print);
+  return row_of(field, OptionKind::boolean, {}, parse_boolean, print);
 }
 
-Option option_row(std::string* field, const Range& range) {
-  return row_of(field, OptionKind::text, range, parse_location, toml_string);
+Option option_row(std::string* field) {
+  return row_of(field, OptionKind::text, {}, parse_location, toml_string);
 }
 
-Option option_row(std::filesystem::path* field, const Range& range) {
+Option option_row(fs::path* field) {
   const auto print = [](const auto& path) { return toml_string(location_text(path)); };
-  return row_of(field, OptionKind::path, range, parse_path, print);
+  return row_of(field, OptionKind::path, {}, parse_path, print);
 }
 
 Option option_row(std::vector<double>* field, const Range& range) {
@@ -235,7 +237,7 @@ void OptionTable::add_index(const std::string& name,
       const auto near = nearest(text, texts);
       refuse("needs one of {}{}", limits, near ? formatted(" (nearest: {})", *near) : "");
     }
-    assign(static_cast<std::size_t>(found - texts.begin()));
+    assign(found - texts.begin());
   };
   add_row(name, help, std::move(row));
 }
@@ -284,8 +286,7 @@ Option& OptionTable::known(std::string_view name) {
 }
 
 std::string OptionTable::hint(std::string_view name, std::string_view prefix) const {
-  std::vector<std::string> names;
-  for (const auto& row : rows_) names.push_back(row.name);
+  auto names = texts_of(rows_, &Option::name);
   if (!prefix.empty()) names.insert(names.end(), {"config", "help"});
   return suggestion(
       name, names, formatted("; see {} --help{}", command_, has_essential() ? " all" : ""), prefix);
@@ -336,7 +337,7 @@ void OptionTable::apply(const ConfigEntry& entry) {
   apply(*row, none ? "" : entry.text, source, OptionOrigin::file);
 }
 
-void OptionTable::read_file(const std::filesystem::path& file) {
+void OptionTable::read_file(const fs::path& file) {
   for (const auto& entry : read_config_file(file)) apply(entry);
 }
 
@@ -372,7 +373,7 @@ OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& ar
   const auto equals = argument.find('=');
   const auto shown = argument.substr(0, equals);
   auto name = shown.substr(std::min(shown.find_first_not_of('-'), shown.size()));
-  std::replace(name.begin(), name.end(), '-', '_');
+  std::ranges::replace(name, '-', '_');
   auto* row = shown.starts_with("--") ? find(name) : nullptr;
   if (row == nullptr) refuse("{}: unknown option{}", printable(shown), hint(name, "--"));
   if (equals != std::string::npos) return {row, argument.substr(equals + 1)};
@@ -520,6 +521,19 @@ std::map<std::string, std::string> OptionTable::defaults() const {
   std::map<std::string, std::string> result;
   for (const auto& row : rows_) result[row.name] = row.default_value;
   return result;
+}
+
+void require_ranges(const OptionTable& table, std::string_view scope) {
+  for (const auto& row : table.rows()) {
+    const auto value = row.show();
+    const bool number = row.kind == OptionKind::integer || row.kind == OptionKind::number;
+    if (!number || value.empty()) continue;  // an optional number that is not set
+    try {
+      row.assign(value);
+    } catch (const std::invalid_argument& rule) {
+      refuse("[{}] {} {}, received {}", scope, row.name, rule.what(), value);
+    }
+  }
 }
 
 }  // namespace dimred

@@ -47,17 +47,17 @@ struct Option {
 };
 
 /// The row of a field, still without its name: how its value is read and shown.
-Option option_row(std::int64_t* field, const Range& range);
-Option option_row(double* field, const Range& range);
+Option option_row(std::int64_t* field, const Range& range = {});
+Option option_row(double* field, const Range& range = {});
 /// "none" unsets an optional number.
-Option option_row(std::optional<std::int64_t>* field, const Range& range);
-Option option_row(std::optional<double>* field, const Range& range);
-Option option_row(bool* field, const Range& range);
-Option option_row(std::string* field, const Range& range);
+Option option_row(std::optional<std::int64_t>* field, const Range& range = {});
+Option option_row(std::optional<double>* field, const Range& range = {});
+Option option_row(bool* field);
+Option option_row(std::string* field);
 /// A relative path given is made absolute, so that config.toml means the same file everywhere.
-Option option_row(std::filesystem::path* field, const Range& range);
+Option option_row(std::filesystem::path* field);
 /// Comma-separated on the command line, an array in TOML.
-Option option_row(std::vector<double>* field, const Range& range);
+Option option_row(std::vector<double>* field, const Range& range = {});
 
 class OptionTable {
  public:
@@ -66,10 +66,14 @@ class OptionTable {
   /// Rows added after this call belong to `heading`.
   void group(std::string heading);
 
-  /// A number, a switch, a text, a path or a list of numbers, as option_row() says; `range` is of
-  /// numbers.
+  /// A number, a switch, a text, a path or a list of numbers, as option_row() says.
   template <class Field>
-  void add(std::string name, Field* field, std::string help, const Range& range = {}) {
+  void add(std::string name, Field* field, std::string help) {
+    add_row(std::move(name), std::move(help), option_row(field));
+  }
+  /// A number, or a list of numbers, within `range`.
+  template <class Field>
+  void add(std::string name, Field* field, std::string help, const Range& range) {
     add_row(std::move(name), std::move(help), option_row(field, range));
   }
 
@@ -181,5 +185,9 @@ class OptionTable {
   std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file
 };
+
+/// Throws std::invalid_argument("[scope] name needs ..., received ...") for the first number of the
+/// table that lies outside its row's range: for options that did not come through parse().
+void require_ranges(const OptionTable& table, std::string_view scope);
 
 }  // namespace dimred

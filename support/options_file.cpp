@@ -28,11 +28,13 @@
 namespace dimred {
 namespace {
 
-std::string source_of(const std::filesystem::path& file, std::size_t line, std::size_t column) {
+namespace fs = std::filesystem;
+
+std::string source_of(const fs::path& file, std::size_t line, std::size_t column) {
   return formatted("{}:{}:{}", file, line, column);
 }
 
-std::string read_text(const std::filesystem::path& file) {
+std::string read_text(const fs::path& file) {
   constexpr std::int64_t most = 256 << 10;
   try {
     return InputFile(file).text(most);
@@ -43,32 +45,27 @@ std::string read_text(const std::filesystem::path& file) {
   }
 }
 
-ConfigType type_of(const toml::node& node) {
-  if (node.is_integer()) return ConfigType::integer;
-  if (node.is_floating_point()) return ConfigType::number;
-  if (node.is_boolean()) return ConfigType::boolean;
-  if (node.is_string()) return ConfigType::text;
-  if (node.is_table()) return ConfigType::table;
-  if (const auto* array = node.as_array()) {
-    const bool numbers = std::all_of(
-        array->begin(), array->end(), [](const toml::node& item) { return item.is_number(); });
-    if (numbers) return ConfigType::numbers;
-  }
-  return ConfigType::other;
+struct Value {
+  ConfigType type;
+  std::string text;
+};
+
+Value value_of(const toml::node& node) {
+  using enum ConfigType;
+  if (const auto* given = node.as_string()) return {ConfigType::text, given->get()};
+  if (const auto* given = node.as_floating_point()) return {number, number_text(given->get())};
+  if (const auto* given = node.as_integer()) return {integer, std::to_string(given->get())};
+  if (const auto* given = node.as_boolean()) return {boolean, given->get() ? "true" : "false"};
+  if (node.is_table()) return {table, "a table"};
+  const auto* array = node.as_array();
+  if (array == nullptr) return {other, "a date or time"};
+  const bool all = std::all_of(
+      array->begin(), array->end(), [](const toml::node& item) { return item.is_number(); });
+  const auto text_of = [](const toml::node& item) { return value_of(item).text; };
+  return {all ? numbers : other, joined(*array, ",", text_of)};
 }
 
-std::string value_text(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_floating_point()) return number_text(number->get());
-  if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
-  if (node.is_table()) return "a table";
-  if (const auto* array = node.as_array()) return joined(*array, ",", value_text);
-  return "a date or time";
-}
-
-std::vector<ConfigEntry> read_key_values(const std::filesystem::path& file,
-                                         const std::string& text) {
+std::vector<ConfigEntry> read_key_values(const fs::path& file, const std::string& text) {
   std::vector<ConfigEntry> entries;
   std::set<std::string> seen;
   std::istringstream lines(text);
@@ -100,12 +97,12 @@ std::size_t dots_in_keys(std::string_view text) {
     dots += std::ranges::count(keys, '.');
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  return static_cast<std::size_t>(dots);
+  return dots;
 }
 
 }  // namespace
 
-std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std::string& text) {
+std::vector<ConfigEntry> read_toml(const fs::path& file, const std::string& text) {
   // a.b.c = 1 makes a table in a table, each of some hundred bytes, and they end recursively.
   constexpr std::size_t most_dots = 4000;
   require(
@@ -121,17 +118,14 @@ std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std:
   std::multimap<toml::source_position, ConfigEntry> found;
   for (const auto& [key, node] : table) {
     const auto at = key.source().begin;
-    found.insert({at,
-                  {std::string(key.str()),
-                   value_text(node),
-                   source_of(file, at.line, at.column),
-                   type_of(node)}});
+    const auto [type, value] = value_of(node);
+    found.insert({at, {std::string(key.str()), value, source_of(file, at.line, at.column), type}});
   }
   const auto entries = std::views::values(found);
   return {entries.begin(), entries.end()};
 }
 
-std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file) {
+std::vector<ConfigEntry> read_config_file(const fs::path& file) {
   const auto text = read_text(file);
   return file.extension() == ".toml" ? read_toml(file, text) : read_key_values(file, text);
 }

@@ -1,5 +1,7 @@
 #include "support/parallel.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -48,6 +50,12 @@ void cannot_start(const char* place,
                    thread,
                    threads,
                    reason.what());
+}
+
+std::int64_t available_threads() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 }  // namespace dimred

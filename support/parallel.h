@@ -19,4 +19,8 @@ void in_parallel(std::int64_t count,
                                std::int64_t threads,
                                const std::exception& reason);
 
+/// Cores that this process may run on (its affinity mask, which a container or a launcher narrows),
+/// at least 1.
+std::int64_t available_threads();
+
 }  // namespace dimred

@@ -14,7 +14,6 @@
 
 #include "support/descriptor.h"
 #include "support/errors.h"
-#include "support/retry.h"
 #include "support/stopwatch.h"
 
 extern char** environ;

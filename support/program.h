@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/byte_view.h"
+#include "support/bytes.h"
 
 namespace dimred {
 

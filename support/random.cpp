@@ -99,7 +99,7 @@ std::uint64_t permuted(std::uint64_t position,
           size);
   const auto key = derived_key(seed, purpose, epoch, KeyUse::permutation);
   // Enumerated: over 2 bits all 24 permutations occur, each within 6.3 % of equally often.
-  const int bits = static_cast<int>(std::bit_width(size - 1));
+  const int bits = std::bit_width(size - 1);
   do {
     position = feistel(position, bits, key);
   } while (position >= size);

@@ -1,6 +1,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "support/formatted.h"
@@ -35,6 +36,15 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(white);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(white) - first + 1);
+}
+
+std::string environment_text(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables
+  return value == nullptr ? "" : value;
+}
+
+std::string head_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 std::string lower_case(std::string_view text) {

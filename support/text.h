@@ -1,16 +1,24 @@
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace dimred {
 
 /// `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
+
+/// The environment variable; empty where it is not set.
+std::string environment_text(const char* name);
+
+/// What stands before the first line end: libraries' messages go on with a stack.
+std::string head_line(std::string_view text);
 
 /// With a-z in the place of A-Z, whatever the locale; other bytes stay.
 std::string lower_case(std::string_view text);
@@ -20,6 +28,15 @@ std::string html_remark(std::string_view first_bytes);
 
 /// `number` >= 0 with zeros in front, `digits` long at least: names sort as their numbers do.
 std::string padded(std::int64_t number, std::size_t digits);
+
+/// The number that all of the text is; nullopt where it is none, or beyond the type.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
 
 /// What `text` says of each item (by default the item, a text), with `separator` between.
 template <class Items, class Text = std::identity>
@@ -31,6 +48,14 @@ std::string joined(const Items& items, std::string_view separator, const Text& t
     before = separator;
   }
   return all;
+}
+
+/// What `text` says of each item, as joined() asks it.
+template <class Items, class Text>
+std::vector<std::string> texts_of(const Items& items, const Text& text) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.emplace_back(std::invoke(text, item));
+  return texts;
 }
 
 /// "a, b, c".
@@ -45,5 +70,15 @@ std::string suggestion(std::string_view name,
                        const std::vector<std::string>& candidates,
                        std::string_view otherwise = {},
                        std::string_view prefix = {});
+
+/// "a, b,c" -> a, b, c: what stands between commas, without blanks; of an empty text nothing.
+inline std::vector<std::string> split_list(std::string_view list) {
+  std::vector<std::string> parts(list.empty() ? 0 : 1);
+  for (const char letter : list) {
+    if (letter == ',') parts.emplace_back();
+    if (letter != ',' && letter != ' ') parts.back() += letter;
+  }
+  return parts;
+}
 
 }  // namespace dimred

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace dimred {
 
@@ -11,8 +13,22 @@ namespace dimred {
 /// called, once, in another thread. That thread ends with this object.
 class TimeLimit {
  public:
-  TimeLimit(double seconds, std::function<void()> on_overrun);
-  ~TimeLimit();
+  TimeLimit(double seconds, std::function<void()> on_overrun)
+      : clock_([this, seconds, on_overrun = std::move(on_overrun)] {
+          std::unique_lock lock(mutex_);
+          const bool in_time = changed_.wait_for(
+              lock, std::chrono::duration<double>(seconds), [this] { return done_; });
+          lock.unlock();
+          if (!in_time) on_overrun();
+        }) {}
+  ~TimeLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    clock_.join();
+  }
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
 

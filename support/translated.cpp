@@ -98,7 +98,6 @@ constexpr std::array names = {
     Name{"validation_split", "validation_fraction"},
     Name{"boost", "stage2"},
     Name{"eval", "evaluate"},
-    Name{"fit", "pca"},
     Name{"fit", "stage1"},
     Name{"infer", "predict"},
     Name{"project", "pca"},

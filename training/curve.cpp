@@ -8,10 +8,13 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/formatted.h"
 #include "support/open_file.h"
 
 namespace dimred::training {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr auto header =
     "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,backward_"
@@ -20,29 +23,26 @@ constexpr auto header =
     "basis_bytes_read,wire_bytes\n";
 
 std::string field(const std::optional<double>& value) {
-  if (!value) return "";
-  std::ostringstream out;
-  out << std::setprecision(9) << *value;
-  return out.str();
+  return value ? significant_text(*value, 9) : "";
 }
 
 /// Cuts the file down to its prefix, which must be as the state counted it.
-void keep_prefix(const std::filesystem::path& path, const FilePrefix& prefix) {
-  const bool there = std::filesystem::exists(path);
-  const auto size = there ? static_cast<std::int64_t>(std::filesystem::file_size(path)) : 0;
+void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
+  const bool there = fs::exists(path);
+  const std::int64_t size = there ? fs::file_size(path) : 0;
   require_environment(
       size >= prefix.length,
       "[training::curve] {} needs the {} bytes that the resume state counts, received {}",
-      path.string(),
+      path,
       prefix.length,
       size);
-  std::vector<std::byte> bytes(prefix.length);
-  InputFile(path).read(0, bytes);
-  require_environment(prefix.digest.empty() || digest(bytes) == prefix.digest,
-                      "[training::curve] {} is damaged: its first {} bytes are not those that the "
-                      "resume state counts",
-                      path.string(),
-                      prefix.length);
+
+  require_environment(
+      prefix.digest.empty() || digest(InputFile(path).part(0, prefix.length)) == prefix.digest,
+      "[training::curve] {} is damaged: its first {} bytes are not those that the "
+      "resume state counts",
+      path,
+      prefix.length);
   if (size > prefix.length) truncate_file(path, prefix.length);
 }
 
@@ -77,14 +77,12 @@ FilePrefix prefix_from_json(const nlohmann::json& json) {
   return {.length = checkpoints::count_of(json, "length"), .digest = json.at("digest")};
 }
 
-FilePrefix prefix_of(const std::filesystem::path& path) {
+FilePrefix prefix_of(const fs::path& path) {
   const InputFile file(path);
-  std::vector<std::byte> bytes(file.size());
-  file.read(0, bytes);
-  return {.length = file.size(), .digest = digest(bytes)};
+  return {.length = file.size(), .digest = digest(file.part(0, file.size()))};
 }
 
-std::ofstream open_csv(const std::filesystem::path& path,
+std::ofstream open_csv(const fs::path& path,
                        const std::string& header_line,
                        const FilePrefix& prefix) {
   if (path.empty()) return {};
@@ -92,7 +90,7 @@ std::ofstream open_csv(const std::filesystem::path& path,
   if (!fresh) keep_prefix(path, prefix);
   auto out = open_output(path, fresh ? std::ios::trunc : std::ios::app);
   if (fresh) out << header_line << std::flush;
-  require_environment(out.good(), "[training::curve] cannot write {}", path.string());
+  require_environment(out.good(), "[training::curve] cannot write {}", path);
   return out;
 }
 
@@ -102,17 +100,28 @@ CurveWriter::CurveWriter(const LineFile& file, const FilePrefix& prefix)
 void CurveWriter::append(const CurveRow& row) {
   if (path_.empty()) return;
   const auto& t = row.totals;
-  std::ostringstream line;
-  line << row.stage << ',' << row.method << ',' << row.weights << ',' << field(row.epoch) << ','
-       << row.step << ',' << t.images << ',' << std::fixed << std::setprecision(3) << t.seconds
-       << ',' << t.data_wait_seconds << std::defaultfloat << ',' << t.forward_passes << ','
-       << t.backward_passes << ',' << field(row.learning_rate) << ',' << field(row.train_loss)
-       << ',' << field(row.validation_loss) << ',' << field(row.validation_accuracy) << ','
-       << field(row.test_loss) << ',' << field(row.test_accuracy) << ',' << t.basis_bytes_read
-       << ',' << t.wire_bytes << '\n';
-  out_ << line.str() << std::flush;
-  require_environment(out_.good(), "[training::curve] cannot write {}: disk full?", path_.string());
-  events_.append(line.str());
+  const auto line = formatted("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                              row.stage,
+                              row.method,
+                              row.weights,
+                              field(row.epoch),
+                              row.step,
+                              t.images,
+                              decimal_text(t.seconds, 3),
+                              decimal_text(t.data_wait_seconds, 3),
+                              t.forward_passes,
+                              t.backward_passes,
+                              field(row.learning_rate),
+                              field(row.train_loss),
+                              field(row.validation_loss),
+                              field(row.validation_accuracy),
+                              field(row.test_loss),
+                              field(row.test_accuracy),
+                              t.basis_bytes_read,
+                              t.wire_bytes);
+  out_ << line << std::flush;
+  require_environment(out_.good(), "[training::curve] cannot write {}: disk full?", path_);
+  events_.append(line);
 }
 
 FilePrefix CurveWriter::prefix() { return path_.empty() ? FilePrefix{} : prefix_of(path_); }

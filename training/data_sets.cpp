@@ -11,14 +11,13 @@
 #include "data/statistics.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 
 namespace dimred::training {
 namespace {
 
 /// Evenly spread over the whole: a data set may lie in the order of its classes.
-std::shared_ptr<const data::Dataset> some_samples(std::shared_ptr<const data::Dataset> whole,
-                                                  std::int64_t count) {
+data::SharedDataset some_samples(data::SharedDataset whole, std::int64_t count) {
   if (count == 0) return whole;
   require(count <= whole->size(),
           "[training::data] needs at most {} samples, received {}",
@@ -34,21 +33,22 @@ data::DatasetOptions dataset_options(const DataOptions& options) {
           .path = options.data,
           .test_path = options.test_data,
           .num_classes = options.num_classes,
+          .num_samples = options.num_samples,
           .labels_offset = options.labels_offset,
           .skip_bad = options.skip_bad_samples,
           .cache = options.data_cache,
           .mock_shape = options.mock_shape};
 }
 
-std::shared_ptr<const data::Dataset> kept(std::shared_ptr<const data::Dataset> whole,
-                                          const DataOptions& options,
-                                          std::int64_t threads,
-                                          const data::CropOptions& crop,
-                                          std::int64_t channels) {
+data::SharedDataset kept(data::SharedDataset whole,
+                         const DataOptions& options,
+                         std::int64_t threads,
+                         const data::CropOptions& crop,
+                         std::int64_t channels) {
   if (!options.datasets_use_caching || whole->stream_capacity()) return whole;
   // Files of larger images may be decoded at a reduction, so keeping pixels would change them.
   const auto longest = crop.cut == data::CropMode::none ? 0 : 2 * crop.size - 1;
-  const auto memory = static_cast<std::int64_t>(options.cache_memory * 1e9);
+  const std::int64_t memory = options.cache_memory * 1e9;
   return data::resident(
       std::move(whole), memory, threads, channels, options.skip_bad_samples, longest);
 }
@@ -63,22 +63,13 @@ data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t s
   return result;
 }
 
-/// Of a few samples, spread over the set, by their headers alone; those that cannot be read do not
-/// count.
+/// Whether a few samples, spread over the set, differ in size by their headers; those that cannot
+/// be read do not count.
 bool sizes_differ(const data::Dataset& dataset) {
-  constexpr std::int64_t looks = 64;
-  std::optional<data::ImageShape> first;
-  std::vector<std::uint8_t> scratch;
-  const auto count = std::min(looks, dataset.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    try {
-      const auto shape = data::encoded_shape(dataset.read(i * dataset.size() / count, scratch));
-      if (first && (shape.height != first->height || shape.width != first->width)) return true;
-      first = shape;
-    } catch (const std::runtime_error&) {  // training says it, or passes over it
-    }
-  }
-  return false;
+  const auto shapes = data::some_shapes(dataset, 64);
+  return std::ranges::any_of(shapes, [&](const data::ImageShape& shape) {
+    return shape.height != shapes[0].height || shape.width != shapes[0].width;
+  });
 }
 
 /// Images of one size are taken as they are; others need a crop.
@@ -196,15 +187,21 @@ DataSets load_data(DataOptions& options,
     return seed.value_or(run.seed);
   };
   const auto opened = dataset_options(options);
-  std::shared_ptr<const data::Dataset> train = data::open_dataset(opened, /*train=*/true);
-  std::shared_ptr<const data::Dataset> test =
-      data::open_dataset(opened, /*train=*/false, train->class_names());
-  data.record = record_of(*train, *test);
+  data::SharedDataset train = data::open_dataset(opened, /*train=*/true);
+  data::SharedDataset test = data::open_test_set_if_any(opened, train->class_names());
+  require(test || options.test_samples == 0,
+          "[training::data] test_samples needs a test set, received {} for {}, which has none",
+          options.test_samples,
+          train->title());
+  const auto padded = [&](std::shared_ptr<const data::Dataset> set) {
+    return data::with_unused_classes(std::move(set), options.num_classes);
+  };
+  data.record = record_of(*padded(train), padded(test).get());
   data.preprocessing = preprocessing_of(options, run_seed);
   require_streamable(*train, options, data.preprocessing);
   const auto of_recipe = std::ssize(data.preprocessing.mean);
   const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
-  const auto resident = [&](std::shared_ptr<const data::Dataset> whole, std::int64_t count) {
+  const auto resident = [&](data::SharedDataset whole, std::int64_t count) {
     auto part = some_samples(std::move(whole), count);
     return kept(std::move(part), options, threads, data.preprocessing.crop, channels);
   };
@@ -214,7 +211,7 @@ DataSets load_data(DataOptions& options,
     if (options.preprocessing_name != data::Recipe::none)
       return load_data(options, run, communicator, threads);
   }
-  test = resident(std::move(test), options.test_samples);
+  if (test) test = resident(std::move(test), options.test_samples);
   data.train = data::with_label_noise(
       std::move(train), options.label_noise, seed_of(options.label_noise_seed));
   data.test = std::move(test);
@@ -228,6 +225,9 @@ DataSets load_data(DataOptions& options,
     data.validation = data::subset(data.train, std::move(split.held_out));
     data.train = data::subset(data.train, std::move(split.kept));
   }
+  data.train = padded(std::move(data.train));
+  data.validation = padded(std::move(data.validation));
+  data.test = padded(std::move(data.test));
   normalise_by_data(data, communicator, channels);
   arrange(data, options, run_seed, communicator.size());
   data.image_shape = data::prepared_shape(data.preprocessing, *data.train);

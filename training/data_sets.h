@@ -24,7 +24,7 @@ struct DataReport {
 
 /// The samples of a run, and how batches are made of them.
 struct DataSets {
-  std::shared_ptr<const data::Dataset> train, validation, test;  // validation may be null
+  data::SharedDataset train, validation, test;  // the latter two may be null
   data::Preprocessing preprocessing;  // mean and deviation of `train` unless a recipe has them
   data::ImageShape image_shape;       // of prepared images
   std::int64_t global_batch_size = 0;

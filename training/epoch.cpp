@@ -9,6 +9,7 @@
 
 #include "checkpoints/state.h"
 #include "support/errors.h"
+#include "support/formatted.h"
 #include "support/stopwatch.h"
 #include "training/hooks.h"
 #include "training/input/batches.h"
@@ -20,9 +21,8 @@ namespace {
 
 /// Whole epochs as they are; a budget's end lies between two.
 std::string epoch_text(double epoch) {
-  std::ostringstream out;
-  out << std::setprecision(3) << epoch;
-  return out.str();
+  const auto text = significant_text(epoch, 3);
+  return std::string(3 - std::min<std::size_t>(text.size(), 3), ' ') + text;
 }
 
 /// A step that was made, and the batch that its report's images are of.
@@ -150,26 +150,23 @@ void require_epochs_left(const Position& position, std::int64_t epochs) {
 }
 
 std::string describe(const CurveRow& row, double train_accuracy) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << "epoch " << std::setw(3) << epoch_text(row.epoch);
-  if (row.weights != "raw") out << " (" << row.weights << ')';
+  const auto percent = [](double part) { return decimal_text(100 * part, 2) + " %"; };
+  auto text = "epoch " + epoch_text(row.epoch);
+  if (row.weights != "raw") text += formatted(" ({})", row.weights);
   if (row.train_loss)
-    out << "  train " << std::setprecision(4) << *row.train_loss << std::setprecision(2) << " / "
-        << 100 * train_accuracy << " %";
-  if (row.validation_accuracy) out << "  validation " << 100 * *row.validation_accuracy << " %";
+    text += formatted("  train {} / {}", decimal_text(*row.train_loss, 4), percent(train_accuracy));
+  if (row.validation_accuracy) text += "  validation " + percent(*row.validation_accuracy);
   if (row.test_accuracy)
-    out << "  test " << std::setprecision(4) << *row.test_loss << std::setprecision(2) << " / "
-        << 100 * *row.test_accuracy << " %";
-  if (row.learning_rate)
-    out << "  rate " << std::defaultfloat << std::setprecision(4) << *row.learning_rate
-        << std::fixed;
+    text +=
+        formatted("  test {} / {}", decimal_text(*row.test_loss, 4), percent(*row.test_accuracy));
+  if (row.learning_rate) text += "  rate " + significant_text(*row.learning_rate, 4);
   const auto& totals = row.totals;
-  if (totals.seconds > 0) {
-    out << std::setprecision(1) << "  " << totals.seconds << " s  " << std::setprecision(0)
-        << totals.images / totals.seconds << " images/s ("
-        << totals.images / (totals.seconds - totals.data_wait_seconds) << " compute)";
-  }
-  return out.str();
+  if (totals.seconds > 0)
+    text += formatted("  {} s  {} images/s ({} compute)",
+                      decimal_text(totals.seconds, 1),
+                      decimal_text(totals.images / totals.seconds, 0),
+                      decimal_text(totals.images / (totals.seconds - totals.data_wait_seconds), 0));
+  return text;
 }
 
 EpochEnd run_epoch(const RunView& run,

@@ -44,15 +44,16 @@ std::string bad_text(const Score& score, const char* set) {
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
+  auto& communicator = *setup.communicator;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   const auto plain = data::without_augmentation(setup.data.preprocessing);
   auto options = loader_options(setup);
-  options.batch_size = evaluation_batch(setup.data.image_shape) * setup.communicator->size();
+  options.batch_size = evaluation_batch(setup.data.image_shape) * communicator.size();
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  while (auto batch = next_on_all_ranks(*batches, *setup.communicator)) {
+  while (auto batch = next_on_all_ranks(*batches, communicator)) {
     // The last batch may have fewer samples than ranks.
     if (batch->count == 0 && !needs_all_ranks(setup.model)) continue;
     const auto result = setup.model.objective->evaluate(batch->tensors, models::Mode::evaluate);
@@ -66,11 +67,11 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   }
   const auto report = batches->report();
   sums[3] = report.bad_samples;
-  setup.communicator->all_reduce(sums);
+  communicator.all_reduce(sums);
   Score score{.samples = static_cast<std::int64_t>(sums[2]),
               .bad = static_cast<std::int64_t>(sums[3])};
   if (score.bad > 0) {
-    for (const auto& text : setup.communicator->gather(first_message(report)))
+    for (const auto& text : communicator.gather(first_message(report)))
       if (score.first_bad.empty()) score.first_bad = text;
   }
   require_environment(score.samples > 0,
@@ -83,14 +84,15 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 }
 
 void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
-  if (setup.model.batchnorm_layers == 0) return;
+  auto& model = setup.model;
+  if (model.batchnorm_layers == 0) return;
   require_cache_for_pass(setup.data);
   const torch::NoGradGuard no_grad;
-  setup.model.objective->reset_running_statistics();
-  setup.model.objective->set_cumulative_batchnorm(true);
-  const ScopeExit back([&setup] { setup.model.objective->set_cumulative_batchnorm(false); });
+  model.objective->reset_running_statistics();
+  model.objective->set_cumulative_batchnorm(true);
+  const ScopeExit back([&model] { model.objective->set_cumulative_batchnorm(false); });
   const auto batches = training_batches(setup, /*epoch=*/0);
-  const bool synchronized = setup.model.batchnorm_statistics == BatchNormPolicy::synchronized;
+  const bool synchronized = model.batchnorm_statistics == BatchNormPolicy::synchronized;
   std::array<double, 1> done{};
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
     auto batch = next_on_all_ranks(*batches, *setup.communicator);
@@ -98,15 +100,15 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
     if (batch->count == 0 && !synchronized) continue;
     ++done[0];
     seed_pass(setup, {.epoch = 0, .step = i}, /*pass=*/0);
-    setup.model.objective->logits(batch->tensors.images, models::Mode::train);
+    model.objective->logits(batch->tensors.images, models::Mode::train);
     batches->recycle(std::move(*batch));
   }
   if (setup.communicator->size() == 1) return;
-  setup.model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
-  setup.communicator->all_reduce(setup.model.flat.buffers);
+  model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
+  setup.communicator->all_reduce(model.flat.buffers);
   setup.communicator->all_reduce(done);
-  setup.model.flat.buffers.div_(done[0]);
-  setup.model.objective->restore_constants();
+  model.flat.buffers.div_(done[0]);
+  model.objective->restore_constants();
 }
 
 void add_scores(Setup& setup, CurveRow& row, Console& console) {
@@ -117,6 +119,7 @@ void add_scores(Setup& setup, CurveRow& row, Console& console) {
     row.validation_accuracy = score.accuracy;
     count_bad(score, "validation", report.bad_validation_samples, setup, console);
   }
+  if (!setup.data.test) return;
   const auto score = evaluate(setup, *setup.data.test);
   row.test_loss = score.loss;
   row.test_accuracy = score.accuracy;

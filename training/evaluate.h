@@ -21,7 +21,7 @@ struct Score {
 /// does.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
 
-/// Scores of the present weights on the validation set, where there is one, and the test set.
+/// Scores of the present weights on the validation and the test set, where there are such.
 /// Counts their bad samples in setup.data.report, and warns when there are others than at the last
 /// time.
 void add_scores(Setup& setup, CurveRow& row, Console& console);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "support/errors.h"
-#include "support/split_list.h"
 #include "support/text.h"
 #include "training/builtin_hooks.h"
 
@@ -37,19 +36,15 @@ const std::vector<Entry> registry = {
 };
 #undef DIMRED_HOOK
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& entry : registry) all.push_back(entry.name);
-  return all;
-}
+std::vector<std::string> names() { return texts_of(registry, &Entry::name); }
 
 const Entry& find(const std::string& name) {
   for (const auto& entry : registry)
     if (entry.name == name) return entry;
-  throw std::invalid_argument(formatted("[training] hooks needs names among {}, received {}{}",
-                                        name_list(names()),
-                                        name.empty() ? "an empty one" : name,
-                                        suggestion(name, names())));
+  refuse("[training] hooks needs names among {}, received {}{}",
+         name_list(names()),
+         name.empty() ? "an empty one" : name,
+         suggestion(name, names()));
 }
 
 /// "a, b" -> the entries of a and b.

@@ -17,6 +17,12 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
   return bfloat16 ? models::Precision::bfloat16 : models::Precision::float32;
 }
 
+torch::MemoryFormat tensor_format(const Model& model) {
+  return model.memory_format == layout::MemoryFormat::channels_last
+             ? torch::MemoryFormat::ChannelsLast
+             : torch::MemoryFormat::Contiguous;
+}
+
 models::Minibatch to_minibatch(const Model& model, data::Batch& batch, bool wait) {
   const auto [channels, height, width] = batch.shape;
   const std::vector<std::int64_t> sizes{batch.count(), channels, height, width};
@@ -27,15 +33,12 @@ models::Minibatch to_minibatch(const Model& model, data::Batch& batch, bool wait
                                           interleaved ? channels : 1};
   auto images = torch::from_blob(batch.images.data(), sizes, strides, torch::kFloat32);
   auto labels = torch::from_blob(batch.labels.data(), {batch.count()}, torch::kInt64);
-  const auto format = model.memory_format == layout::MemoryFormat::channels_last
-                          ? torch::MemoryFormat::ChannelsLast
-                          : torch::MemoryFormat::Contiguous;
   const auto there = [&](const torch::Tensor& values) {
     return values.to(model.device, /*non_blocking=*/!wait);
   };
   // Labels first: a large copy out of plain memory waits for what its stream has been given.
   const auto labels_there = there(labels);
-  return {there(images).contiguous(format), labels_there};
+  return {there(images).contiguous(tensor_format(model)), labels_there};
 }
 
 }  // namespace dimred::training

@@ -1,9 +1,8 @@
 #include "training/options.h"
 
-#include "data/options.h"
+#include "data/open.h"
 #include "models/network.h"
 #include "models/script.h"
-#include "support/split_list.h"
 #include "support/text.h"
 
 namespace dimred::training {
@@ -42,10 +41,17 @@ void add_source_options(OptionTable& table, DataOptions& options) {
       "what ranks share: each batch's samples, or files; with files, another number of "
       "ranks sees other batches",
       {{"samples", Sharding::samples}, {"files", Sharding::files}});
-  table.add("num_classes",
-            &options.num_classes,
-            "number of classes, 0: what the data has; another number is refused",
-            between(0, 1'000'000));
+  table.add(
+      "num_classes",
+      &options.num_classes,
+      "outputs of the network, 0: as many as the data has classes; fewer are refused, more are "
+      "never trained on",
+      between(0, 1'000'000));
+  table.add("num_samples",
+            &options.num_samples,
+            "training samples of dataset = mock (0: 50,000); other data must have as many, 0: any "
+            "number",
+            at_least(0));
   table.add("mock_shape",
             &options.mock_shape,
             "channels, height, width of dataset = mock",
@@ -64,7 +70,7 @@ void add_split_options(OptionTable& table, DataOptions& options) {
   table.add("validation_fraction",
             &options.validation_fraction,
             "part of the training set held out for selection",
-            {.low = 0, .high = 1, .high_open = true});
+            less_than(1));
   table.add(
       "split_seed", &options.split_seed, "which samples are held out (default: seed)", at_least(0));
   table.add("label_noise",
@@ -179,7 +185,7 @@ void add_loss_options(OptionTable& table, CommonOptions& options) {
   table.add("label_smoothing",
             &loss.label_smoothing,
             "smoothing s of the cross-entropy's target",
-            {.low = 0, .high = 1, .high_open = true});
+            less_than(1));
   table.add_choice("smoothing_form",
                    &loss.smoothing_form,
                    "pytorch: others s/C; mindspore: others s/(C-1), true class 1-s",
@@ -211,7 +217,7 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
   table.add("module_timeout",
             &models::script_host().timeout,
             "seconds for a TorchScript module to be loaded and to come back from its first passes",
-            {.low = 0, .high = 1e6, .low_open = true});
+            positive(1e6));
   table.add("device", &options.device, "cpu, cuda or cuda:N");
   table.add_choice(
       "data_on_device",

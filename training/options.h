@@ -38,6 +38,7 @@ struct DataOptions {
   std::optional<std::int64_t> split_seed;     // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
   std::optional<std::int64_t> label_noise_seed;    // unset: the run's seed
+  std::int64_t num_samples = 0;                    // 0: not checked; of the mock set: 50,000
   std::int64_t train_samples = 0;                  // 0: all; else so many, evenly spread
   std::int64_t test_samples = 0;                   // likewise
   std::optional<data::Recipe> preprocessing_name;  // unset (auto): as the data needs it
@@ -61,6 +62,8 @@ enum class BatchNormPolicy { averaged, rank0, synchronized };
 
 struct ModelOptions {
   std::string model = "convnet";  // a network's name, or a TorchScript module's file
+  std::string for_photographs;    // taken instead where the data choose a photograph_recipe; empty:
+                                  // `model` stays
   std::string model_digest;       // of that file; empty: not known yet, or no file
   bool any_outputs = false;       // of such a module: an embedding will do, no row of the table
   PrecisionChoice precision = PrecisionChoice::float32;

@@ -12,14 +12,9 @@ namespace dimred::training {
 namespace {
 
 PrecisionChoice as_choice(models::Precision precision) {
-  switch (precision) {
-    case models::Precision::bfloat16:
-      return PrecisionChoice::bfloat16;
-    case models::Precision::float16:
-      return PrecisionChoice::float16;
-    default:
-      return PrecisionChoice::float32;
-  }
+  if (precision == models::Precision::float16) return PrecisionChoice::float16;
+  return precision == models::Precision::bfloat16 ? PrecisionChoice::bfloat16
+                                                  : PrecisionChoice::float32;
 }
 
 void resolve_precision(CommonOptions& options) {
@@ -70,8 +65,7 @@ void resolve_script(ModelOptions& options) {
     return;
   }
   const auto file = std::filesystem::absolute(options.model).lexically_normal();
-  require(
-      std::filesystem::is_regular_file(file), "[training::model] no such file: {}", file.string());
+  require(std::filesystem::is_regular_file(file), "[training::model] no such file: {}", file);
   options.model = file.string();
   const auto digest = file_digest(file);
   require(options.model_digest.empty() || options.model_digest == digest,
@@ -112,7 +106,10 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
           "[training::loss] a margin_loss takes no label_smoothing, received {}",
           options.loss.label_smoothing);
   resolve_script(options.model);
-  if (!table.was_set("image_size")) resolve_image_size(options.data, options.model.model);
+  const auto& model = options.model;
+  const bool open = !options.data.preprocessing_name && !model.for_photographs.empty();
+  if (!table.was_set("image_size"))
+    resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
           "[training::deterministic] deterministic needs threads >= 1, because sums depend on "
           "their number, received 0 (all of the machine)");

@@ -106,12 +106,12 @@ void RunFolder::take(const checkpoints::RunConfig& wanted) {
   require(!path_.empty(), "[training::run_folder] needs --output FOLDER");
   require(!fs::exists(path_) || fs::is_directory(path_),
           "[training::run_folder] {} is not a folder",
-          path_.string());
+          path_);
   const auto config = path_ / "config.toml";
   require(
       checkpoints::is_run(path_) || holds_nothing(path_),
       "[training::run_folder] {} holds files that are not a run of ours; choose another --output",
-      path_.string());
+      path_);
   created_ = fs::create_directories(path_);
   lock_ = std::make_unique<checkpoints::FolderLock>(path_);
   new_run_ = !checkpoints::is_run(path_);
@@ -152,8 +152,7 @@ std::string RunFolder::work() const {
   if (std::ranges::count(curve, '\n') > 1)
     text += std::to_string(curve.size());  // the header alone
   if (fs::exists(path_ / "pca_mat.npy")) text += " basis";
-  for (const auto& state : checkpoints::StateStore(checkpoints(), 1).list())
-    text += ' ' + state.filename().string();
+  for (const auto& state : checkpoints::states_of(path_)) text += ' ' + state.filename().string();
   return text;
 }
 
@@ -175,38 +174,43 @@ void RunFolder::write_manifest(const Setup& setup,
                                const std::string& outcome,
                                const nlohmann::json& details) const {
   if (!writes_) return;
+  const auto& [data, model] = std::tie(setup.data, setup.model);
   nlohmann::ordered_json manifest;
   manifest["command"] = command;
   manifest["outcome"] = outcome;
   // So that a curve that is cut afterwards, at the end of a line too, is known.
   if (const auto curve = path_ / "curve.csv"; outcome == "finished" && fs::exists(curve))
     manifest["curve"] = to_json(prefix_of(curve));
-  for (const auto* name : {"start.h5", "final.h5"})
-    if (fs::exists(path_ / name))
-      manifest["weights"][name] = checkpoints::snapshot_digest(path_ / name);
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};
-  manifest["device"] = setup.model.device.str();
+  manifest["device"] = model.device.str();
   manifest["processor"] = processor();
   manifest["threads"] = torch::get_num_threads();
-  manifest["precision"] = models::name_of(setup.model.precision);
-  if (setup.model.loss_scale.active()) manifest["loss_scale"] = setup.model.loss_scale.to_json();
+  manifest["precision"] = models::name_of(model.precision);
+  if (model.loss_scale.active()) manifest["loss_scale"] = model.loss_scale.to_json();
   manifest["ranks"] = setup.communicator->size();
-  manifest["global_batch_size"] = setup.data.global_batch_size;
-  manifest["train_data"] = setup.data.train->description();
-  manifest["test_data"] = setup.data.test->description();
-  manifest["sample_order"] = setup.data.sample_order;
-  manifest["class_names"] = setup.data.train->class_names();
-  manifest["data_pipeline"] = to_json(setup.data.report, setup.data.validation != nullptr);
-  manifest["mean"] = setup.data.preprocessing.mean;
-  manifest["deviation"] = setup.data.preprocessing.deviation;
-  manifest["parameters"] = setup.model.flat.layout.global_size;
-  if (const auto frozen = setup.model.flat.frozen_layout.file_size; frozen > 0)
+  manifest["global_batch_size"] = data.global_batch_size;
+  manifest["train_data"] = data.train->description();
+  manifest["test_data"] = nullptr;
+  if (data.test) manifest["test_data"] = data.test->description();
+  manifest["sample_order"] = data.sample_order;
+  manifest["class_names"] = data.train->class_names();
+  manifest["data_pipeline"] = to_json(data.report, data.validation != nullptr);
+  manifest["mean"] = data.preprocessing.mean;
+  manifest["deviation"] = data.preprocessing.deviation;
+  manifest["parameters"] = model.flat.layout.global_size;
+  if (const auto frozen = model.flat.frozen_layout.file_size; frozen > 0)
     manifest["frozen_values"] = frozen;
-  manifest["layout_hash"] = setup.model.flat.layout.hash;
+  manifest["layout_hash"] = model.flat.layout.hash;
   manifest["details"] = details;
-  if (outcome == "finished" || outcome == "interrupted") manifest["files"] = sizes_of_parts(path_);
+  // Of a run that has ended: one that goes on writes these files anew before its next manifest.
+  if (outcome == "finished" || outcome == "interrupted") {
+    manifest["files"] = sizes_of_parts(path_);
+    for (const auto* name : {"start.h5", "final.h5"})
+      if (fs::exists(path_ / name))
+        manifest["weights"][name] = checkpoints::snapshot_digest(path_ / name);
+  }
   checkpoints::add_digest(manifest);
   write_file_atomically(
       path_ / "manifest.json",

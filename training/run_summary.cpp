@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "training/builtin_hooks.h"
 
 namespace dimred::training {

@@ -11,8 +11,9 @@
 #include "models/network.h"
 #include "models/script.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/random.h"
-#include "support/threads.h"
+#include "support/text.h"
 #include "training/data_sets.h"
 #include "training/device/device.h"
 #include "training/device/pinned_memory.h"
@@ -39,8 +40,7 @@ void freeze(models::Objective& objective, const ModelOptions& options, const std
       {"trainable_include_patterns", options.trainable_include_patterns, logits},
       {"trainable_exclude_patterns", options.trainable_exclude_patterns, logits}};
   if (trains.include.empty() && trains.exclude.empty()) return;
-  std::vector<std::string> names;
-  for (const auto& parameter : objective.parameters()) names.push_back(parameter.name);
+  const auto names = texts_of(objective.parameters(), &models::NamedTensor::name);
   trains.include.require_matches(names);
   trains.exclude.require_matches(names);
   require(std::ranges::any_of(names, trains),
@@ -62,8 +62,7 @@ void require_memory_format(const Setup& setup, const std::string& model) {
     setup.model.objective->logits(images.contiguous(torch::MemoryFormat::ChannelsLast),
                                   models::Mode::evaluate);
   } catch (const std::runtime_error& error) {
-    throw std::invalid_argument(
-        formatted("{} (with --memory_format channels_last; use contiguous)", error.what()));
+    refuse("{} (with --memory_format channels_last; use contiguous)", error.what());
   }
 }
 
@@ -75,6 +74,7 @@ void attach_network(Setup& setup,
                     std::int64_t classes,
                     const models::HeadOptions& head) {
   models::validate(head);
+  auto& own = setup.model;
   const bool has_head = head.margin.kind != models::MarginKind::none;
   const auto& shape = setup.data.image_shape;
   torch::manual_seed(RandomStream(setup.seed, RandomPurpose::initialization).next());
@@ -82,30 +82,27 @@ void attach_network(Setup& setup,
   const auto outputs = has_head ? head.embedding_size : any ? 0 : classes;
   auto network =
       models::make_network(model.model, {shape.channels, shape.height, shape.width}, outputs);
-  setup.model.precision = choose_precision(model.precision, setup.model.device);
-  setup.model.objective = models::classifier(
+  own.precision = choose_precision(model.precision, own.device);
+  own.objective = models::classifier(
       std::move(network),
       {loss,
-       setup.model.precision,
+       own.precision,
        amp_lists(model),
-       has_head ? margin_head(head, classes, setup.seed, setup.communicator, setup.model.device)
+       has_head ? margin_head(head, classes, setup.seed, setup.communicator, own.device)
                 : nullptr});
-  setup.model.logits = models::network_info(model.model).logits;
-  freeze(*setup.model.objective, model, setup.model.logits);
-  setup.model.memory_format = model.memory_format;
-  setup.model.flat =
-      models::flatten(*setup.model.objective, setup.model.memory_format, setup.model.device);
-  setup.model.columns = distributed::columns_of(setup.model.flat.layout, *setup.communicator);
-  record_frozen_digest(setup.model);
+  own.logits = models::network_info(model.model).logits;
+  freeze(*own.objective, model, own.logits);
+  own.memory_format = model.memory_format;
+  own.flat = models::flatten(*own.objective, own.memory_format, own.device);
+  own.columns = distributed::columns_of(own.flat.layout, *setup.communicator);
+  record_frozen_digest(own);
   require_memory_format(setup, model.model);
-  setup.model.batchnorm_layers = setup.model.objective->batchnorm_layers();
-  setup.model.batchnorm_statistics = model.batchnorm_statistics;
-  if (setup.model.batchnorm_statistics == BatchNormPolicy::synchronized &&
-      setup.communicator->size() > 1) {
-    setup.model.objective->synchronize_batchnorm(
-        [communicator = setup.communicator](torch::Tensor& sums) {
-          communicator->all_reduce(sums);
-        });
+  own.batchnorm_layers = own.objective->batchnorm_layers();
+  own.batchnorm_statistics = model.batchnorm_statistics;
+  if (own.batchnorm_statistics == BatchNormPolicy::synchronized && setup.communicator->size() > 1) {
+    own.objective->synchronize_batchnorm([communicator = setup.communicator](torch::Tensor& sums) {
+      communicator->all_reduce(sums);
+    });
   }
 }
 
@@ -113,29 +110,34 @@ Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks) {
   keep_freed_memory();
   if (options.run.deterministic) make_deterministic();
   Setup setup;
+  auto& model = setup.model;
   setup.communicator = ranks.communicator;
   const auto share = std::max<std::int64_t>(1, available_threads() / ranks.rank_info.local_size);
   torch::set_num_threads(options.run.threads > 0 ? options.run.threads : share);
-  setup.model.device = parse_device(options.run.device, ranks.rank_info.local_rank);
+  model.device = parse_device(options.run.device, ranks.rank_info.local_rank);
   setup.seed = options.run.seed;
-  if (setup.model.device.is_cuda()) {
-    at::accelerator::setDeviceIndex(setup.model.device.index());
+  if (model.device.is_cuda()) {
+    at::accelerator::setDeviceIndex(model.device.index());
     choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);
   }
-  setup.model.gradient_accumulation = options.run.gradient_accumulation;
+  model.gradient_accumulation = options.run.gradient_accumulation;
+  const bool open = !options.data.preprocessing_name && !options.model.for_photographs.empty();
   setup.data = load_data(options.data, options.run, *setup.communicator, share);
+  if (open && *options.data.preprocessing_name != data::Recipe::none)
+    options.model.model = options.model.for_photographs;
   setup.data.loading.pool = std::make_shared<data::BatchPool>(
-      setup.model.device.is_cuda() ? pinned_memory(setup.model.device) : nullptr);
+      model.device.is_cuda() ? pinned_memory(model.device) : nullptr);
   keep_on_device(setup, options.run.data_on_device);
-  setup.model.loss_scale = LossScale(options.loss_scale);
+  model.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.data.train->classes(), options.head);
   record_passes(setup, options.run.cuda_graphs);
-  distributed::require_agreement(*setup.communicator,
-                                 {{"the training data", setup.data.train->description()},
-                                  {"the test data", setup.data.test->description()},
-                                  {"the layout", setup.model.flat.layout.hash},
-                                  {"the weights drawn", replicated_digest(setup)},
-                                  {"the frozen weights drawn", setup.model.frozen_digest}});
+  distributed::require_agreement(
+      *setup.communicator,
+      {{"the training data", setup.data.train->description()},
+       {"the test data", setup.data.test ? setup.data.test->description() : "none"},
+       {"the layout", model.flat.layout.hash},
+       {"the weights drawn", replicated_digest(setup)},
+       {"the frozen weights drawn", model.frozen_digest}});
   return setup;
 }
 

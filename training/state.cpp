@@ -102,19 +102,19 @@ nlohmann::json run_record(const Setup& setup) {
 checkpoints::State network_state(const Setup& setup,
                                  const std::string& stage,
                                  const Position& position) {
+  const auto& model = setup.model;
   require_finite(setup, position);
   checkpoints::State state;
   state.scalars = {{"stage", stage},
                    {"step", position.step},
                    {"position", to_json(position)},
                    {"steps_per_epoch", setup.data.steps_per_epoch()},
-                   {"layout", nlohmann::json::parse(carried_layout(setup.model))}};
-  if (setup.model.loss_scale.active())
-    state.scalars["loss_scale"] = setup.model.loss_scale.to_json();
+                   {"layout", nlohmann::json::parse(carried_layout(model))}};
+  if (model.loss_scale.active()) state.scalars["loss_scale"] = model.loss_scale.to_json();
   state.scalars.update(run_record(setup));
-  state.vectors["weights"] = full_vector(setup, setup.model.flat.weights);
-  state.vectors["buffers"] = models::to_vector(setup.model.flat.buffers);
-  state.counters["counters"] = models::to_integers(setup.model.flat.counters);
+  state.vectors["weights"] = full_vector(setup, model.flat.weights);
+  state.vectors["buffers"] = models::to_vector(model.flat.buffers);
+  state.counters["counters"] = models::to_integers(model.flat.counters);
   return state;
 }
 
@@ -133,15 +133,15 @@ void require_equal_weights(const Setup& setup, const Position& position) {
 
 Position restore_network(const checkpoints::State& saved, const std::string& stage, Setup& setup) {
   const auto& scalars = saved.scalars;
+  auto& model = setup.model;
   require(scalars.at("stage") == stage,
           "[training::state] needs a state of {}, received one of {}",
           stage,
           scalars.at("stage").get<std::string>());
-  const auto difference =
-      layout::first_difference(setup.model.flat.layout, scalars.at("layout").dump());
+  const auto difference = layout::first_difference(model.flat.layout, scalars.at("layout").dump());
   require(
       difference.empty(), "[training::state] the state belongs to another model: {}", difference);
-  require_same_frozen(setup.model, scalars.at("layout").dump(), "the state");
+  require_same_frozen(model, scalars.at("layout").dump(), "the state");
   // States of earlier versions have no record; they are taken as they are.
   const auto data = scalars.value("data", nlohmann::json());
   require_same_classes(data, setup.data.record, "training::state");
@@ -154,11 +154,11 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           "[training::state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
-  models::assign(setup.model.flat,
+  models::assign(model.flat,
                  saved.vectors.at("weights"),
                  saved.vectors.at("buffers"),
                  saved.counters.at("counters"));
-  if (scalars.contains("loss_scale")) setup.model.loss_scale.restore(scalars.at("loss_scale"));
+  if (scalars.contains("loss_scale")) model.loss_scale.restore(scalars.at("loss_scale"));
   const auto position = position_from_json(scalars.at("position"));
   require_environment(position.step_in_epoch <= setup.data.steps_per_epoch(),
                       "[training::state] the state is damaged: it is at step {} of an epoch of {}",
@@ -245,15 +245,14 @@ checkpoints::State read_run_state(const std::filesystem::path& path,
   if (checkpoints::is_state(path)) return checkpoints::read_state(path, choose);
   require(std::filesystem::is_directory(path / "checkpoints"),
           "[training::state] {} is neither a run folder nor a state",
-          path.string());
+          path);
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
-  require(
-      state.has_value() || !skipped.empty(), "[training::state] {} has no state", path.string());
+  require(state.has_value() || !skipped.empty(), "[training::state] {} has no state", path);
   require_environment(skipped.empty(),
                       "[training::state] the newest state of {} cannot be read: {}; an older one "
                       "can be named by its path",
-                      path.string(),
+                      path,
                       skipped.empty() ? "" : skipped.front());
   return std::move(*state);
 }

@@ -43,10 +43,8 @@ void start_or_resume(Run& run, Stage& stage) {
   stage.prepare(run, from);
   if (saved) {
     restore(run, stage, *saved, from == run.folder.path());
-    run.console.line(formatted("continuing at epoch {}, step {} of {}",
-                               run.position.epoch,
-                               run.position.step,
-                               from.string()));
+    run.console.line(formatted(
+        "continuing at epoch {}, step {} of {}", run.position.epoch, run.position.step, from));
   }
   run.curve.emplace(run.folder.curve(), run.curve_prefix);
   stage.open_files(run);
@@ -150,6 +148,12 @@ EpochEnd train_epochs(Run& run, Stage& stage) {
 }  // namespace
 
 EpochEnd train(Run& run, Stage& stage) {
+  if (!run.setup.data.test)
+    run.console.line(formatted("no test set: the curve's test columns stay empty{}",
+                               run.setup.data.validation
+                                   ? ""
+                                   : "; --test_data names one, --validation_fraction 0.1 holds out "
+                                     "a part of the training set instead"));
   try {
     start_or_resume(run, stage);
   } catch (const Stopped&) {  // before the first step: there is nothing to save

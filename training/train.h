@@ -35,7 +35,7 @@ class Stage {
 
   /// A curve row with the stage's and the method's name, and the rate of the next step.
   virtual CurveRow named_row(const Run& run) const = 0;
-  /// Of the progress line: "epoch 3/10".
+  /// The text that the progress line shows for a position: "epoch 3/10".
   virtual std::string epoch_label(const Position& position) const = 0;
   /// The run ends after so many; none: it ends by a budget.
   virtual std::optional<std::int64_t> epochs() const = 0;

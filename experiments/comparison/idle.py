@@ -40,6 +40,8 @@ SWITCHES = {
     "profile_at_task": "profile_every_n_iters",
 }
 PRESETS = {"psgd": "psgd", "twa": "psgd", "sgd": "sgd", "swa": "sgd", "ema": "sgd"}  # all others are quasi-newton
+STEPPED = ("psgd", "twa")  # their schedule
+DECAYED = ("twa", "sgd", "swa", "ema")  # their weights
 METHODS = {
     **dict.fromkeys(("rho", "sigma", "trials", "curvature", "curvature_floor", "relative_curvature_floor"), ("quasi-newton",)),
     **dict.fromkeys(("learning_rate", "momentum", "schedule"), ("psgd", "sgd")),
@@ -65,16 +67,20 @@ def of_stage1(options: Options) -> set[str]:
 
 
 def of_stage2(options: Options) -> set[str]:
-    """By the kind of the method."""
-    kind = options.get("method", "preset")
-    return without(METHODS, PRESETS.get(options.get("preset", "robust"), "quasi-newton") if kind == "preset" else kind)
+    """By the kind of the method, its schedules and its weight decay."""
+    kind, preset = options.get("method", "preset"), options.get("preset", "robust")
+    found = without(METHODS, PRESETS.get(preset, "quasi-newton") if kind == "preset" else kind)
+    schedule = options.get("schedule", "step" if preset in STEPPED else "constant")
+    found |= set() if "step" in (schedule, options.get("alpha_schedule")) else {"first_drop"}
+    decays = options.get("weight_decay", preset in DECAYED)
+    return found | (set() if decays else {"weight_decay_of"})
 
 
 def idle(command: str, options: Options, open_options: Collection[str] = ()) -> set[str]:
     """Options that have no effect beside these. `open_options` are given, too, with values not known here:
     nothing is said to be idle because of them."""
     switches = ("schedule", "optimizer", "warmup_epochs", "warmup_steps", "snapshots_per_epoch", *SWITCHES.values(),
-                "preset", "method")  # fmt: skip
+                "preset", "method", "alpha_schedule", "weight_decay")  # fmt: skip
     if set(switches) & set(open_options):
         return set()
     return of_stage1(options) if command == "stage1" else of_stage2(options)

@@ -63,6 +63,8 @@ class Reader:
             return Outcome(entry, phase, None, word, note or str(reading))
         if note := foreign(reading, entry):
             return Outcome(entry, phase, None, "foreign", note)
+        if math.isnan(reading.result["test_accuracy"]):
+            return Outcome(entry, phase, None, "untested", "no test set: [stage1] test_data names one")
         return Outcome(entry, phase, reading, "finished", "", self.journal.seconds(entry.matrix))
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:

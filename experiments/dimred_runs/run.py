@@ -77,6 +77,11 @@ class Run:
                 return found.iloc[-1]
         return last.iloc[-1]  # a start of averaged weights, evaluated and nothing more
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether there was a test set; without one the test columns are empty."""
+        return bool(self.curve["test_accuracy"].notna().any())
+
     def best_by_validation(self) -> pd.Series | None:
         """The evaluation of highest validation accuracy; None where no validation set was kept."""
         if self.curve["validation_accuracy"].isna().all():

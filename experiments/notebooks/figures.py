@@ -43,7 +43,10 @@ def load() -> list[Run]:
     runs, bad = read_good_runs(folders)
     for error in bad:
         print("left out:", error)
-    return runs
+    for run in runs:
+        if not run.is_tested:
+            print(f"left out: {run.folder} has no test set")
+    return [run for run in runs if run.is_tested]
 
 
 def gram_of(runs: list[Run]):

@@ -68,19 +68,22 @@ def branch_epoch(runs: Sequence[Run]) -> float | None:
 
 
 def accuracy_charts(runs: Sequence[Run]) -> list[Chart]:
-    """Test accuracy over all epochs, and again from shortly before the runs part."""
-    series = curve_series(runs, "test_accuracy", 100.0)
+    """Test accuracy (of the validation set where no run has a test set) over all epochs, and again from shortly before
+    the runs part."""
+    measured = "test" if any(run.is_tested for run in runs) else "validation"
+    title = f"{measured.capitalize()} accuracy"
+    series = curve_series(runs, f"{measured}_accuracy", 100.0)
     values = sorted(y for s in series for _, y in s.points)
     start = branch_epoch(runs)
     low = values[len(values) // 10] - 1.5 if len(values) > 10 else None  # first epochs may fall off
     whole = Chart(
-        "Test accuracy", "epoch", "%", series, y_limits=(low, None),
+        title, "epoch", "%", series, y_limits=(low, None),
         whole_x=True, y_format="{:.4g}".format, width=1040, height=380, x_line=start,
     )  # fmt: skip
     if start is None:
         return [whole]
     near = Chart(
-        "Test accuracy after the runs part", "epoch", "%", series, x_limits=(start - 3, None),
+        f"{title} after the runs part", "epoch", "%", series, x_limits=(start - 3, None),
         y_format="{:.4g}".format, x_line=start,
     )  # fmt: skip
     return [whole, near]

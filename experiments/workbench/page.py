@@ -84,7 +84,8 @@ def curves_section(runs: Sequence[Run]) -> str:
     whole, *near = charts.accuracy_charts(runs)
     below = [*near, charts.loss_chart(runs)]
     parts = ["<h2>Curves</h2>", legend(whole.series)]
-    parts += [f'<div class="scroll"><div class="wide">{render(whole)}</div></div>', MARKS_NOTE]
+    if whole.series:
+        parts += [f'<div class="scroll"><div class="wide">{render(whole)}</div></div>', MARKS_NOTE]
     parts.append(figures([chart for chart in below if chart.series], with_legend=False))
     return "\n".join(parts)
 

@@ -10,6 +10,7 @@ from dimred_runs import Run
 
 from .charts import Chart, Series
 from .svg import render
+from .tables import number
 
 FIXED = ("per-rank batch", "global batch")  # what stays while ranks are added
 
@@ -70,7 +71,7 @@ def ranks_rows(runs: Sequence[Run]) -> list[list[str]]:
         against = f"{rate(run) / rate(alone[0]):.2f}" if alone and rate(alone[0]) else "–"
         accuracy = 100 * float(run.result()["test_accuracy"])
         rows.append([run.name, f"{ranks_of(run)}", f"{own}", f"{whole}", f"{rate(run):,.0f}", against,
-                     f"{wire_per_step(run) / 1e6:.2f} MB", f"{accuracy:.2f}"])  # fmt: skip
+                     f"{wire_per_step(run) / 1e6:.2f} MB", number(accuracy)])  # fmt: skip
     return rows
 
 
@@ -99,8 +100,9 @@ def ranks_section(runs: Sequence[Run], legend) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in ranks_rows(runs)
     )
+    tested = [run for run in runs if run.is_tested]
     drawn = [chart("Images a second", "images/s", runs, rate, low=0.0),
-             chart("Final test accuracy", "%", runs, lambda r: 100 * float(r.result()["test_accuracy"]))]  # fmt: skip
+             chart("Final test accuracy", "%", tested, lambda r: 100 * float(r.result()["test_accuracy"]))]  # fmt: skip
     cells = "".join(f"<div>{render(one)}{legend(one.series)}</div>" for one in drawn if one.series)
     return (
         f'<h2>Ranks</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'

@@ -53,7 +53,7 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
         row = [run.name, method(run), epochs(run), f"{costs['images']:,.0f}"]
         row += [f"{costs['seconds']:,.1f}", f"{costs['forward_passes']:,.0f}"]
         row += chosen if with_validation else []
-        rows.append([*row, percent(final["test_accuracy"]) + tail])
+        rows.append([*row, percent(final["test_accuracy"]) + tail if run.is_tested else "no test set"])
     return rows
 
 
@@ -76,7 +76,9 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
 
 def comparison(runs: Sequence[Run]) -> list[str]:
     """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines; one per group
-    when there are several seeds."""
+    when there are several seeds. Runs without a test set are named, and not compared."""
+    if untested := [run.name for run in runs if not run.is_tested]:
+        return [*comparison([run for run in runs if run.is_tested]), f"No test set: {', '.join(untested)}."]
     if sentences := over_seeds(runs):
         return sentences
     for run in (r for r in runs if r.kind == "stage 2"):

@@ -120,7 +120,7 @@ TEST_F(FrontWithTrainer, HandsOverAllArgumentsAndTheExitCode) {
 TEST_F(FrontWithTrainer, MissingTrainerIsAnErrorOfTheEnvironment) {
   expect_one_line_error(run_program(front, "stage1"),
                         1,
-                        {"dimred stage1: error: cannot run ", "dimred-train", "DIMRED_TRAINERS"});
+                        {"dimred stage1: error: cannot run ", "dimred-train", "scripts/setup.sh"});
 }
 
 }  // namespace

@@ -26,9 +26,20 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
       << missing;
   put(folder / "val/b/1.png", image(4));
   EXPECT_EQ(open_dataset(options, false, train->class_names())->size(), 2);
-  options.num_classes = 3;
+  options.num_classes = 1;
   const auto classes = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(classes.find("num_classes needs what the training set has (2"), std::string::npos);
+  EXPECT_NE(classes.find("num_classes needs at least what the training set has (2"),
+            std::string::npos);
+  options.num_classes = 3;
+  const std::shared_ptr<const Dataset> two = open_dataset(options, true);
+  EXPECT_EQ(two->classes(), 2);
+  const auto three = with_unused_classes(two, options.num_classes);
+  EXPECT_EQ(three->class_names(), (std::vector<std::string>{"a", "b", "unused 2"}));
+  EXPECT_EQ(shade_of(*three, 0), shade_of(*two, 0));
+  EXPECT_EQ(three->digest(), two->digest());
+  options.num_samples = two->size() + 1;
+  const auto samples = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
+  EXPECT_NE(samples.find("num_samples needs what the training set has"), std::string::npos);
   options = {.path = folder / "train"};
   const auto test = thrown<std::invalid_argument>([&] { open_dataset(options, false); });
   EXPECT_NE(test.find("test_data can name it"), std::string::npos) << test;
@@ -37,6 +48,8 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   EXPECT_THROW(kind_of(folder / "nowhere"), std::invalid_argument);
   options = {.kind = "mock", .num_classes = 5, .mock_shape = {1, 8, 8}};
   EXPECT_EQ(open_dataset(options, true)->shape(), (ImageShape{1, 8, 8}));
+  options.num_samples = 7;
+  EXPECT_EQ(open_dataset(options, true)->size(), 7);
 }
 
 TEST(OpenDataset, SaysThatThereIsNoTestSetByItsType) {

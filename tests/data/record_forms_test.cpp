@@ -226,6 +226,12 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   deep.write("val/a", "x");
   EXPECT_THAT(names(find_shards(deep.path(), false)), ElementsAre("a", "b"));
   EXPECT_THAT(error_of([&] { find_shards(deep.path(), true); }), HasSubstr("needs a file, a list"));
+  const TemporaryFolder plain;  // FastNN's flowers
+  for (const char* name : {"0.tfrecord", "1.tfrecord", "labels.txt", "eval.tfrecord"})
+    plain.write(name, "x");
+  EXPECT_THAT(names(find_shards(plain.path(), true)), ElementsAre("0.tfrecord", "1.tfrecord"));
+  EXPECT_THAT(names(find_shards(plain.path() / "{1,eval}.tfrecord", true)),
+              ElementsAre("1.tfrecord", "eval.tfrecord"));
   EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
 }
 

@@ -29,6 +29,10 @@ TEST(TrainingShards, AreTheNamesThatALocalFolderWouldGive) {
                               /*pattern=*/false),
               ElementsAre("train/b9", "train/b10"));
   EXPECT_THAT(training_shards({"test-0"}, /*pattern=*/false), IsEmpty());
+  EXPECT_THAT(
+      training_shards({"1.tfrecord", "0.tfrecord", "eval.tfrecord", "README", "a/2.tfrecord"},
+                      /*pattern=*/false),
+      ElementsAre("0.tfrecord", "1.tfrecord"));
   EXPECT_THAT(training_shards({"b", "a", "shards.index"}, /*pattern=*/true), ElementsAre("a", "b"));
 }
 

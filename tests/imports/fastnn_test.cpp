@@ -24,9 +24,10 @@ TEST_F(Imports, EachLineOfTheSeedsExampleHasAnAnswer) {
     EXPECT_TRUE(!one.given || !one.text.empty() || !one.settings.empty()) << one.key;
   }
   EXPECT_NE(line(import, "enable_paisora").text.find("enable_paisoar"), std::string::npos);
-  EXPECT_EQ(line(import, "dataset_dir").answer, Answer::refused);
-  EXPECT_EQ(line(import, "dataset_dir").instead, "data");
   const auto set = settings(import);
+  EXPECT_EQ(set.at("data"),
+            "oss://pai-online-beijing.oss-cn-beijing-internal.aliyuncs.com/fastnn-data/flowers/");
+  EXPECT_EQ(refusal(import), "");
   EXPECT_EQ(set.at("batch_size"), "128");
   EXPECT_EQ(set.at("precision"), "auto");
   EXPECT_EQ(set.at("model"), "inception_resnet_v2");
@@ -35,8 +36,8 @@ TEST_F(Imports, EachLineOfTheSeedsExampleHasAnAnswer) {
 }
 
 TEST_F(Imports, WhatIsRefusedIsSettledByAFlag) {
-  const auto import = fastnn(example);
-  EXPECT_NE(refusal(import).find("hyper.txt:5:1: dataset_dir=oss://"), std::string::npos);
+  const auto import = fastnn("dataset_name=flowers\ndataset_dir=odps://project/tables/a\n");
+  EXPECT_NE(refusal(import).find("hyper.txt:2:1: dataset_dir=odps://"), std::string::npos);
   EXPECT_NE(refusal(import).find("instead: --data"), std::string::npos);
   EXPECT_NO_THROW(require_overridden(import, [](std::string_view name) { return name == "data"; }));
 }
@@ -51,6 +52,7 @@ TEST_F(Imports, KeysLeftOutHaveFastnnsDefaultsNotOurs) {
                                                        {"log_loss_every_n_iters", "10"},
                                                        {"model", "inception_resnet_v2"},
                                                        {"num_classes", "100"},
+                                                       {"num_samples", "1000000"},
                                                        {"opt_epsilon", "1"},
                                                        {"optimizer", "rmsprop"},
                                                        {"precision", "auto"},
@@ -80,6 +82,33 @@ TEST_F(Imports, ThePipelinesOptionsAreOurs) {
   const auto left_out = settings(fastnn("dataset_name=flowers\ndataset_dir=/data\n"));
   for (const auto& [name, value] : expected)
     EXPECT_EQ(left_out.contains(name), name == "preprocessing_name") << name;
+}
+
+TEST_F(Imports, FilesOfTheFolderAreChosen) {
+  const std::string flowers = "dataset_name=flowers\ndataset_dir=/data\n";
+  const auto one = fastnn(flowers + "train_files=0.tfrecord\neval_files=1.tfrecord\n");
+  EXPECT_EQ(settings(one).at("data"), "/data/0.tfrecord");
+  EXPECT_EQ(settings(one).at("test_data"), "/data/1.tfrecord");
+  EXPECT_EQ(line(one, "dataset_dir").answer, Answer::no_effect);
+  const auto buffered = fastnn(flowers + "train_files=0.tfrecord\nshuffle_buffer_size=16\n");
+  EXPECT_FALSE(settings(buffered).contains("shuffle_buffer_size"));
+  const auto two = settings(fastnn(flowers + "train_files=0.tfrecord,1.tfrecord\n"));
+  EXPECT_EQ(two.at("data"), "/data/{0.tfrecord,1.tfrecord}");
+  EXPECT_NE(
+      refusal(fastnn("dataset_name=flowers\ntrain_files=0.tfrecord\n")).find("needs dataset_dir"),
+      std::string::npos);
+  const std::string store = "dataset_name=flowers\ndataset_dir=s3://bucket/flowers\n";
+  EXPECT_EQ(settings(fastnn(store + "train_files=a\n")).at("data"), "s3://bucket/flowers/a");
+  EXPECT_NE(
+      refusal(fastnn(store + "train_files=a,b\n")).find("named by a pattern; instead: --data"),
+      std::string::npos);
+}
+
+TEST_F(Imports, ANumberOfSamplesIsCheckedOrTheMockSets) {
+  EXPECT_EQ(settings(fastnn("num_sample_per_epoch=64\n")).at("num_samples"), "64");
+  const std::string flowers = "dataset_name=flowers\ndataset_dir=/data\n";
+  EXPECT_EQ(settings(fastnn(flowers + "num_sample_per_epoch=3320\n")).at("num_samples"), "3320");
+  EXPECT_FALSE(settings(fastnn(flowers)).contains("num_samples"));
 }
 
 TEST_F(Imports, ALossScaleIsOurs) {
@@ -155,7 +184,7 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
       {"decay_scheme=luong6", "luong5, luong10 and luong234"},
       {"preprocessing_name=ssd", "instead: --preprocessing_name"},
       {"preprocessing_name=None\nmodel_name=overfeat", "FastNN prepares no images for overfeat"},
-      {"checkpointDir=oss://bucket/run", "no store of ours (hdfs, s3, gs)"},
+      {"checkpointDir=odps://bucket/run", "no store of ours (hdfs, s3, gs, oss)"},
       {"dataset_name=flower", "did you mean flowers?"}};
   for (const auto& [text, said] : cases)
     EXPECT_NE(refusal(fastnn(text)).find(said), std::string::npos) << refusal(fastnn(text));

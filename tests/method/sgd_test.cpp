@@ -80,6 +80,8 @@ TEST(Factor, FallsAsItsNameSays) {
   EXPECT_EQ(factor(Decay::step, 0.49), 1);
   EXPECT_NEAR(factor(Decay::step, 0.5), 0.1, 1e-15);
   EXPECT_NEAR(factor(Decay::step, 0.75), 0.01, 1e-15);
+  EXPECT_EQ(factor(Decay::step, 0.74, 0.75), 1);  // DLDR's P-SGD: 30 of 40 epochs, 50 never
+  EXPECT_NEAR(factor(Decay::step, 0.99, 0.75), 0.1, 1e-15);
 }
 
 }  // namespace

@@ -28,15 +28,20 @@ def test_a_continued_start_leaves_out_what_has_no_effect_any_more() -> None:
 
 def test_dimred_refuses_what_is_known_to_have_no_effect(fails, tmp_path: Path) -> None:
     values = {"milestones": "1", "milestone_unit": "steps", "pieces": "1:.1", "decay_scheme": "luong5", "trials": "3",
-              "curvature": "same", "alpha_schedule": "linear", "schedule": "linear", "ftrl_learning_rate_power": "-.3"}  # fmt: skip
+              "curvature": "same", "alpha_schedule": "linear", "schedule": "linear", "ftrl_learning_rate_power": "-.3",
+              "weight_decay_of": "all"}  # fmt: skip
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(b"")
     stage2 = (f"--checkpoint={weights}", "--model=lenet")
     for table, command, words, preset in ((SCHEDULES, "stage1", ["--schedule=constant"], {"schedule": "constant"}),
                                           (OPTIMIZERS, "stage1", ["--optimizer=sgd"], {"optimizer": "sgd"}),
                                           (METHODS, "stage2", [*stage2, "--preset=ema"], {"preset": "ema"}),
+                                          (["first_drop"], "stage2", [*stage2, "--preset=sgd"], {"preset": "sgd"}),
+                                          (["weight_decay_of"], "stage2", [*stage2, "--preset=psgd"], {"preset": "psgd"}),
                                           (METHODS, "stage2", stage2, {})):  # fmt: skip
-        for option in set(table) & idle(command, preset):
+        idle_here = set(table) & idle(command, preset)
+        assert idle_here
+        for option in idle_here:
             said = fails(2, command, *words, f"--{option}={values.get(option, '.3')}", "--output", tmp_path / "run")
             assert re.search("has no effect|with no other|decay_scheme needs", said), (option, said)
 

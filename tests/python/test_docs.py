@@ -25,7 +25,8 @@ FOREIGN = {"standalone", "no-python", "nproc-per-node", "nnodes", "node-rank", "
 LAUNCHERS = ("torchrun", "srun", "mpirun", "bundle/run")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 # Run by test_bring_your_own.py, which takes longer.
-OF_ANOTHER_TEST = {DOCS / "tutorials" / "own_data_and_network.md", DOCS / "how-to" / "add_a_network.md"}
+OF_ANOTHER_TEST = {DOCS / "tutorials" / "own_data_and_network.md", DOCS / "how-to" / "add_a_network.md",
+                   DOCS / "reference" / "mapping.md"}  # fmt: skip
 
 
 def shown(page: Path) -> str:
@@ -94,7 +95,7 @@ def options_of_script(name: str) -> set[str]:
         raise KeyError(name)
     text = file.read_text()
     started = [REPOSITORY / found for found in re.findall(r"\$root/([\w/]+\.py)", text)]
-    trainer = re.search(r'dimred" (stage[12])', text)
+    trainer = re.search(r"^start (stage[12]) ", text, re.MULTILINE)
     return options_in("".join([text, *(other.read_text() for other in started)])) | (options_of_command([trainer[1]]) if trainer else set())
 
 
@@ -179,7 +180,7 @@ def test_documents_stay_short() -> None:
     assert words(DOCS / "decisions.md") <= 4_000
     assert {shown(page): words(page) for page in (DOCS / "how-to").glob("*.md") if words(page) > 800} == {}
     read = [page for page in PAGES if page != OPTIONS and page.parent.name != "results"]
-    assert sum(words(page) for page in read) <= 23_000
+    assert sum(words(page) for page in read) <= 26_000
 
 
 def test_a_decision_has_at_most_three_sentences() -> None:

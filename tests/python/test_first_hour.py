@@ -126,7 +126,7 @@ def test_names_of_other_trainers_are_answered_by_ours(option: str, ours: str, fa
     assert f"did you mean {ours}?" in fails(2, "stage1", option)
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [("train", "stage1"), ("fit", "pca"), ("test", "evaluate")])
+@pytest.mark.parametrize(("theirs", "ours"), [("train", "stage1"), ("fit", "stage1"), ("test", "evaluate")])
 def test_commands_of_other_programs_are_answered_by_ours(theirs: str, ours: str, fails) -> None:
     assert f"did you mean {ours}?" in fails(2, theirs)
 

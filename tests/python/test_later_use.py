@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import h5py
@@ -148,3 +150,20 @@ def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Pa
     looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
     assert looked.returncode == 1
     assert "DAMAGED: it is not what the run wrote" in looked.stdout
+
+
+def test_weights_that_a_run_which_goes_on_will_write_anew_are_not_held_against_the_old(run: Path, tmp_path: Path, execute, binaries) -> None:
+    boosted = tmp_path / "boosted"
+    command = ["stage2", "--checkpoint", run, "--threads=1", "--n_component=2", "--output", boosted]
+    execute("dimred", *command, "--epochs=1")
+    manifest = boosted / "manifest.json"
+    assert sorted(json.loads(manifest.read_text())["weights"]) == ["final.h5", "start.h5"]
+    going = subprocess.Popen([binaries / "dimred", *command, "--epochs=1000"], stdout=subprocess.PIPE, text=True)
+    try:
+        while json.loads(manifest.read_text())["outcome"] != "running":
+            assert going.poll() is None
+            time.sleep(0.01)
+        going.kill()
+    finally:
+        going.communicate()
+    assert "weights" not in json.loads(manifest.read_text())

@@ -36,7 +36,8 @@ SMALLER = {
                       "backbone.learning_rate=0.01"],
     "fastnn_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage1.num_classes=4"],
     "flowers_transfer": ["backbone.train_samples=0", "backbone.test_samples=0", "backbone.batch_size=8",
-                         "scratch.epochs=1", "scratch.warmup_epochs=0", "scratch.batch_size=8", "stage1.batch_size=8"],
+                         "scratch.epochs=1", "scratch.warmup_epochs=0", "scratch.batch_size=8", "stage1.batch_size=8",
+                         "frozen.epochs=1", "frozen.batch_size=8"],
 }  # fmt: skip
 ALWAYS = ["stage1.epochs=1", "stage1.snapshots_per_epoch=4", "pca.components=2", "stage2.n_component=2",
           "stage2.epochs=1"]  # fmt: skip
@@ -71,6 +72,18 @@ def test_every_option_of_a_recipe_exists(file: Path, short: bool, binaries: Path
         assert set(step.options) <= known, step.name
 
 
+def test_weights_stand_for_a_backbone() -> None:
+    file = next(file for file in FILES if file.stem == "flowers_transfer")
+    given = {"data": Path("flowers"), "pretraining_data": None}
+    read = recipe.read_recipe(file, Path("out"), given, False, Path("resnet50.pt"))
+    assert [step.name for step in read.steps] == ["scratch", "frozen", "stage1", "pca", "stage2"]
+    assert all(step.options["initialize_from"].endswith("/resnet50.pt") for step in read.steps[1:3])
+    with pytest.raises(recipe.RecipeError, match="has no use for --pretraining_data"):
+        recipe.read_recipe(file, Path("out"), given | {"pretraining_data": Path("other")}, False, Path("resnet50.pt"))
+    with pytest.raises(recipe.RecipeError, match="has no backbone"):
+        recipe.read_recipe(file.with_stem("dldr_cifar10"), Path("out"), given, False, Path("resnet50.pt"))
+
+
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem in SMALLER])  # dldr_cifar100 is dldr_cifar10's
 def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, binaries: Path, tmp_path: Path, capsys) -> None:
     places = []
@@ -79,7 +92,7 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
         places = ["--data", str(image_folder(tmp_path / "data", 1 if file.stem == "estimator_oct" else 3))]
     if file.stem == "flowers_transfer":
         places += ["--pretraining_data", str(image_folder(tmp_path / "other", 3))]
-    trained = [name for name in ("backbone", "scratch", "stage1") if f"\n[{name}]" in file.read_text()]
+    trained = [name for name in ("backbone", "scratch", "frozen", "stage1") if f"\n[{name}]" in file.read_text()]
     settings = [*ALWAYS, *SMALLER[file.stem], *(f"{name}.threads=1" for name in (*trained, "stage2"))]
     settings += [f"{name}.precision=float32" for name in trained]
     if file.stem in ("estimator_oct", "flowers_transfer"):

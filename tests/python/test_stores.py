@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
+import re
 import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from store_servers import BYTES, KEYS, QUICK, S3, HttpFiles, files_of, refusal, s3_error, some_files, store
+from store_servers import BYTES, KEYS, QUICK, S3, HttpFiles, Proxy, files_of, refusal, s3_error, some_files, store
 
 pytest_plugins = ["store_servers"]
 
@@ -267,3 +271,42 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:
     done = subprocess.run([dimred, "store", *arguments], capture_output=True, text=True, check=False)
     assert said in refusal(done, 2)
+
+
+# ---- OSS, through its S3-compatible interface
+
+
+class BucketInHost(Proxy):
+    """Before a server that has the bucket in the path: takes requests that have it in the host name."""
+
+    def serve(self, client: socket.socket) -> None:
+        """One request a connection is all that it passes on, with `Connection: close`."""
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += client.recv(65536)
+        assert re.search(rb"(?im)^host: bucket\.oss\.localhost", head), head
+        head = re.sub(rb"^([A-Z]+) /(?=[? ])", rb"\1 /bucket", head)
+        head = re.sub(rb"^([A-Z]+) /(?!bucket[? ])", rb"\1 /bucket/", head)
+        head = re.sub(rb"(?im)^(connection|host):[^\r]*\r\n", b"", head)
+        head = head.replace(b"\r\n", b"\r\nHost: 127.0.0.1\r\nConnection: close\r\n", 1)
+        server = socket.create_connection(("127.0.0.1", self.target))
+        server.sendall(head)
+        threading.Thread(target=self.back, args=(server, client), daemon=True).start()
+        with contextlib.suppress(OSError):
+            while data := client.recv(65536):
+                server.sendall(data)
+
+
+def test_oss_has_the_bucket_in_the_path_or_in_the_host_name(s3: S3, folder: Path, tmp_path: Path, dimred: Path) -> None:
+    environment = {name: value for name, value in s3.environment().items() if not name.startswith("AWS_")}
+    environment |= {"OSS_ACCESS_KEY_ID": "key", "OSS_ACCESS_KEY_SECRET": "hidden-secret"}
+    by_path = ["--store_endpoint", f"http://127.0.0.1:{s3.port}"]
+    assert store(dimred, "put", folder, "oss://bucket/oss/run", *by_path, env=environment).returncode == 0
+    assert set(s3.keys("oss/run")) >= {"big.bin", "empty"}
+    endpoint = f"oss.localhost:{BucketInHost(s3.port).port}"
+    words = [f"oss://bucket.{endpoint}/oss/run", tmp_path / "got", "--store_endpoint", f"http://{endpoint}"]
+    done = store(dimred, "get", *words, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "got") == files_of(folder)
+    line = refusal(store(dimred, "get", "oss://bucket/oss/run", tmp_path / "none", env=environment))
+    assert "--store_endpoint or $OSS_ENDPOINT" in line and "hidden-secret" not in line

@@ -84,6 +84,17 @@ TEST(NetworkSpace, TrialsSeeTheSamePenaltiesAsTheGradient) {
   }
 }
 
+TEST(NetworkSpace, DecayOfAllIsOfBiasesAndBatchNormToo) {
+  Toy all(training::toy_setup(models::Precision::float32),
+          {.weight_decay = 1e-2, .weight_decay_all = true});
+  Toy weights(training::toy_setup(models::Precision::float32), {.weight_decay = 1e-2});
+  const double square = all.setup.model.flat.weights.square().sum().item<double>();
+  const double loss = all.gradient().loss - all.space.result().mean_loss();
+  EXPECT_NEAR(loss, 1e-2 * square / 2, 1e-6 * square);
+  EXPECT_LT(weights.gradient().loss - weights.space.result().mean_loss(), loss);
+  EXPECT_EQ(all.space.loss(), all.gradient(Buffers::restore).loss);
+}
+
 /// SAM's step: a pass at w, one at w + shift, and trials there.
 TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
   for (const int pass : {1, 2, 3}) {

@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
     Url,
     WrongUrl,
     testing::Values(Wrong{"s4://u:secret@bucket/x", "s4://bucket/x; did you mean s3://?"},
-                    Wrong{"oss://bucket/x", "known: file:// http://"},
+                    Wrong{"odps://bucket/x", "known: file:// http://"},
                     Wrong{"s3:///x", "s3:// needs a bucket, received s3:///x"},
                     Wrong{"https://u:secret@/x", "https:// needs a host"},
                     Wrong{"file://data/x", "three slashes"},

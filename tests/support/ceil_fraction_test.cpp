@@ -1,6 +1,6 @@
-#include "support/ceil_fraction.h"
-
 #include <gtest/gtest.h>
+
+#include "support/ceiling.h"
 
 namespace dimred {
 namespace {

@@ -1,10 +1,10 @@
-#include "support/failure.h"
-
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
+
+#include "support/errors.h"
 
 namespace dimred {
 namespace {

@@ -1,10 +1,10 @@
-#include "support/human.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "support/formatted.h"
 
 namespace dimred {
 namespace {

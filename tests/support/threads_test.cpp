@@ -1,9 +1,9 @@
-#include "support/threads.h"
-
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <thread>
+
+#include "support/parallel.h"
 
 namespace dimred {
 namespace {

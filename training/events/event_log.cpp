@@ -8,6 +8,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/open_file.h"
+#include "support/text.h"
 
 namespace dimred::training {
 namespace {
@@ -30,7 +31,7 @@ std::vector<fs::path> event_files(const fs::path& folder) {
     const auto name = item.path().filename().string();
     if (name.starts_with(name_start) && name.ends_with(name_end)) files.push_back(item.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -43,9 +44,7 @@ fs::path new_file(const fs::path& folder) {
     std::from_chars(name.data() + name_start.size(), name.data() + name.size(), latest);
     seconds = std::max(seconds, latest + 1);
   }
-  auto digits = std::to_string(seconds);
-  digits.insert(0, std::max<std::size_t>(digits.size(), 10) - digits.size(), '0');
-  return folder / formatted("{}{}{}", name_start, digits, name_end);
+  return folder / formatted("{}{}{}", name_start, padded(seconds, 10), name_end);
 }
 
 /// The rows' records of earlier starts, one after another.
@@ -115,7 +114,7 @@ EventLog::EventLog(const LineFile& file) {
   std::ifstream csv(file.path);
   std::string line;
   std::getline(csv, line);
-  require_environment(csv.good(), "[training::events] cannot read {}", file.path.string());
+  require_environment(csv.good(), "[training::events] cannot read {}", file.path);
   rows_.emplace(line, file.event_every);
   EarlierEvents earlier(folder_);
   bool agree = true;
@@ -147,8 +146,7 @@ void EventLog::open() {
 void EventLog::write(const EventRow& row) {
   if (!out_.is_open()) open();
   out_ << data::to_tfrecord(scalars_event(seconds_now(), row.step, row.scalars)) << std::flush;
-  require_environment(
-      out_.good(), "[training::events] cannot write in {}: disk full?", folder_.string());
+  require_environment(out_.good(), "[training::events] cannot write in {}: disk full?", folder_);
 }
 
 }  // namespace dimred::training

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::training {
 namespace {
@@ -18,14 +19,6 @@ std::vector<std::string> fields_of(std::string_view line) {
     begin = end + 1;
   }
   return fields;
-}
-
-std::optional<double> number_in(const std::string& field) {
-  double value = 0;
-  const auto* end = field.data() + field.size();
-  const auto read = std::from_chars(field.data(), end, value);
-  if (field.empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
 }
 
 }  // namespace
@@ -46,7 +39,7 @@ std::optional<EventRow> EventRows::next(std::string_view row) {
   EventRow result;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (columns_[i] == "weights") prefix = fields[i] + '/';
-    if (const auto number = number_in(fields[i])) numbers[columns_[i]] = *number;
+    if (const auto number = number_in<double>(fields[i])) numbers[columns_[i]] = *number;
   }
   require_environment(
       numbers.contains("step"), "[training::events] needs rows with a step, received {}", row);

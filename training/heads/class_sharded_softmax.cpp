@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <span>
 
+#include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -16,7 +18,7 @@ using Counts = std::vector<std::int64_t>;
 /// A number above 0 of a text, exact in a double.
 double number_of(const std::string& text) {
   constexpr std::size_t hex_digits = 12;
-  const auto hex = digest(std::as_bytes(std::span(text))).substr(0, hex_digits);
+  const auto hex = digest(text).substr(0, hex_digits);
   return 1.0 + std::stoull(hex, nullptr, 16);
 }
 
@@ -26,8 +28,8 @@ Counts agreed_counts(const std::string& fault,
                      std::int64_t own,
                      const std::string& common,
                      distributed::Communicator& communicator) {
-  const auto size = static_cast<std::size_t>(communicator.size());
-  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::size_t size = communicator.size();
+  const auto rank = communicator.rank();
   std::vector<double> numbers(2 * size);
   numbers[rank] = fault.empty() ? own : 0;
   numbers[size + rank] = fault.empty() ? number_of(common) : 0;
@@ -36,38 +38,30 @@ Counts agreed_counts(const std::string& fault,
   const auto first = std::ranges::find(seen, 0.0);
   if (first != seen.end()) {
     const auto texts = communicator.gather(fault);
-    const auto who = static_cast<std::size_t>(first - seen.begin());
-    require(false,
-            "[training::class_sharded_softmax] {}{}",
-            texts[who],
-            size > 1 ? formatted(" (rank {})", who) : std::string());
+    const auto who = first - seen.begin();
+    refuse("[training::class_sharded_softmax] {}{}",
+           texts[who],
+           size > 1 ? formatted(" (rank {})", who) : "");
   }
   const auto other = std::ranges::find_if(seen, [&](double value) { return value != seen[0]; });
   if (other != seen.end()) {
     const auto texts = communicator.gather(common);
-    const auto who = static_cast<std::size_t>(other - seen.begin());
-    require(false,
-            "[training::class_sharded_softmax] needs the same on every rank, received {} (rank 0) "
-            "and {} (rank {})",
-            texts[0],
-            texts[who],
-            who);
+    const auto who = other - seen.begin();
+    refuse(
+        "[training::class_sharded_softmax] needs the same on every rank, received {} (rank 0) "
+        "and {} (rank {})",
+        texts[0],
+        texts[who],
+        who);
   }
-  Counts counts;
   return {numbers.begin(), numbers.begin() + size};
 }
 
 /// Every rank's samples, `width` numbers each, in one flat vector.
 std::vector<layout::Shard> shards_of(const Counts& counts, std::int64_t width) {
-  std::vector<layout::Shard> shards;
-  std::int64_t begin = 0;
-  for (const auto count : counts) {
-    const auto end = begin + count * width;
-    shards.emplace_back();
-    if (end > begin) shards.back().memory.push_back({begin, end});
-    begin = end;
-  }
-  return shards;
+  auto sizes = counts;
+  for (auto& size : sizes) size *= width;
+  return layout::consecutive(sizes);
 }
 
 }  // namespace
@@ -83,7 +77,7 @@ ClassRange class_range(std::int64_t classes, int rank, int ranks) {
           classes,
           classes == 1 ? " class" : " classes",
           ranks);
-  const auto share = (classes + ranks - 1) / ranks;
+  const auto share = ceiling(classes, ranks);
   const auto begin = std::min(classes, rank * share);
   return {classes, begin, std::min(classes, begin + share)};
 }
@@ -107,8 +101,8 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
                                     : std::string();
   const auto counts =
       agreed_counts(fault, fault.empty() ? labels.size(0) : 0, common, communicator);
-  std::int64_t samples = 0;
-  for (const auto count : counts) samples += count;
+  const auto samples = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+
   require(samples >= 1,
           "[training::class_sharded_softmax] needs at least one sample, received none on any rank");
 
@@ -117,7 +111,8 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
   const auto rows = shards_of(counts, width);
   const auto all =
       communicator.all_gather(unit.rows.contiguous().view({-1}), rows).view({samples, width});
-  auto targets = communicator.all_gather(labels.contiguous(), shards_of(counts, 1)) - range.begin;
+  auto targets =
+      communicator.all_gather(labels.contiguous(), layout::consecutive(counts)) - range.begin;
 
   ClassShardedResult result;
   auto own_weights = weights;

@@ -59,8 +59,7 @@ class MarginHead final : public models::Head {
     auto weights = torch::empty({range_.size(), width});
     const std::span values(weights.mutable_data_ptr<float>(), weights.numel());
     for (std::int64_t row = 0; row < range_.size(); ++row) {
-      const auto begin = static_cast<std::size_t>(row * width);
-      draw_row(seed, range_.begin + row, deviation, values.subspan(begin, width));
+      draw_row(seed, range_.begin + row, deviation, values.subspan(row * width, width));
     }
     weights_ = weights.to(device).requires_grad_();
   }

@@ -81,7 +81,7 @@ class Profiler final : public Hook {
     trace.save(partial);
     std::error_code failed;
     fs::rename(partial, file, failed);
-    require_environment(!failed, "[training::profiler] cannot write {}", file.string());
+    require_environment(!failed, "[training::profiler] cannot write {}", file);
   }
 
   std::int64_t every_, rank_;

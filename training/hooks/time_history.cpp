@@ -4,7 +4,7 @@
 #include "checkpoints/state.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/human.h"
+#include "support/formatted.h"
 #include "training/builtin_hooks.h"
 
 namespace dimred::training {
@@ -22,7 +22,7 @@ class TimeHistory final : public Hook {
   }
 
   void after_step(const RunView& run, const StepReport& step) override {
-    seconds_.push_back(static_cast<float>(step.seconds));
+    seconds_.push_back(step.seconds);
     if (path_.empty()) return;
     out_ << run.position.step << std::fixed << std::setprecision(6) << ',' << step.seconds << ','
          << std::setprecision(1) << step.images / step.seconds << ',' << std::setprecision(6)
@@ -44,7 +44,7 @@ class TimeHistory final : public Hook {
   void end(const RunView& run) override {
     if (path_.empty() || seconds_.empty()) return;
     flush();
-    std::sort(seconds_.begin(), seconds_.end());
+    std::ranges::sort(seconds_);
     const auto at = [&](std::size_t percent) {
       return duration_text(seconds_[(seconds_.size() - 1) * percent / 100]);
     };
@@ -55,8 +55,7 @@ class TimeHistory final : public Hook {
  private:
   void flush() {
     out_.flush();
-    require_environment(
-        out_.good(), "[training::time_history] cannot write {}: disk full?", path_.string());
+    require_environment(out_.good(), "[training::time_history] cannot write {}: disk full?", path_);
   }
 
   std::filesystem::path path_;  // empty: not rank 0

@@ -13,10 +13,16 @@ DataPart part_of(const data::Dataset& dataset) {
   return {dataset.description(), dataset.size(), dataset.digest()};
 }
 
-nlohmann::json part_json(const DataPart& part) {
-  return {{"description", utf8_text(part.description)},
-          {"samples", part.samples},
-          {"digest", utf8_text(part.digest)}};
+/// A set that is not there is null.
+nlohmann::json part_json(const std::optional<DataPart>& part) {
+  if (!part) return nullptr;
+  return {{"description", utf8_text(part->description)},
+          {"samples", part->samples},
+          {"digest", utf8_text(part->digest)}};
+}
+
+std::string described(const nlohmann::json& part) {
+  return part.is_null() ? "none" : part.at("description").get<std::string>();
 }
 
 std::vector<std::string> names_of(const DataRecord& record) {
@@ -31,8 +37,10 @@ bool is_known(const nlohmann::json& saved, const DataRecord& now) {
 
 }  // namespace
 
-DataRecord record_of(const data::Dataset& train, const data::Dataset& test) {
-  return {part_of(train), part_of(test), train.class_names()};
+DataRecord record_of(const data::Dataset& train, const data::Dataset* test) {
+  return {part_of(train),
+          test == nullptr ? std::nullopt : std::optional(part_of(*test)),
+          train.class_names()};
 }
 
 nlohmann::json to_json(const DataRecord& record) {
@@ -45,12 +53,9 @@ void require_same_classes(const nlohmann::json& saved, const DataRecord& now, co
   if (!is_known(saved, now)) return;
   const auto before = saved.at("class_names").get<std::vector<std::string>>();
   const auto names = names_of(now);
-  const auto different =
-      std::mismatch(before.begin(), before.end(), names.begin(), names.end()).first -
-      before.begin();
+  const auto different = std::ranges::mismatch(before, names).in1 - before.begin();
   const auto name = [different](const std::vector<std::string>& list) {
-    const auto at = static_cast<std::size_t>(different);
-    return at < list.size() ? printable(list[at]) : std::string("none");
+    return different < std::ssize(list) ? printable(list[different]) : "none";
   };
   require(before == names,
           "[{}] the weights were trained for the classes of other data: label {} was {}, now it is "
@@ -65,14 +70,19 @@ void require_same_classes(const nlohmann::json& saved, const DataRecord& now, co
 
 std::string other_samples(const nlohmann::json& saved, const DataRecord& now) {
   if (!is_known(saved, now)) return "";
-  for (const auto& [key, part] : {std::pair("train", &now.train), std::pair("test", &now.test)}) {
+  for (const auto& [key, part] :
+       {std::pair("train", std::optional(now.train)), std::pair("test", now.test)}) {
     const auto& before = saved.at(key);
-    if (before.at("samples") == part->samples && before.at("digest") == utf8_text(part->digest))
-      continue;
+    const auto after = part_json(part);
+    const bool same = before.is_null() || after.is_null()
+                          ? before == after
+                          : before.at("samples") == after.at("samples") &&
+                                before.at("digest") == after.at("digest");
+    if (same) continue;
     return formatted("the {} set has other samples: it was {}; now it is {}",
                      key,
-                     before.at("description").get<std::string>(),
-                     utf8_text(part->description));
+                     described(before),
+                     described(after));
   }
   return "";
 }

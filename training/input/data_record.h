@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,12 @@ struct DataPart {
 };
 
 struct DataRecord {
-  DataPart train, test;
+  DataPart train;
+  std::optional<DataPart> test;          // unset: there is no test set
   std::vector<std::string> class_names;  // empty: nothing is known
 };
 
-DataRecord record_of(const data::Dataset& train, const data::Dataset& test);
+DataRecord record_of(const data::Dataset& train, const data::Dataset* test);
 
 /// For a state's scalars; texts as UTF-8.
 nlohmann::json to_json(const DataRecord& record);

@@ -71,7 +71,7 @@ void warn_of_samples(const RankReport& sum, Console& console) {
 
 void report_notes(const DataSets& data, Console& console) {
   for (const auto& note : data.train->notes()) console.warn(note);
-  if (data.test == data.train) return;
+  if (!data.test || data.test == data.train) return;
   for (const auto& note : data.test->notes()) console.warn("test set: " + note);
 }
 
@@ -82,10 +82,7 @@ std::string advice(const data::LoaderReport& report, double seconds, std::int64_
   if (report.samples == 0 || report.seconds_waited < bearable * seconds || seconds <= 0) return "";
   const auto share = std::lround(100 * report.seconds_waited / seconds);
   const auto stages = stages_of(report);
-  const auto& slowest = *std::max_element(
-      stages.begin(), stages.end(), [](const PipelineStage& a, const PipelineStage& b) {
-        return a.seconds < b.seconds;
-      });
+  const auto& slowest = *std::ranges::max_element(stages, {}, &PipelineStage::seconds);
   if (slowest.seconds == 0) {
     return formatted(
         "the step waited for data {} % of the time; a larger prefetch or more "

@@ -7,8 +7,7 @@ namespace dimred::training {
 namespace {
 
 /// Every second sample from `first` on.
-std::shared_ptr<const data::Dataset> every_second(std::shared_ptr<const data::Dataset> whole,
-                                                  std::int64_t first) {
+data::SharedDataset every_second(data::SharedDataset whole, std::int64_t first) {
   std::vector<std::int64_t> indices;
   for (auto index = first; index < whole->size(); index += 2) indices.push_back(index);
   return data::subset(std::move(whole), std::move(indices));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "support/errors.h"
+#include "support/formatted.h"
 
 namespace dimred::training {
 namespace {
@@ -24,12 +25,6 @@ struct WrittenHook final : torch::autograd::PostAccumulateGradHook {
 void set_hook(const torch::Tensor& parameter, std::function<void()> written) {
   torch::autograd::impl::set_post_acc_grad_hooks(
       parameter, written ? std::make_unique<WrittenHook>(std::move(written)) : nullptr);
-}
-
-/// Memory column behind entry `index`, its padding included.
-std::int64_t end_of(const layout::Layout& layout, std::size_t index) {
-  return index + 1 < layout.entries.size() ? layout.entries[index + 1].memory_offset
-                                           : layout.memory_size;
 }
 
 /// Entries that every rank has alike; what follows them is this rank's alone and needs no sum.
@@ -78,12 +73,13 @@ std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
 
 std::string describe(const Overlap& overlap, std::size_t buckets) {
   const double hidden = overlap.seconds > 0 ? 1 - overlap.exposed_seconds / overlap.seconds : 0;
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << "          all-reduce in " << buckets
-      << " buckets: " << overlap.seconds << " s so far, " << overlap.exposed_seconds
-      << " s of it after the backward passes (" << std::setprecision(0) << 100 * hidden
-      << " % hidden)";
-  return out.str();
+  return formatted(
+      "          all-reduce in {} buckets: {} s so far, {} s of it after the backward passes ({} % "
+      "hidden)",
+      buckets,
+      decimal_text(overlap.seconds, 2),
+      decimal_text(overlap.exposed_seconds, 2),
+      decimal_text(100 * hidden, 0));
 }
 
 std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
@@ -114,7 +110,7 @@ GradientBuckets::GradientBuckets(models::Objective& objective,
   check(parameters.size() == flat.layout.entries.size(), "a layout entry for each parameter");
   for (std::size_t i = 0; i < replicated_entries(flat.layout); ++i) {
     std::size_t bucket = 0;
-    while (end_of(flat.layout, i) <= buckets_[bucket].columns.begin) ++bucket;
+    while (flat.layout.memory_end(i) <= buckets_[bucket].columns.begin) ++bucket;
     ++buckets_[bucket].parameters;
     set_hook(parameters[i].tensor, [this, bucket] { written(bucket); });
   }

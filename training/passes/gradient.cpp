@@ -80,7 +80,7 @@ torch::Tensor add_gradient(Model& model,
     return model.objective->evaluate(part, models::Mode::train);
   }();
   RECORD_USER_SCOPE("backward");
-  const auto mean = evaluation.loss_sum / static_cast<double>(divisor);
+  const auto mean = evaluation.loss_sum / divisor;
   mean.backward(scale);
   return sums_of(evaluation);
 }

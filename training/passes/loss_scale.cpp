@@ -8,7 +8,7 @@
 
 #include "checkpoints/state.h"
 #include "support/errors.h"
-#include "support/option_ranges.h"
+#include "support/options.h"
 
 namespace dimred::training {
 namespace {
@@ -28,13 +28,12 @@ void validate(LossScaleOptions options) {
 }
 
 void add_options(OptionTable& table, LossScaleOptions& options) {
-  const Range scales{.low = 0, .high = largest_loss_scale, .low_open = true};
   table.group("Loss");
   table.add("loss_scale",
             &options.loss_scale,
             "the loss times this goes backward, the gradient is divided by it; steps that overflow "
             "are left out (default: 1024 in float16, else no scale and no look at overflow)",
-            scales);
+            positive(largest_loss_scale));
   table.add("use_dynamic_loss_scaling",
             &options.dynamic,
             "instead a scale that grows while steps are good and falls when they overflow");

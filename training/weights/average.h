@@ -15,12 +15,24 @@ struct Average {
 };
 
 /// Undefined where the options want none.
-Average make_average(const method::AverageOptions& options, const torch::Tensor& like);
+inline Average make_average(const method::AverageOptions& options, const torch::Tensor& like) {
+  if (options.kind == method::AverageKind::none) return {};
+  return {.values = torch::zeros_like(like.detach())};
+}
 
 /// Takes the next vector in, where it counts. Cost: one pass.
-void add(Average& average,
-         const method::AverageOptions& options,
-         const torch::Tensor& next,
-         double progress = 1);
+inline void add(Average& average,
+                const method::AverageOptions& options,
+                const torch::Tensor& next,
+                double progress = 1) {
+  const auto share = method::share_of_next(options, average.count, progress);
+  if (!share) return;
+  const torch::NoGradGuard no_grad;
+  if (average.count++ == 0) {
+    average.values.copy_(next);
+  } else {
+    average.values.lerp_(next, *share);
+  }
+}
 
 }  // namespace dimred::training

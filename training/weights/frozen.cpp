@@ -39,7 +39,7 @@ fs::path source_of(const Model& model, const fs::path& near) {
           "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze {} "
           "tensors, but {} is of no run that has a {}",
           model.flat.frozen_layout.entries.size(),
-          near.string(),
+          near,
           frozen_file_name);
   return file;
 }
@@ -92,12 +92,12 @@ void require_same_frozen(const Model& model,
 void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (!is_any_frozen(setup.model) || setup.communicator->rank() != 0) return;
   const auto file = folder / frozen_file_name;
-  if (fs::exists(file) && !checkpoints::StateStore(folder / "checkpoints", 1).list().empty()) {
+  if (fs::exists(file) && !checkpoints::states_of(folder).empty()) {
     const auto kept = picked(setup.model, checkpoints::read_weights(file));
     require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
             "[training::frozen] {} was begun with another frozen part than that of the checkpoint; "
             "another output starts anew",
-            folder.string());
+            folder);
     return;
   }
   const auto values = frozen_values(setup.model);
@@ -120,7 +120,7 @@ void load_frozen(Setup& setup, const fs::path& near) {
           is_ours ? checkpoints::read_weights(file) : foreign_weights(setup.model, file);
       read.vectors["frozen"] = picked(setup.model, weights);
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(formatted("{} ({})", error.what(), file.string()));
+      refuse("{} ({})", error.what(), file);
     }
     return std::optional(std::move(read));
   });

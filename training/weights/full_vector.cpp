@@ -16,23 +16,18 @@ std::vector<std::int64_t> bounds_of(const layout::Entry& entry,
   sizes[communicator.rank()] = entry.size;
   communicator.all_reduce(sizes);
   std::vector<std::int64_t> bounds{0};
-  for (const double size : sizes) bounds.push_back(bounds.back() + static_cast<std::int64_t>(size));
+  for (const std::int64_t size : sizes) bounds.push_back(bounds.back() + size);
   check(bounds.back() == entry.global_size, "ranks have all rows of a sharded parameter");
   return bounds;
 }
 
 /// Elements [begin, begin + most_at_a_time) of every rank's part, one rank's after another's.
 std::vector<layout::Shard> parts_at(const std::vector<std::int64_t>& bounds, std::int64_t begin) {
-  std::vector<layout::Shard> parts;
-  std::int64_t offset = 0;
-  for (std::size_t rank = 0; rank + 1 < bounds.size(); ++rank) {
-    const auto size =
-        std::clamp<std::int64_t>(bounds[rank + 1] - bounds[rank] - begin, 0, most_at_a_time);
-    parts.emplace_back();
-    if (size > 0) parts.back().memory.push_back({offset, offset + size});
-    offset += size;
-  }
-  return parts;
+  std::vector<std::int64_t> sizes;
+  for (std::size_t rank = 0; rank + 1 < bounds.size(); ++rank)
+    sizes.push_back(
+        std::clamp<std::int64_t>(bounds[rank + 1] - bounds[rank] - begin, 0, most_at_a_time));
+  return layout::consecutive(sizes);
 }
 
 /// The entry's elements of all ranks, into `whole` on rank 0. A sharded entry lies in memory as in

@@ -49,7 +49,7 @@ Score score_in_plane(Setup& setup,
 
 double Axis::at(std::int64_t index) const {
   if (points == 1) return (low + high) / 2;
-  const auto share = static_cast<double>(index) / (points - 1);
+  const double share = 1.0 * index / (points - 1);
   return (1 - share) * low + share * high;  // exact at both ends
 }
 
@@ -69,7 +69,7 @@ std::vector<std::int64_t> drawn_indices(std::int64_t size, std::int64_t count, s
   for (std::int64_t i = 0; i < count; ++i) {
     indices.push_back(permuted(i, size, seed, RandomPurpose::subset, 0));
   }
-  std::sort(indices.begin(), indices.end());
+  std::ranges::sort(indices);
   return indices;
 }
 
@@ -86,7 +86,7 @@ std::vector<double> shared_among(distributed::Communicator& communicator,
     if (const auto own = begin + communicator.rank(); own < end) {
       const auto numbers = work(own);
       check(std::ssize(numbers) == width, "an item of another width");
-      std::copy(numbers.begin(), numbers.end(), round.begin() + (own - begin) * width);
+      std::ranges::copy(numbers, round.begin() + (own - begin) * width);
     }
     communicator.all_reduce(round);  // the others' places are 0
     done(end);

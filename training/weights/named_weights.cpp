@@ -7,6 +7,7 @@
 #include <set>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -33,11 +34,10 @@ void append_tensors(const fs::path& path,
   std::size_t offset = 0;
   for (const auto& row : rows) {
     WeightTensor tensor{.name = row.at("name"), .shape = row.at("shape")};
-    const auto size = std::accumulate(
-        tensor.shape.begin(), tensor.shape.end(), std::size_t{1}, std::multiplies<>());
+    const std::size_t size = checkpoints::product(tensor.shape).value_or(-1);
     require_environment(size <= values.size() - offset,
                         "[training::weights] {}: its table of names is longer than its values",
-                        path.string());
+                        path);
     const auto begin = values.begin() + offset;
     const auto end = begin + size;
     if constexpr (std::is_same_v<T, float>) tensor.values.assign(begin, end);
@@ -49,7 +49,7 @@ void append_tensors(const fs::path& path,
   require_environment(offset == values.size(),
                       "[training::weights] {} has values without names: it was written before "
                       "snapshots named their running statistics",
-                      path.string());
+                      path);
 }
 
 /// The frozen part of the run that it belongs to.
@@ -57,32 +57,26 @@ void append_frozen(const fs::path& path,
                    const std::string& expected,
                    std::vector<WeightTensor>& tensors) {
   const auto file = frozen_file_of(path);
-  require(!file.empty(),
-          "[training::weights] {}: its run's {} is missing",
-          path.string(),
-          frozen_file_name);
+  require(!file.empty(), "[training::weights] {}: its run's {} is missing", path, frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;
   std::vector<layout::Parameter> table;
   std::vector<float> values;
   for (const auto& tensor : frozen) {
-    layout::Parameter row;
-    row.name = tensor.name;
-    row.shape = tensor.shape;
-    table.push_back(row);
+    table.push_back({tensor.name, tensor.shape});
     values.insert(values.end(), tensor.values.begin(), tensor.values.end());
   }
   require_environment(
       frozen_digest(layout::make_layout(table), values) == expected,
       "[training::weights] {} is not the frozen part that {} was trained with: its digest differs",
-      file.string(),
-      path.string());
+      file,
+      path);
   std::ranges::move(frozen, std::back_inserter(tensors));
 }
 
 WeightsFile own_weights(const fs::path& path) {
   const auto vectors = read_own(path, [](const auto&) { return checkpoints::ColumnRanges(); });
-  const auto table = parse_json(vectors.layout_json,
-                                formatted("[training::weights] the layout of {}", path.string()));
+  const auto table =
+      parse_json(vectors.layout_json, formatted("[training::weights] the layout of {}", path));
   const auto none = nlohmann::json::array();
   WeightsFile file{.format = "dimred", .tensors = {}};
   append_tensors(path, table.at("parameters"), vectors.values, file.tensors);
@@ -184,15 +178,13 @@ void write_named_weights(Model& model, const fs::path& file) {
   std::vector<checkpoints::FloatTensor> floats;
   std::vector<checkpoints::IntegerTensor> integers;
   auto& objective = *model.objective;
-  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()}) {
-    for (const auto& parameter : list) {
-      const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
-      if (objective.head() != nullptr && name == models::head_weights) continue;
-      if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
-        floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
-      } else {
-        integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
-      }
+  for (const auto& parameter : models::all_tensors(objective)) {
+    const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
+    if (objective.head() != nullptr && name == models::head_weights) continue;
+    if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
+      floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
+    } else {
+      integers.push_back({name, tensor.sizes().vec(), models::to_integers(tensor)});
     }
   }
   checkpoints::write_safetensors(file, floats, integers);
@@ -200,23 +192,21 @@ void write_named_weights(Model& model, const fs::path& file) {
 
 std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values) {
   DigestStream stream;
-  stream.update(std::as_bytes(std::span(layout.hash)));
-  stream.update(std::as_bytes(std::span(values)));
+  stream.update(layout.hash);
+  stream.update(values);
   return stream.hex();
 }
 
 WeightsFile foreign_weights(const Model& model, const fs::path& path) {
   std::set<std::string> names;
-  auto& objective = *model.objective;
-  for (const auto& list : {objective.parameters(), objective.frozen(), objective.buffers()})
-    for (const auto& tensor : list) names.insert(tensor.name);
+  for (const auto& tensor : models::all_tensors(*model.objective)) names.insert(tensor.name);
   auto file = checkpoints::read_weights(path);
   checkpoints::fit_names(file, names);
   return file;
 }
 
 WeightsFile named_weights(const Model& model, const fs::path& path) {
-  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path);
   if (!fs::is_directory(path))
     return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(model, path);
   const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints");

@@ -52,7 +52,7 @@ Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   for (const auto& file : snapshot_files(folder, latest))
     candidates.push_back({file, evaluator.accuracy(load_weights(setup, file))});
   // The later one first among equals: it has been trained longer.
-  std::reverse(candidates.begin(), candidates.end());
+  std::ranges::reverse(candidates);
   std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::accuracy);
 
   Mean soup;
@@ -72,8 +72,8 @@ Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   }
   best.kind = "mean";
   best.needs_recalibration = true;
-  best.source = formatted(
-      "greedy soup of {} of {} snapshots in {}", soup.count(), candidates.size(), folder.string());
+  best.source =
+      formatted("greedy soup of {} of {} snapshots in {}", soup.count(), candidates.size(), folder);
   return {
       .weights = std::move(best), .taken = soup.count(), .images_evaluated = evaluator.images()};
 }

@@ -7,6 +7,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 #include "training/state.h"
 #include "training/weights/frozen.h"
 #include "training/weights/full_vector.h"
@@ -24,11 +25,7 @@ models::NameSelection selection_of(const Model& model, const TransferOptions& op
 
 /// The names of the network's tensors and of the file's, which a list may name, too.
 std::vector<std::string> names_to_copy(const Model& model, const checkpoints::WeightsFile& file) {
-  std::vector<std::string> names;
-  for (const auto& list :
-       {model.objective->parameters(), model.objective->buffers(), model.objective->frozen()}) {
-    for (const auto& tensor : list) names.push_back(tensor.name);
-  }
+  auto names = texts_of(models::all_tensors(*model.objective), &models::NamedTensor::name);
   for (const auto& tensor : file.tensors) names.push_back(tensor.name);
   return names;
 }
@@ -56,12 +53,12 @@ checkpoints::State initial_state(const Model& model,
   require(matching.problems.empty(),
           "[training::transfer] {} is of another model: {} (what --checkpoint_exclude_patterns "
           "names stays as drawn, logits is the last layer)",
-          options.initialize_from.string(),
+          options.initialize_from,
           first_problems(matching));
   require(!matching.loaded.empty(),
           "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
           "nothing of {} to load",
-          options.initialize_from.string());
+          options.initialize_from);
   auto state = std::move(matching.state);
   state.scalars = {{"source", utf8_text(options.initialize_from.string())},
                    {"format", file.format},

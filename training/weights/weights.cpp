@@ -30,7 +30,7 @@ void require_layout(const Model& model, const Weights& weights) {
 /// The record in a run's newest state; empty when there is none to be read. For snapshots of an
 /// earlier version, which have none of their own.
 std::string recorded_beside(const fs::path& run) {
-  const auto states = checkpoints::StateStore(run / "checkpoints", 1).list();
+  const auto states = checkpoints::states_of(run);
   if (states.empty()) return "";
   try {
     return checkpoints::read_state_header(states.back()).at("scalars").dump();
@@ -112,12 +112,12 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
       model, file, [](const std::string&) { return true; }, std::move(nothing));
   require(matching.problems.empty(),
           "[training::weights] {} belongs to another model: {}",
-          path.string(),
+          path,
           first_problems(matching));
   require(matching.unused.empty() || file.format == "MindSpore",
           "[training::weights] {} belongs to another model: it has {} tensors more than the "
           "network, the first one is {}",
-          path.string(),
+          path,
           matching.unused.size(),
           matching.unused.empty() ? "" : matching.unused.front());
   auto& state = matching.state;
@@ -129,7 +129,7 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
 }
 
 Weights read_any(const Setup& setup, const fs::path& path) {
-  require(fs::exists(path), "[training::weights] no such file or folder: {}", path.string());
+  require(fs::exists(path), "[training::weights] no such file or folder: {}", path);
   if (!fs::is_directory(path) && !checkpoints::is_snapshot(path))
     return from_weights_file(setup.model, path);
   auto weights =
@@ -161,10 +161,8 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  last.source = formatted("mean of {}{} snapshots in {}",
-                          latest > 0 ? "the latest " : "",
-                          files.size(),
-                          folder.string());
+  last.source = formatted(
+      "mean of {}{} snapshots in {}", latest > 0 ? "the latest " : "", files.size(), folder);
   return last;
 }
 
@@ -178,14 +176,13 @@ void apply(Model& model, const Weights& weights) {
   models::assign(model.flat, weights.values, weights.buffers, weights.counters);
 }
 
-std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
-                                                  std::int64_t latest) {
+std::vector<fs::path> snapshot_files(const fs::path& folder, std::int64_t latest) {
   auto files = checkpoints::snapshots_at(folder, {".h5"});
-  require(!files.empty(), "[training::weights] {} holds no snapshots", folder.string());
+  require(!files.empty(), "[training::weights] {} holds no snapshots", folder);
   require(latest <= std::ssize(files),
           "[training::weights] start_latest needs at most the {} snapshots of {}, received {}",
           files.size(),
-          folder.string(),
+          folder,
           latest);
   if (latest > 0) files.erase(files.begin(), files.end() - latest);
   return files;
@@ -193,7 +190,7 @@ std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& f
 
 void Mean::add(const std::vector<float>& weights) {
   sum_.resize(weights.size());
-  std::transform(sum_.begin(), sum_.end(), weights.begin(), sum_.begin(), std::plus<>());
+  std::ranges::transform(sum_, weights, sum_.begin(), std::plus<>());
   ++count_;
 }
 

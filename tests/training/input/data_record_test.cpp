@@ -13,7 +13,7 @@ namespace {
 
 Setup recorded_setup() {
   auto setup = toy_setup(models::Precision::float32);
-  setup.data.record = record_of(*setup.data.train, *setup.data.test);
+  setup.data.record = record_of(*setup.data.train, setup.data.test.get());
   setup.data.record.class_names = {"cat", "dog", "c\xFFw"};
   return setup;
 }
@@ -41,7 +41,7 @@ TEST(DataRecord, AStateGoesOnWithItsOwnData) {
       << record_refusal(state, other);
 
   other = recorded_setup();
-  other.data.record.test.digest = "another";
+  other.data.record.test->digest = "another";
   EXPECT_NE(record_refusal(state, other).find("the test set has other samples: it was toy"),
             std::string::npos)
       << record_refusal(state, other);
@@ -50,6 +50,17 @@ TEST(DataRecord, AStateGoesOnWithItsOwnData) {
   ++other.data.record.train.samples;
   EXPECT_NE(record_refusal(state, other).find("the train set has other samples"),
             std::string::npos);
+}
+
+TEST(DataRecord, ATestSetThatComesOrGoesIsAnotherOne) {
+  auto with = recorded_setup(), without = recorded_setup();
+  without.data.record.test.reset();
+  const auto state = network_state(without, "stage1", {});
+  EXPECT_NO_THROW(restore_network(state, "stage1", without));
+  EXPECT_NE(record_refusal(state, with).find("the test set has other samples: it was none; now it"),
+            std::string::npos);
+  const auto gone = record_refusal(network_state(with, "stage1", {}), without);
+  EXPECT_NE(gone.find("; now it is none"), std::string::npos) << gone;
 }
 
 TEST(DataRecord, AStateOfAVersionWithoutOneGoesOn) {

@@ -1,5 +1,3 @@
-#include "training/input/loaded_batches.h"
-
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
@@ -9,6 +7,7 @@
 #include "support/errors.h"
 #include "tests/tools/toy_setup.h"
 #include "training/device/pinned_memory.h"
+#include "training/input/batches.h"
 
 namespace dimred::training {
 namespace {

@@ -1,0 +1,113 @@
+#include "pca/memory_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "checkpoints/float_formats.h"
+#include "pca/rows.h"
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+/// Elements of one type, `stride` elements apart, as float32.
+template <class Stored, class Convert>
+void convert(const std::byte* from, std::int64_t stride, std::span<float> out, Convert as_float) {
+  for (float& value : out) {
+    Stored stored;
+    std::memcpy(&stored, from, sizeof(Stored));  // nothing says that it is aligned
+    value = as_float(stored);
+    from += stride * static_cast<std::int64_t>(sizeof(Stored));
+  }
+}
+
+std::int64_t item_bytes(const std::string& dtype) {
+  if (dtype == "F32") return 4;
+  if (dtype == "F64") return 8;
+  require(dtype == "F16" || dtype == "BF16",
+          "[pca::memory_source] needs float32, float64, float16 or bfloat16, received {}",
+          dtype);
+  return 2;
+}
+
+void read_tensor(const MemoryTensor& tensor, std::int64_t first, std::span<float> out) {
+  const std::byte* from = tensor.data + first * tensor.stride * item_bytes(tensor.dtype);
+  if (tensor.dtype == "F32" && tensor.stride == 1) {
+    std::memcpy(out.data(), from, out.size_bytes());
+  } else if (tensor.dtype == "F32") {
+    convert<float>(from, tensor.stride, out, std::identity());
+  } else if (tensor.dtype == "F64") {
+    convert<double>(from, tensor.stride, out, checkpoints::from_double);
+  } else {
+    convert<std::uint16_t>(
+        from,
+        tensor.stride,
+        out,
+        tensor.dtype == "F16" ? checkpoints::from_half : checkpoints::from_bfloat);
+  }
+}
+
+class MemorySource final : public SnapshotSource {
+ public:
+  MemorySource(SourceInfo info, std::vector<MemoryRow> rows, std::vector<std::int64_t> ends)
+      : SnapshotSource(std::move(info)), rows_(std::move(rows)), ends_(std::move(ends)) {}
+
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    auto tensor = std::ranges::upper_bound(ends_, begin) - ends_.begin();
+    while (!out.empty()) {
+      const std::int64_t start = tensor == 0 ? 0 : ends_[tensor - 1];
+      const auto count = std::min(static_cast<std::size_t>(ends_[tensor] - begin), out.size());
+      read_tensor(rows_[row].tensors[tensor], begin - start, out.first(count));
+      out = out.subspan(count);
+      begin = ends_[tensor++];
+    }
+  }
+
+ private:
+  std::vector<MemoryRow> rows_;
+  std::vector<std::int64_t> ends_;  // of each tensor of a row, in columns
+};
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// The row as those of files are described.
+Row described(const MemoryRow& from) {
+  Row row{.path = from.name, .runs = {}, .layout_hash = {}, .layout_json = {}};
+  std::vector<layout::Parameter> parameters;
+  for (const MemoryTensor& tensor : from.tensors) {
+    item_bytes(tensor.dtype);
+    row.columns += elements_of(tensor.shape);
+    layout::Parameter& parameter = parameters.emplace_back();
+    parameter.name = tensor.name;
+    parameter.shape = tensor.shape;
+  }
+  require(row.columns > 0, "[pca::memory_source] '{}' holds no float values", from.name);
+  if (!parameters.front().name.empty()) set_layout(row, parameters);
+  return row;
+}
+
+}  // namespace
+
+std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
+  require(!rows.empty(), "[pca::memory_source] needs at least one snapshot, received none");
+  std::vector<Row> descriptions;
+  for (MemoryRow& row : rows) {
+    std::erase_if(row.tensors,
+                  [](const auto& tensor) { return is_running_statistic(tensor.name); });
+    descriptions.push_back(described(row));
+  }
+  SourceInfo info = info_of(descriptions);
+  info.files.clear();
+  std::vector<std::int64_t> ends;
+  for (const MemoryTensor& tensor : rows.front().tensors) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + elements_of(tensor.shape));
+  }
+  return std::make_unique<MemorySource>(std::move(info), std::move(rows), std::move(ends));
+}
+
+}  // namespace dimred::pca

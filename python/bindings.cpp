@@ -1,0 +1,249 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "layout/layout.h"
+#include "layout/shard.h"
+#include "pca/basis.h"
+#include "pca/fit.h"
+#include "pca/memory_source.h"
+#include "python/watched_source.h"
+#include "support/errors.h"
+#include "support/version.h"
+
+// dimred._core: files and PCA for the Python files beside this one, which say what a user sees.
+// Exceptions: std::invalid_argument is ValueError, std::runtime_error OSError.
+namespace dimred::python {
+namespace {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+using Shape = std::vector<std::int64_t>;
+using Array = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
+using Vector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// This library and libdimred_pca each hold our lock around HDF5, which is one library.
+std::mutex hdf5;
+
+/// Throws std::runtime_error for what lies in files, std::invalid_argument for their absence.
+template <class Work>
+auto with_hdf5(Work work) {
+  const nb::gil_scoped_release released;
+  const std::scoped_lock lock(hdf5);
+  return work();
+}
+
+struct Source {
+  std::vector<Array> arrays;  // that the rows lie in
+  std::unique_ptr<pca::SnapshotSource> rows;
+};
+
+std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& files) {
+  return {files.begin(), files.end()};
+}
+
+using TensorArguments = std::tuple<std::string, Shape, std::string, Array>;
+using RowArguments = std::tuple<std::string, std::vector<TensorArguments>>;
+
+Source source_of_arrays(const std::vector<RowArguments>& arguments) {
+  Source source;
+  std::vector<pca::MemoryRow> rows;
+  for (const auto& [row_name, tensors] : arguments) {
+    pca::MemoryRow& row = rows.emplace_back();
+    row.name = row_name;
+    for (const auto& [name, shape, dtype, array] : tensors) {
+      source.arrays.push_back(array);
+      const auto* data = static_cast<const std::byte*>(array.data());
+      row.tensors.push_back({name, shape, dtype, data, array.stride(0)});
+    }
+  }
+  source.rows = pca::memory_source(std::move(rows));
+  return source;
+}
+
+template <class Value>
+Value named(const std::vector<std::pair<std::string, Value>>& values, const std::string& name) {
+  std::string known;
+  for (const auto& [text, value] : values) {
+    if (text == name) return value;
+    known += (known.empty() ? "" : ", ") + text;
+  }
+  refuse("[dimred.fit] needs one of {}, received '{}'", known, name);
+}
+
+constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
+
+/// Runs `work` in a thread of its own while this one looks for Ctrl-C and says how far it is.
+template <class Work>
+void watched(WatchedSource& source, const nb::object& progress, Work work) {
+  std::exception_ptr raised;
+  {
+    const nb::gil_scoped_release released;
+    auto done = std::async(std::launch::async, work);
+    while (!raised && done.wait_for(kBetweenSignals) != std::future_status::ready) {
+      const nb::gil_scoped_acquire held;
+      try {
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        if (!progress.is_none()) progress(source.fraction());
+      } catch (const nb::python_error&) {
+        raised = std::current_exception();
+        source.stop();
+      }
+    }
+    try {
+      done.get();
+    } catch (const std::exception&) {
+      if (!raised) throw;
+    }
+  }
+  if (raised) std::rethrow_exception(raised);
+}
+
+void fit(const Source& source,
+         const std::string& output,
+         std::int64_t components,
+         bool fewer_allowed,
+         const std::string& kind,
+         const std::string& blocks,
+         std::uint64_t seed,
+         std::int64_t threads,
+         std::optional<Vector> mean,
+         const nb::object& progress) {
+  const pca::FitOptions options{.components = components,
+                                .fewer_allowed = fewer_allowed,
+                                .kind = named(pca::kind_names(), kind),
+                                .blocks = named(pca::blocks_names(), blocks),
+                                .seed = seed,
+                                .threads = threads};
+  const auto columns = static_cast<std::size_t>(source.rows->columns());
+  check(!mean || mean->size() == columns, "a mean has one value a column");
+  WatchedSource rows(*source.rows, mean ? std::span(mean->data(), columns) : std::span<float>());
+  watched(rows, progress, [&] { pca::fit(rows, options, output); });
+}
+
+/// Throws as pca::read_basis_header, with `values` as pca::load_basis.
+void check_basis(const std::string& npy, bool values) {
+  const nb::gil_scoped_release released;
+  const pca::BasisFile file = pca::read_basis_header(npy);
+  if (values) pca::load_basis(npy, file.layout, layout::shard_of(file.layout, 0, 1));
+}
+
+std::vector<std::tuple<std::string, std::string, Shape, std::int64_t>> safetensors_header(
+    const std::string& path) {
+  std::vector<std::tuple<std::string, std::string, Shape, std::int64_t>> tensors;
+  for (const auto& tensor : checkpoints::read_safetensors_header(path)) {
+    tensors.emplace_back(tensor.name, tensor.dtype, tensor.shape, tensor.offset);
+  }
+  return tensors;
+}
+
+/// A copy of a network's values, and the snapshots that are made of it.
+class Recording {
+ public:
+  Recording(const std::vector<std::tuple<std::string, Shape>>& parameters,
+            std::int64_t buffers,
+            std::int64_t counters) {
+    std::vector<layout::Parameter> table(parameters.size());
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      std::tie(table[i].name, table[i].shape) = parameters[i];
+    }
+    const layout::Layout layout = layout::make_layout(table);
+    snapshot_.layout_json = layout::to_json(layout);
+    snapshot_.layout_hash = layout.hash;
+    snapshot_.weights.resize(layout.file_size);
+    snapshot_.buffers.resize(buffers);
+    snapshot_.counters.resize(counters);
+  }
+  Vector weights() { return array_of<Vector>(snapshot_.weights); }
+  Vector buffers() { return array_of<Vector>(snapshot_.buffers); }
+  Counters counters() { return array_of<Counters>(snapshot_.counters); }
+
+  void write(const std::string& path, std::int64_t epoch, std::int64_t step) {
+    snapshot_.epoch = epoch;
+    snapshot_.step = step;
+    with_hdf5([&] { checkpoints::write_snapshot(path, snapshot_); });
+  }
+
+ private:
+  /// The property that returns it keeps this object, whose memory it is, alive.
+  template <class Result, class Value>
+  Result array_of(std::vector<Value>& values) {
+    return Result(values.data(), {values.size()}, nb::handle());
+  }
+
+  checkpoints::Snapshot snapshot_;
+};
+
+void translate(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const nb::builtin_exception&) {
+    throw;  // nanobind's own are runtime errors, too
+  } catch (const std::runtime_error& error) {
+    PyErr_SetString(PyExc_OSError, error.what());
+  }
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  nb::register_exception_translator(translate);
+  module.attr("version") = std::string(version());
+  nb::class_<Source>(module, "Source")
+      .def_prop_ro("rows", [](const Source& source) { return source.rows->rows(); })
+      .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); });
+  module.def(
+      "open_path",
+      [](const std::string& path) {
+        return with_hdf5([&] { return Source{{}, pca::open_source(path)}; });
+      },
+      "path"_a);
+  module.def(
+      "open_files",
+      [](const std::vector<std::string>& files) {
+        return with_hdf5([&] { return Source{{}, pca::open_files(paths_of(files))}; });
+      },
+      "files"_a);
+  module.def("open_arrays", source_of_arrays, "rows"_a);
+  module.def("fit",
+             fit,
+             "source"_a,
+             "output"_a,
+             "components"_a,
+             "fewer_allowed"_a,
+             "kind"_a,
+             "blocks"_a,
+             "seed"_a,
+             "threads"_a,
+             "mean"_a.none(),
+             "progress"_a.none());
+  module.def("check_basis", check_basis, "npy"_a, "values"_a);
+  module.def("safetensors_header", safetensors_header, "path"_a);
+  nb::class_<Recording>(module, "Recording")
+      .def(nb::init<const std::vector<std::tuple<std::string, Shape>>&,
+                    std::int64_t,
+                    std::int64_t>(),
+           "parameters"_a,
+           "buffers"_a,
+           "counters"_a)
+      .def_prop_ro("weights", &Recording::weights)
+      .def_prop_ro("buffers", &Recording::buffers)
+      .def_prop_ro("counters", &Recording::counters)
+      .def("write", &Recording::write, "path"_a, "epoch"_a, "step"_a);
+}
+
+}  // namespace dimred::python

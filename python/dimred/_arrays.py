@@ -1,0 +1,65 @@
+"""Tensors of any framework as NumPy arrays, without a copy where they lie in this process's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FLOATS = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16"}
+Tensor = tuple[str, tuple[int, ...], str, NDArray[Any]]  # name, shape, type, values as a vector
+Row = tuple[str, list[Tensor]]
+
+
+def is_torch(value: Any) -> bool:
+    """Whether it is a torch tensor, without importing torch."""
+    return type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach")
+
+
+def as_array(value: Any) -> tuple[NDArray[Any], str]:
+    """The array and the name of its type; bfloat16 as the 16 bits of each value."""
+    if is_torch(value):
+        value = value.detach().cpu()
+        dtype = str(value.dtype).removeprefix("torch.")
+        return (value.view(_torch_int16(value)).numpy() if dtype == "bfloat16" else value.numpy()), dtype
+    array = np.asarray(value)
+    dtype = array.dtype.name
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("="))
+    return (array.view(np.uint16) if dtype == "bfloat16" else array), dtype
+
+
+def _torch_int16(value: Any) -> Any:
+    import torch
+
+    return torch.int16
+
+
+def is_matrix(source: Any) -> bool:
+    """Whether it is an array of any framework rather than a path or a list."""
+    return hasattr(source, "__dlpack__") or hasattr(source, "__array__") or isinstance(source, memoryview)
+
+
+def matrix_rows(source: Any) -> list[Row]:
+    """The rows of an n x M array, read where they lie."""
+    array, dtype = as_array(source)
+    if array.ndim != 2:
+        raise ValueError(f"[dimred.fit] needs an array of 2 dimensions, n snapshots x M values, received shape {array.shape}")
+    if dtype not in FLOATS:
+        raise ValueError(f"[dimred.fit] needs an array of {', '.join(FLOATS)}, received {dtype}")
+    shape = (array.shape[1],)
+    return [(f"array[{i}]", [("", shape, FLOATS[dtype], row)]) for i, row in enumerate(array)]
+
+
+def state_row(name: str, state: Mapping[str, Any]) -> Row:
+    """The float tensors of a state dict, in its order."""
+    tensors: list[Tensor] = []
+    for key, value in state.items():
+        if not hasattr(value, "shape"):
+            continue
+        array, dtype = as_array(value)
+        if dtype in FLOATS:
+            tensors.append((key, array.shape, FLOATS[dtype], np.ascontiguousarray(array).reshape(-1)))
+    return name, tensors

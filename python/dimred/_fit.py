@@ -1,0 +1,100 @@
+"""dimred.fit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dimred import _core
+from dimred._basis import Basis
+from dimred._sources import open_source
+
+Kind = Literal["pca", "span", "random", "shuffled"]
+
+
+def fit(
+    source: Any,
+    components: int | None = 32,
+    kind: Kind = "pca",
+    *,
+    output: str | os.PathLike[str] | None = None,
+    blocks: Literal["whole", "layers"] = "whole",
+    seed: int = 0,
+    threads: int = 0,
+    progress: bool | Callable[[float], None] | None = None,
+) -> Basis:
+    """The exact principal components of n weight snapshots of M values each, in two passes; W may be larger than memory.
+
+    source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
+        bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
+        .pt/.pth/.bin/.ckpt files (torch.load, weights_only); an .npy; a list of state dicts or of vectors.
+        Files are taken in natural number order. BatchNorm's running statistics and integers are left out.
+    components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n).
+    kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.
+    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved.
+    blocks: "layers" fits each parameter by itself.
+    threads: 0 takes all cores of this process.
+    progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction done.
+
+    Returns a Basis. The GIL is free meanwhile; Ctrl-C stops and leaves nothing behind.
+    Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value that is not
+    finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
+    """
+    rows = open_source(source)
+    mean = None if kind == "random" else np.empty(rows.columns, np.float32)
+    k = _default_components(kind, rows) if components is None else int(components)
+    with _Progress(progress) as report:
+        arguments = (k, False, kind, blocks, seed, threads, mean, report)
+        if output is not None:
+            path = Path(output)
+            _core.fit(rows, str(path), *arguments)
+            return Basis._of_files(path, mean)
+        with _Workplace(4 * k * rows.columns) as folder:
+            _core.fit(rows, str(folder / "pca_mat.npy"), *arguments)
+            return Basis._of_files(folder / "pca_mat.npy", mean)
+
+
+def _default_components(kind: str, rows: _core.Source) -> int:
+    return min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
+
+
+class _Workplace:
+    """A folder for a matrix of so many bytes that is mapped and then deleted: in memory where it fits, else on disk."""
+
+    def __init__(self, size: int) -> None:
+        shared = Path("/dev/shm")
+        fits = shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1.1 * size + (1 << 20)
+        self._folder = tempfile.mkdtemp(prefix="dimred-", dir=shared if fits else None)
+
+    def __enter__(self) -> Path:
+        return Path(self._folder)
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Progress:
+    """The function that a fit calls with the fraction done, or None; ends the line that it has shown."""
+
+    def __init__(self, wanted: bool | Callable[[float], None] | None) -> None:
+        self._show = sys.stderr.isatty() if wanted is None else wanted is True
+        self._call = wanted if callable(wanted) else None
+        self._shown = False
+
+    def __enter__(self) -> Callable[[float], None] | None:
+        return self._line if self._show else self._call
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print(file=sys.stderr)
+
+    def _line(self, fraction: float) -> None:
+        self._shown = True
+        print(f"\rdimred.fit {fraction:4.0%}", end="", file=sys.stderr, flush=True)

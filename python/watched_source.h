@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+#include "pca/source.h"
+
+namespace dimred::python {
+
+/// Thrown out of a fit whose caller was interrupted.
+struct Interrupted : std::runtime_error {
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+/// The rows of another source, which must outlive it, as they pass by in a fit: counts and means
+/// them, and ends it on demand.
+class WatchedSource final : public pca::SnapshotSource {
+ public:
+  /// mean: of the rows, [M], of the columns that read_tile has read; empty: not wanted.
+  WatchedSource(const pca::SnapshotSource& source, std::span<float> mean)
+      : SnapshotSource(source.info()), source_(source), mean_(mean) {}
+
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    count(std::ssize(out));
+    source_.read(row, begin, out);
+  }
+  void read_tile(std::int64_t begin,
+                 std::int64_t width,
+                 float* out,
+                 std::int64_t stride) const override;
+
+  /// Makes the next read throw Interrupted; from any thread.
+  void stop() { stopped_ = true; }
+  /// Of the two passes of a fit.
+  double fraction() const;
+
+ private:
+  void count(std::int64_t values) const;
+
+  const pca::SnapshotSource& source_;
+  std::span<float> mean_;
+  mutable std::atomic<std::int64_t> values_ = 0;
+  std::atomic<bool> stopped_ = false;
+};
+
+}  // namespace dimred::python

@@ -1,0 +1,484 @@
+"""The Python package, against the extension in the build folder: what pip installs, but for its place."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from conftest import REPOSITORY
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.numpy import save_file
+
+PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
+sys.path.insert(0, str(PACKAGE))
+
+import dimred
+
+N, K = 9, 4
+SHAPES = {"conv.weight": (8, 3, 3, 3), "conv.bias": (8,), "fc.weight": (10, 32)}
+M = sum(int(np.prod(shape)) for shape in SHAPES.values())
+
+
+@pytest.fixture(scope="module")
+def snapshots() -> np.ndarray:
+    """A random walk."""
+    return np.cumsum(np.random.default_rng(0).normal(size=(N, M)), axis=0).astype(np.float32)
+
+
+def state_of(row: np.ndarray) -> dict[str, np.ndarray]:
+    """Its parameters by name."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in SHAPES.values()])[:-1]
+    return {name: part.reshape(shape) for (name, shape), part in zip(SHAPES.items(), np.split(row, ends), strict=True)}
+
+
+def torch_state(row: np.ndarray) -> dict[str, torch.Tensor]:
+    """With what a state_dict holds beside parameters."""
+    state = {name: torch.from_numpy(part.copy()) for name, part in state_of(row).items()}
+    return state | {"bn.running_mean": torch.randn(8), "bn.num_batches_tracked": torch.tensor(7)}
+
+
+def rows_of(basis: dimred.Basis, of: np.ndarray) -> None:
+    """The basis is the exact one of these rows, by NumPy's SVD in float64."""
+    centred = of.astype(np.float64) - of.astype(np.float64).mean(axis=0)
+    _, values, rows = np.linalg.svd(centred, full_matrices=False)
+    rows = rows[:K] * np.sign(rows[np.arange(K), np.abs(rows[:K]).argmax(axis=1)])[:, None]
+    assert_allclose(basis.components, rows, atol=1e-6)
+    assert_allclose(basis.singular_values, values[:K], rtol=1e-9)
+    assert_allclose(basis.explained_variance_ratio, values[:K] ** 2 / (values**2).sum(), rtol=1e-9)
+    assert_allclose(basis.mean, of.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
+
+
+# Sources in memory.
+
+
+def test_arrays_of_any_order_type_and_framework_give_the_exact_components(snapshots: np.ndarray) -> None:
+    read_only = snapshots.copy()
+    read_only.flags.writeable = False
+    wide = snapshots.astype(np.float64)
+    for source in (snapshots, read_only, np.asfortranarray(snapshots), wide, wide[:, ::1], np.repeat(snapshots, 2, axis=1)[:, ::2],
+                   torch.from_numpy(snapshots), torch.from_numpy(wide).requires_grad_(), list(snapshots)):  # fmt: skip
+        rows_of(dimred.fit(source, K), snapshots)
+    for source, rounded in ((snapshots.astype(np.float16),) * 2, (bf16 := torch.from_numpy(snapshots).bfloat16(), bf16.float().numpy())):
+        rows_of(dimred.fit(source, K), np.asarray(rounded, np.float32))
+
+
+def test_an_array_is_not_copied(snapshots: np.ndarray, tmp_path: Path) -> None:
+    """The rows that the core is given are the array's own memory."""
+    from dimred._arrays import matrix_rows
+
+    for array in (snapshots, np.asfortranarray(snapshots)):
+        for name, tensors in matrix_rows(array):
+            assert np.shares_memory(tensors[0][3], array), name
+
+
+def test_state_dicts_name_their_parameters(snapshots: np.ndarray) -> None:
+    for make in (state_of, torch_state):
+        basis = dimred.fit([make(row) for row in snapshots], K)
+        rows_of(basis, snapshots)
+        assert (basis.names, basis.shapes) == (list(SHAPES), list(SHAPES.values()))
+    assert_allclose(basis.project(state_of(snapshots[3])), basis.project(snapshots[3]))
+
+
+# Sources in files.
+
+
+def write_snapshots(folder: Path, rows: np.ndarray) -> Path:
+    """As the recorder writes them."""
+    model = state_of(rows[0].copy())
+    with dimred.SnapshotRecorder(model, folder, every_steps=1) as recorder:
+        for row in rows:
+            model.update(state_of(row))
+            recorder.step()
+    return folder
+
+
+def test_a_folder_a_pattern_and_a_list_of_snapshots_are_what_the_command_reads(snapshots: np.ndarray, tmp_path: Path, execute) -> None:
+    folder = write_snapshots(tmp_path / "run" / "snapshots", snapshots)
+    execute("dimred", "pca", tmp_path / "run", f"--components={K}", "--output", tmp_path / "command.npy")
+    written = np.load(tmp_path / "command.npy")
+    for source in (folder, str(tmp_path / "run"), str(folder / "*.h5"), sorted(folder.iterdir())):
+        basis = dimred.fit(source, K)
+        assert_array_equal(basis.components, written)
+        assert basis.names == list(SHAPES)
+    np.save(tmp_path / "matrix.npy", snapshots)
+    assert_array_equal(dimred.fit(tmp_path / "matrix.npy", K).components, written)
+
+
+@pytest.mark.parametrize("kind", ["span", "random", "shuffled", "layers"])
+def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_path: Path, execute) -> None:
+    folder = write_snapshots(tmp_path / "s", snapshots)
+    words = ("--blocks=layers",) if kind == "layers" else (f"--kind={kind}", "--seed=3")
+    execute("dimred", "pca", folder, f"--components={K}", *words, "--output", tmp_path / "command.npy")
+    basis = dimred.fit(folder, K, blocks="layers") if kind == "layers" else dimred.fit(folder, K, kind, seed=3)
+    assert_array_equal(basis.components, np.load(tmp_path / "command.npy"))
+    if kind == "random":
+        assert basis.mean is None
+    else:
+        assert_allclose(basis.mean, snapshots.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
+
+
+def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) -> None:
+    for i, row in enumerate(snapshots):
+        state = {name: np.ascontiguousarray(part) for name, part in state_of(row).items()}
+        (tmp_path / "whole").mkdir(exist_ok=True)
+        save_file(state, tmp_path / "whole" / f"step_{i}.safetensors")
+        folder = tmp_path / "sharded" / f"checkpoint-{i + 5}"
+        folder.mkdir(parents=True)
+        shards = {"model-1.safetensors": ["fc.weight"], "model-2.safetensors": ["conv.bias", "conv.weight"]}
+        for file, names in shards.items():
+            save_file({name: state[name] for name in names}, folder / file)
+        index = {"weight_map": {name: file for file, names in shards.items() for name in names}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for source in (tmp_path / "whole", tmp_path / "sharded", str(tmp_path / "sharded" / "checkpoint-*")):
+        basis = dimred.fit(source, K)
+        order = np.concatenate([np.arange(M).reshape(-1)[slice(*bounds(name))] for name in basis.names])
+        rows_of(basis, snapshots[:, order])
+        if source != tmp_path / "whole":
+            assert [Path(name).parent.name for name in basis.snapshots] == [f"checkpoint-{i + 5}" for i in range(N)]  # by number
+    (tmp_path / "sharded" / "checkpoint-6" / "model-2.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"checkpoint-6/model.safetensors.index.json' names the shard 'model-2.safetensors'"):
+        dimred.fit(tmp_path / "sharded", K)
+
+
+def bounds(name: str) -> tuple[int, int]:
+    """Of a parameter, in the flat vector."""
+    names = list(SHAPES)
+    sizes = [int(np.prod(shape)) for shape in SHAPES.values()]
+    begin = sum(sizes[: names.index(name)])
+    return begin, begin + sizes[names.index(name)]
+
+
+def test_torch_files_are_read_without_running_anything(snapshots: np.ndarray, tmp_path: Path) -> None:
+    for i, row in enumerate(snapshots):
+        state = torch_state(row)
+        torch.save(state if i % 2 else {"state_dict": state, "epoch": i}, tmp_path / f"epoch{i}.pt", _use_new_zipfile_serialization=i > 2)
+    rows_of(dimred.fit(tmp_path, K), snapshots)
+    torch.save({"a": Path("/")}, tmp_path / "epoch9.pt")
+    with pytest.raises(ValueError, match=r"torch.load\(weights_only=True\) refuses '.*epoch9.pt'"):
+        dimred.fit(tmp_path, K)
+    torch.save({"epoch": 3}, tmp_path / "epoch9.pt")
+    with pytest.raises(ValueError, match=r"epoch9.pt' holds no state dict .*, but epoch"):
+        dimred.fit(tmp_path, K)
+
+
+# Bad input.
+
+
+def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) -> None:
+    states = [state_of(row.copy()) for row in snapshots]
+    other = [*states[:5], states[5] | {"fc.weight": np.zeros((10, 31), np.float32)}, *states[6:]]
+    broken = [state_of(row.copy()) for row in snapshots]
+    broken[5]["conv.bias"][2] = np.nan
+    (tmp_path / "empty").mkdir()
+    cases = {
+        r"'list\[5\]' has another layout than 'list\[0\]': parameter 2: expected fc.weight \[10,32\], received fc.weight \[10,31\]": other,
+        r"received nan in row 5 \(list\[5\]\), column 218 \(of parameter conv.bias\)": broken,
+        r"needs n - 1 >= k, received n = 4, k = 4": snapshots[:4],
+        r"span k = 4 directions, received 9 that span 0": np.ones((N, M), np.float32),
+        r"needs an array of 2 dimensions": snapshots[0],
+        r"received int64": np.ones((N, M), np.int64),
+        r"empty list": [],
+        r"holds no snapshots": tmp_path / "empty",
+    }
+    for text, source in cases.items():
+        with pytest.raises(ValueError, match=text) as error:
+            dimred.fit(source, K)
+        assert "\n" not in str(error.value)
+    for source in (tmp_path / "absent", str(tmp_path / "*.h5"), [tmp_path / "absent.h5"]):
+        with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+            dimred.fit(source, K)
+    with pytest.raises(TypeError, match="received int in it"):
+        dimred.fit([1, 2], K)
+    with pytest.raises(ValueError, match="needs one of pca, span, random, shuffled, received 'ica'"):
+        dimred.fit(snapshots, K, "ica")
+
+
+def test_a_damaged_file_is_an_os_error(snapshots: np.ndarray, tmp_path: Path) -> None:
+    folder = write_snapshots(tmp_path, snapshots)
+    file = folder / "snapshot_00000004.h5"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(OSError, match="snapshot_00000004.h5"):
+        dimred.fit(folder, K)
+
+
+def test_a_full_disk_is_an_os_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = run_python("""
+import resource, signal, sys, numpy, dimred
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+dimred.fit(numpy.random.default_rng(0).normal(size=(9, 500)), 4, output=sys.argv[1])
+""", str(tmp_path / "p.npy"))  # fmt: skip
+    assert done.stderr.splitlines()[-1].startswith("OSError: "), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# The fit itself.
+
+
+def run_python(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs lines of Python that know the package."""
+    return subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=60, check=False,
+                          env=os.environ | {"PYTHONPATH": str(PACKAGE)})  # fmt: skip
+
+
+def test_the_package_needs_neither_torch_nor_scikit_learn_to_be_imported() -> None:
+    done = run_python("import sys, numpy; before = set(sys.modules); import dimred; print({'torch', 'sklearn'} & set(sys.modules))")
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_nothing_of_torch_is_linked() -> None:
+    for library in (dimred._core.__file__, *(PACKAGE.parent / "lib").glob("libdimred_pca.so")):
+        needed = subprocess.run(["ldd", library], capture_output=True, text=True, check=True).stdout
+        assert "libdimred_pca" in needed or "_pca" in str(library)
+        assert "torch" not in needed and "c10" not in needed and "openblas" not in needed
+
+
+def test_only_the_module_s_entry_is_exported() -> None:
+    symbols = subprocess.run(["nm", "-D", "--defined-only", dimred._core.__file__], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[2] for line in symbols.splitlines()] == ["PyInit__core"]
+
+
+@pytest.fixture(scope="module")
+def large() -> np.ndarray:
+    """A fit of it by one thread takes a second."""
+    return np.random.default_rng(1).normal(size=(500, 40000)).astype(np.float32)
+
+
+def test_ctrl_c_stops_a_fit_and_leaves_nothing_behind(large: np.ndarray, tmp_path: Path) -> None:
+    interrupt = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        dimred.fit(large, 400, threads=1, output=tmp_path / "p.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_threads_run_during_a_fit(large: np.ndarray) -> None:
+    done, ticks = threading.Event(), []
+    counter = threading.Thread(target=lambda: [ticks.append(time.sleep(0.001)) for _ in iter(done.is_set, True)])
+    counter.start()
+    fractions: list[float] = []
+    dimred.fit(large, 100, threads=1, progress=fractions.append)
+    done.set()
+    counter.join()
+    assert len(ticks) > 10
+    assert fractions
+    assert fractions == sorted(fractions)
+    assert all(0 <= fraction <= 1 for fraction in fractions)
+
+
+def test_an_error_in_the_progress_function_ends_the_fit(large: np.ndarray) -> None:
+    def fail(fraction: float) -> None:
+        raise RuntimeError(f"at {fraction}")
+
+    with pytest.raises(RuntimeError, match="at 0"):
+        dimred.fit(large, 100, threads=1, progress=fail)
+
+
+# The basis.
+
+
+def test_projections_are_those_of_the_rows(snapshots: np.ndarray) -> None:
+    basis = dimred.fit(snapshots, K)
+    assert_allclose(basis.project(snapshots), snapshots.astype(np.float64) @ basis.components.astype(np.float64).T, rtol=1e-12)
+    assert_allclose(basis.project(basis.back_project([1.0, -2, 3, 4])), [1, -2, 3, 4], atol=1e-6)
+    assert basis.back_project(np.zeros((2, K))).shape == (2, M)
+    with pytest.raises(ValueError, match=f"needs {M} values a row"):
+        basis.project(np.zeros(M - 1))
+    assert not basis.components.flags.writeable
+    walk = 1 / (1 - np.cos(np.pi * np.arange(1, N) / N))
+    assert_allclose(basis.random_walk_ratio, (walk / walk.sum())[:K])
+
+
+def test_a_saved_basis_is_loaded_as_it_was(snapshots: np.ndarray, tmp_path: Path, execute) -> None:
+    basis = dimred.fit([state_of(row) for row in snapshots], K)
+    gc.collect()
+    basis.save(tmp_path / "pca_mat.npy")
+    assert f"{K} x {M}" in execute("dimred", "inspect", tmp_path / "pca_mat.npy")
+    again = dimred.Basis.load(tmp_path / "pca_mat.npy")
+    assert_array_equal(again.components, basis.components)
+    assert_array_equal(again.mean, basis.mean)
+    assert (again.names, again.kind) == (list(SHAPES), "pca")
+    again.save(tmp_path / "pca_mat.npy")  # over the file that it is mapped from
+    dimred.fit(snapshots, K, "span", output=tmp_path / "pca_mat.npy")
+    other = dimred.Basis.load(tmp_path / "pca_mat.npy")
+    assert (other.kind, other.mean) == ("span", None)  # the old mean is another fit's
+    assert_array_equal(again.components, basis.components)
+    data = bytearray((tmp_path / "pca_mat.npy").read_bytes())
+    data[-7] ^= 64
+    (tmp_path / "pca_mat.npy").write_bytes(data)
+    with pytest.raises(OSError, match="pca_mat"):
+        dimred.Basis.load(tmp_path / "pca_mat.npy")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ValueError, match="none of ours"):
+        basis.save(tmp_path / "other.npy")
+    assert not (tmp_path / "other.npy").exists()
+
+
+def test_matrices_of_other_programs_are_loaded_and_checked(tmp_path: Path) -> None:
+    rows = np.linalg.qr(np.random.default_rng(3).normal(size=(50, 3)))[0].T
+    np.save(tmp_path / "theirs.npy", np.asfortranarray(rows))  # scikit-learn's components_: float64, Fortran order
+    assert_allclose(dimred.Basis.load(tmp_path / "theirs.npy").components, rows, atol=1e-7)
+    np.save(tmp_path / "skewed.npy", rows + rows[0])
+    with pytest.raises(ValueError, match="orthonormal"):
+        dimred.Basis.load(tmp_path / "skewed.npy")
+    with pytest.raises(FileNotFoundError):
+        dimred.Basis.load(tmp_path / "absent.npy")
+
+
+# scikit-learn.
+
+# Checks that do not fit, and why; empty is the goal.
+NOT_OURS: dict[str, str] = {}
+
+
+def test_scikit_learn_s_estimator_checks() -> None:
+    from sklearn.utils.estimator_checks import check_estimator
+
+    results = check_estimator(dimred.SnapshotPCA(), on_fail=None, on_skip=None, expected_failed_checks=NOT_OURS)
+    assert {str(result["check_name"]): str(result["exception"]) for result in results if result["status"] == "failed"} == {}
+    assert len([result for result in results if result["status"] == "passed"]) >= 40
+
+
+def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None:
+    from sklearn.decomposition import PCA
+
+    ours, theirs = dimred.SnapshotPCA(K).fit(snapshots), PCA(K, svd_solver="full").fit(snapshots.astype(np.float64))
+    assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-9)
+    assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-9)
+    assert_allclose(np.abs(np.sum(ours.components_ * theirs.components_, axis=1)), 1, atol=1e-6)
+    assert_allclose(np.abs(ours.transform(snapshots)), np.abs(theirs.transform(snapshots)), atol=1e-3)
+    assert_allclose(ours.inverse_transform(ours.transform(snapshots)), theirs.inverse_transform(theirs.transform(snapshots)), atol=1e-4)
+
+
+# The recorder.
+
+
+def network() -> torch.nn.Module:
+    """With buffers of both kinds."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2))
+
+
+def test_a_snapshot_is_the_weights_at_the_call(tmp_path: Path) -> None:
+    model = network()
+    expected = {}
+    with dimred.SnapshotRecorder(model, tmp_path, every_steps=2) as recorder:
+        for step in range(1, 7):
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter += step
+                model[1].running_mean += step
+                model[1].num_batches_tracked += 1
+            recorder.step()
+            expected[step] = torch.nn.utils.parameters_to_vector(model.parameters()).detach().numpy().copy()
+            with torch.no_grad():  # the next step begins at once
+                model[3].weight.zero_().add_(step)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"snapshot_{step:08d}.h5" for step in (2, 4, 6)]
+    for step in (2, 4, 6):
+        with h5py.File(tmp_path / f"snapshot_{step:08d}.h5") as file:
+            assert_array_equal(file["weights"], expected[step])
+            assert_array_equal(file["buffers"][:4], np.full(4, sum(range(1, step + 1)), np.float32))
+            assert_array_equal(file["counters"], [step])
+            assert file.attrs["step"] == step
+    basis = dimred.fit(tmp_path, 2)
+    assert basis.names == [name for name, _ in model.named_parameters()]
+
+
+def test_snapshots_of_an_epoch_are_even_and_end_with_it(tmp_path: Path) -> None:
+    with dimred.SnapshotRecorder(network(), tmp_path, epochs_of=5, per_epoch=2, from_epoch=2) as recorder:
+        for _ in range(15):
+            recorder.step()
+    steps = {}
+    for path in sorted(tmp_path.iterdir()):
+        with h5py.File(path) as file:
+            steps[int(file.attrs["step"])] = int(file.attrs["epoch"])
+    assert steps == {8: 2, 10: 2, 13: 3, 15: 3}
+
+
+def test_a_recording_goes_on_and_is_not_mixed_with_another(tmp_path: Path) -> None:
+    model = network()
+    with dimred.SnapshotRecorder(model, tmp_path, every_steps=1) as recorder:
+        recorder.step()
+    with pytest.raises(ValueError, match="holds snapshots up to step 1"):
+        dimred.SnapshotRecorder(model, tmp_path, every_steps=1)
+    with dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1) as recorder:
+        recorder.step()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_rank_0_alone_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with dimred.SnapshotRecorder(network(), tmp_path / "s", every_steps=1) as recorder:
+        recorder.step()
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_a_write_raises_reaches_the_loop(tmp_path: Path) -> None:
+    model = network()
+    recorder = dimred.SnapshotRecorder(model, tmp_path, every_steps=1)
+    with torch.no_grad():
+        model[3].weight[1, 2] = float("nan")
+    recorder.step()
+    with pytest.raises(ValueError, match="finite"):
+        recorder.step()
+    recorder.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="every_steps or epochs_of"):
+        dimred.SnapshotRecorder(model, tmp_path)
+
+
+# What a reader does.
+
+
+def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (REPOSITORY / "docs" / "how-to" / "use_from_python.md").read_text()
+    (tmp_path / "page.py").write_text("".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)))
+    known = runpy.run_path(str(tmp_path / "page.py"))
+    assert len(list((tmp_path / "snapshots").iterdir())) == 40
+    assert np.asarray(known["nearest"]).shape == (1101,)
+
+
+# The distribution.
+
+
+def test_the_distribution_says_the_versions_that_the_tests_use() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    pinned = (REPOSITORY / "requirements-test.txt").read_text()
+    assert all(requirement in pinned for requirement in project["build-system"]["requires"])
+    assert dimred.__version__ in (REPOSITORY / "CITATION.cff").read_text()
+    assert project["project"]["license"] == "Apache-2.0"
+    assert "Apache License" in (REPOSITORY / "LICENSE").read_text()
+
+
+def test_the_trainer_s_commands_say_how_to_get_it(tmp_path: Path, binaries: Path) -> None:
+    """The program as the wheel has it: without dimred-train beside it."""
+    (tmp_path / "dimred").write_bytes((binaries / "dimred").read_bytes())
+    (tmp_path / "dimred").chmod(0o755)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(binaries.parent / "lib")}
+    done = subprocess.run([tmp_path / "dimred", "stage1"], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert "scripts/setup.sh in a clone of the repository builds it" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_signals_keep_their_handlers() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    dimred.fit(np.eye(5, 30, dtype=np.float32), 2)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,91 @@
+"""scripts/run_stage_1.sh and run_stage_2.sh: how many ranks they start, and with which options."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from PIL import Image
+
+LAUNCHER = "-m torch.distributed.run --no-python --standalone --nproc-per-node"
+LAUNCHED = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "CUDA_VISIBLE_DEVICES")
+
+
+@pytest.fixture
+def answers(tmp_path: Path):
+    """The scripts in a repository whose programs print their arguments."""
+    shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
+    for program in ("build/bin/dimred", ".venv/bin/python", "tools/nvidia-smi"):
+        (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
+        text = "printf 'GPU 0: A\\nGPU 1: B\\nGPU 2: C\\n'" if "nvidia" in program else 'echo "$(basename "$0") $*"'
+        (tmp_path / program).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / program).chmod(0o755)
+
+    def call(script: str, *arguments: str, gpus: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED} | variables
+        environment["PATH"] = f"{tmp_path / 'tools'}:{environment['PATH']}" if gpus else "/usr/bin:/bin"
+        return subprocess.run([tmp_path / "scripts" / script, *arguments], capture_output=True, text=True, check=False, env=environment)
+
+    return call
+
+
+def test_one_rank_is_the_program_itself(answers) -> None:
+    assert answers("run_stage_1.sh", "DATA", "--epochs", "2").stdout == "dimred stage1 --data DATA --output runs/stage1 --epochs 2\n"
+    assert answers("run_stage_1.sh", "default", "--ranks", "1", "--output=o").stdout == "dimred stage1 --output=o\n"
+    said = answers("run_stage_2.sh", "DATA", "RUN", "P.npy", "--boost", "boost.json", "--ranks=1")
+    assert said.stdout == "dimred stage2 --checkpoint RUN --data DATA --pca_mat P.npy --output runs/stage2 --boost boost.json\n"
+
+
+def test_several_ranks_are_started_by_torchrun(answers) -> None:
+    for ranks in (["--ranks", "4"], ["--ranks=4"]):
+        first, second = answers("run_stage_1.sh", "DATA", *ranks, "--epochs=2").stdout.splitlines()
+        assert first == "4 ranks on this machine, by torchrun"
+        assert second.startswith(f"python {LAUNCHER} 4 ") and second.endswith("bin/dimred stage1 --data DATA --output runs/stage1 --epochs=2")
+
+
+def test_each_cuda_device_has_a_rank(answers) -> None:
+    said = answers("run_stage_1.sh", "DATA", gpus=True).stdout
+    assert f"{LAUNCHER} 3 " in said and said.endswith("--output runs/stage1 --device cuda\n")
+    assert f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,2").stdout
+    assert answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="").stdout.startswith("dimred stage1 ")
+    assert f"{LAUNCHER} 3 " in answers("run_stage_1.sh", "DATA", "--device", "cuda", gpus=True).stdout
+    for options in (["--device=cpu"], ["--device", "cuda:1"], ["--config", "mine.toml"]):
+        said = answers("run_stage_1.sh", "DATA", *options, gpus=True).stdout
+        assert said.startswith("dimred stage1 ") and "--device cuda\n" not in said
+    assert answers("run_stage_1.sh", "DATA", gpus=True, WORLD_SIZE="2").stdout.startswith("dimred stage1 ")
+
+
+@pytest.mark.parametrize("ranks", ["0", "two", "-1", "", "1e3"])
+def test_other_numbers_of_ranks_are_refused(ranks: str, answers) -> None:
+    done = answers("run_stage_2.sh", "DATA", "RUN", f"--ranks={ranks}")
+    assert (done.returncode, done.stdout) == (2, "") and len(done.stderr.splitlines()) == 1
+    assert "run_stage_2.sh: error: --ranks needs a number in [1, 9999]" in done.stderr
+
+
+def test_a_rank_starts_no_ranks(answers) -> None:
+    done = answers("run_stage_1.sh", "DATA", "--ranks=2", SLURM_STEP_NUM_TASKS="4")
+    assert done.returncode == 2 and "no launcher around it" in done.stderr
+
+
+def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: Path) -> None:
+    generator = np.random.default_rng(1)
+    for label in ("cat", "dog"):
+        (tmp_path / "photographs" / label).mkdir(parents=True)
+        for i in range(2):
+            pixels = generator.integers(0, 255, (40 + 3 * i, 60 - 2 * i, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photographs" / label / f"{i}.jpg")
+    command = [desk / "scripts" / "run_stage_1.sh", tmp_path / "photographs", "--global_batch_size=4", "--threads=1", "--snapshots_per_epoch=0", "--output", tmp_path / "run"]  # fmt: skip
+    done = subprocess.run([*command, "--ranks=2"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks on this machine" in done.stdout
+    assert "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was made for" in done.stdout
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["ranks"] == 2
+    assert 'model = "resnet18"' in (tmp_path / "run" / "config.toml").read_text()
+    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert again.returncode == 0 and "continuing at epoch 1" in again.stdout, again.stderr
