@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 
 #include "checkpoints/float_formats.h"
 #include "checkpoints/shape.h"
@@ -35,20 +36,39 @@ constexpr auto append_integers =
 struct Type {
   std::string_view name;
   std::int64_t bytes;
-  bool floating;
+  std::string_view dtype;                             // as read_floats takes it; empty: no float
   void (*append)(Bytes bytes, WeightTensor& tensor);  // little-endian elements behind its own
+
+  bool is_float() const { return !dtype.empty(); }
 };
 constexpr std::array types{
-    Type{"Float32", 4, true, append_floats<float, [](float value) { return value; }>},
-    Type{"Float16", 2, true, append_floats<std::uint16_t, from_half>},
-    Type{"BFloat16", 2, true, append_floats<std::uint16_t, from_bfloat>},
-    Type{"Float64", 8, true, append_floats<double, from_double>},
-    Type{"Bool", 1, false, append_integers<std::uint8_t>},
-    Type{"UInt8", 1, false, append_integers<std::uint8_t>},
-    Type{"Int8", 1, false, append_integers<std::int8_t>},
-    Type{"Int16", 2, false, append_integers<std::int16_t>},
-    Type{"Int32", 4, false, append_integers<std::int32_t>},
-    Type{"Int64", 8, false, append_integers<std::int64_t>}};
+    Type{"Float32", 4, "F32", append_floats<float, [](float value) { return value; }>},
+    Type{"Float16", 2, "F16", append_floats<std::uint16_t, from_half>},
+    Type{"BFloat16", 2, "BF16", append_floats<std::uint16_t, from_bfloat>},
+    Type{"Float64", 8, "F64", append_floats<double, from_double>},
+    Type{"Bool", 1, "", append_integers<std::uint8_t>},
+    Type{"UInt8", 1, "", append_integers<std::uint8_t>},
+    Type{"Int8", 1, "", append_integers<std::int8_t>},
+    Type{"Int16", 2, "", append_integers<std::int16_t>},
+    Type{"Int32", 4, "", append_integers<std::int32_t>},
+    Type{"Int64", 8, "", append_integers<std::int64_t>}};
+
+/// What its optimizers put before a weight's name. Source: mindspore/nn/optim.
+constexpr std::array<std::string_view, 15> optimizer_state{"moments",
+                                                           "moment1",
+                                                           "moment2",
+                                                           "vhat",
+                                                           "adam_m",
+                                                           "adam_v",
+                                                           "lamb_m",
+                                                           "lamb_v",
+                                                           "accum",
+                                                           "stat",
+                                                           "linear",
+                                                           "moment",
+                                                           "mean_square",
+                                                           "mean_grad",
+                                                           "prev"};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
 struct Value {
@@ -108,27 +128,42 @@ const Type& type_of(const Message& message, const Value& value) {
   return *found;
 }
 
-/// A scalar has the dimensions [0] and one element.
-void check_size(const Message& message, const Value& last, WeightTensor& tensor) {
-  const auto count = tensor.floating ? std::ssize(tensor.values) : std::ssize(tensor.integers);
-  if (tensor.shape == std::vector<std::int64_t>{0} && count == 1) tensor.shape.clear();
-  message.rule(product(tensor.shape) == count,
-               last,
-               "needs as many elements as its dimensions have, received {}",
-               count);
-}
+/// A tensor, whose slices a large one has one behind the other.
+struct Tensor {
+  Value first;
+  const Type* type = nullptr;
+  std::vector<std::int64_t> shape;
+  std::vector<Bytes> slices;
 
-void append_value(const Message& message, const Value& value, WeightTensor& tensor) {
+  std::int64_t elements() const {
+    std::int64_t bytes = 0;
+    for (const auto slice : slices) bytes += std::ssize(slice);
+    return bytes / type->bytes;
+  }
+};
+
+void add_slice(const Message& message, const Value& value, Tensor& tensor) {
   const auto& type = type_of(message, value);
   message.rule(std::ssize(value.content) % type.bytes == 0,
                value,
                "needs whole elements, received {} bytes of {}",
                value.content.size(),
                value.type);
-  message.rule(value.dims == tensor.shape && type.floating == tensor.floating,
+  message.rule(value.dims == tensor.shape && (tensor.slices.empty() || tensor.type == &type),
                value,
                "needs slices of one shape and kind, received another");
-  type.append(value.content, tensor);
+  tensor.type = &type;
+  tensor.slices.push_back(value.content);
+}
+
+/// A scalar has the dimensions [0] and one element.
+void check_size(const Message& message, Tensor& tensor) {
+  const auto count = tensor.elements();
+  if (tensor.shape == std::vector<std::int64_t>{0} && count == 1) tensor.shape.clear();
+  message.rule(product(tensor.shape) == count,
+               tensor.first,
+               "needs as many elements as its dimensions have, received {}",
+               count);
 }
 
 /// The message without the CRC-32 behind it, which is verified.
@@ -143,6 +178,39 @@ Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
   const auto actual = crc32_z(crc32_z(0, nullptr, 0), message.data(), message.size());
   require_environment(actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path);
   return message;
+}
+
+std::vector<Tensor> tensors_of(const Message& message) {
+  std::vector<Tensor> tensors;
+  auto fields = message.fields(message.bytes);
+  for (protobuf::Field field; fields.next(field);) {
+    if (field.number != 1 || field.wire != protobuf::Wire::delimited) continue;
+    const auto value = read_value(message, field.content);
+    if (!value.is_tensor || value.type == "str") continue;
+    if (tensors.empty() || tensors.back().first.tag != value.tag)
+      tensors.push_back({.first = value, .shape = value.dims, .slices = {}});
+    add_slice(message, value, tensors.back());
+  }
+  for (auto& tensor : tensors) check_size(message, tensor);
+  require_environment(!tensors.empty(), "[MindSpore] '{}': has no tensor", message.path);
+  return tensors;
+}
+
+/// use(tensors, the file's bytes), as long as they are in memory.
+template <class Use>
+auto with_tensors(const std::filesystem::path& path, Use use) {
+  const InputFile input(path);
+  const auto text = input.part(0, input.size());
+  const Message message{without_crc(bytes_of(text), path), path};
+  try {
+    return use(tensors_of(message), message.bytes);
+  } catch (const std::runtime_error& error) {
+    if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
+    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
+                     scope,
+                     path,
+                     std::string_view(error.what()).substr(scope.size() + 3));
+  }
 }
 
 }  // namespace
@@ -166,36 +234,41 @@ std::string name_from_mindspore(std::string_view name) {
 }
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
-  const InputFile input(path);
-  const auto bytes = input.part(0, input.size());
-  const Message message{without_crc(bytes_of(bytes), path), path};
-  WeightsFile file{.format = std::string(scope), .tensors = {}};
-  Value last;
-  auto fields = message.fields(message.bytes);
-  try {
-    for (protobuf::Field field; fields.next(field);) {
-      if (field.number != 1 || field.wire != protobuf::Wire::delimited) continue;
-      const auto value = read_value(message, field.content);
-      if (!value.is_tensor || value.type == "str") continue;
-      if (file.tensors.empty() || file.tensors.back().name != value.tag) {
-        if (!file.tensors.empty()) check_size(message, last, file.tensors.back());
-        file.tensors.push_back({.name = std::string(value.tag),
-                                .shape = value.dims,
-                                .floating = type_of(message, value).floating});
-      }
-      append_value(message, value, file.tensors.back());
-      last = value;
+  return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes) {
+    WeightsFile file{.format = std::string(scope), .tensors = {}};
+    for (const auto& from : tensors) {
+      auto& tensor = file.tensors.emplace_back();
+      tensor.name = from.first.tag;
+      tensor.shape = from.shape;
+      tensor.floating = from.type->is_float();
+      for (const auto slice : from.slices) from.type->append(slice, tensor);
     }
-  } catch (const std::runtime_error& error) {
-    if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
-                     scope,
-                     path,
-                     std::string_view(error.what()).substr(scope.size() + 3));
-  }
-  require_environment(!file.tensors.empty(), "[MindSpore] '{}': has no tensor", path);
-  check_size(message, last, file.tensors.back());
-  return file;
+    return file;
+  });
+}
+
+std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
+  return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes bytes) {
+    std::set<std::string_view> names;
+    for (const auto& tensor : tensors) names.insert(tensor.first.tag);
+    const auto is_state = [&names](std::string_view name) {
+      const auto dot = std::min(name.find('.'), name.size() - 1);
+      return std::ranges::find(optimizer_state, name.substr(0, dot)) != optimizer_state.end() &&
+             names.contains(name.substr(dot + 1));
+    };
+    std::vector<StoredTensor> table;
+    for (const auto& from : tensors) {
+      if (!from.type->is_float() || from.shape.empty() || is_state(from.first.tag)) continue;
+      auto& tensor = table.emplace_back();
+      tensor.name = name_from_mindspore(from.first.tag);
+      tensor.dtype = from.type->dtype;
+      tensor.shape = from.shape;
+      for (const auto slice : from.slices)
+        tensor.pieces.push_back(
+            {std::ssize(slice) / from.type->bytes, slice.data() - bytes.data()});
+    }
+    return table;
+  });
 }
 
 }  // namespace dimred::checkpoints

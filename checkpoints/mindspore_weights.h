@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoints/tensor_table.h"
 #include "checkpoints/weights_file.h"
 
 namespace dimred::checkpoints {
@@ -13,6 +14,10 @@ namespace dimred::checkpoints {
 /// comes in several values of one tag; maybe "crc_num" and a CRC-32 of 10 bytes at the end. Source:
 /// mindspore/ccsrc/utils/checkpoint.proto, mindspore/train/serialization.py.
 WeightsFile read_mindspore_weights(const std::filesystem::path& path);
+
+/// Where the weights in it lie, under PyTorch's names; without scalars (learning_rate,
+/// global_step) and without what an optimizer keeps of a weight (moments.NAME beside NAME).
+std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path);
 
 /// MindSpore's name for a parameter as PyTorch's.
 std::string name_from_mindspore(std::string_view name);

@@ -25,6 +25,7 @@ STORAGES = {"Float": "F32", "Double": "F64", "Half": "F16", "BFloat16": "BF16", 
             "Byte": "U8", "Char": "I8", "Short": "I16", "Int": "I32", "Long": "I64"}  # fmt: skip
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
 MOST_DIMENSIONS = 64
+WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 REFUSED = 3  # exit code
 
 
@@ -68,6 +69,12 @@ class Tensor(NamedTuple):
             return False
         last = self.offset + sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True) if n > 1)
         return self.elements() <= self.storage.elements and (self.elements() == 0 or last < self.storage.elements)
+
+    def strides(self) -> tuple[int, ...]:
+        """None where the elements lie in the shape's order."""
+        ends = itertools.accumulate(self.shape[:0:-1], initial=1, func=lambda step, n: step * n)
+        in_order = all(n == 1 or step == own for n, step, own in zip(self.shape[::-1], self.stride[::-1], ends, strict=False))
+        return () if in_order or self.elements() == 0 else self.stride
 
     def rows(self, stored: bytes) -> Iterator[memoryview]:
         """All elements in row-major order; dimensions that one step describes go together."""
@@ -184,13 +191,12 @@ def tensors_in(value: Any) -> dict[str, Tensor]:
 def state_dict_of(top: Any) -> dict[str, Tensor]:
     """Under a customary name, beside which a loss or an accuracy may be a tensor, too; else the top itself."""
     keys = list(dict.keys(top)) if isinstance(top, dict) else []
-    inner = [dict.__getitem__(top, key) for key in ("state_dict", "model_state_dict", "model") if key in keys]
+    inner = [dict.__getitem__(top, key) for key in WRAPPERS if key in keys]
     for candidate in (*inner, top):
         if tensors := tensors_in(candidate):
             return tensors
     received = ", ".join(key for key in keys if isinstance(key, str))[:100] or "something else"
-    raise Refused("needs tensors by name, or a dictionary that has them as state_dict, model_state_dict or model; "
-                  f"received {received}")  # fmt: skip
+    raise Refused(f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {received}")
 
 
 def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> None:
@@ -218,26 +224,47 @@ def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, 
             out.writelines(row if row.contiguous else row.tobytes() for row in tensor.rows(stored))
 
 
+def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tensor]]:
+    """The archive's folder and the tensors of its pickle."""
+    folder = folder_of(archive.namelist())
+    order = f"{folder}byteorder"
+    received = content(archive, order) if order in archive.namelist() else b"little"
+    if received != b"little":
+        raise Refused(f"needs byteorder little, received {received!r}")
+    record = f"{folder}data.pkl"
+    pickled = io.BytesIO(content(archive, record))
+    try:
+        tensors = state_dict_of(value_of(Weights(pickled, encoding="utf-8")))
+    except Refused as error:
+        raise Refused(f"{record}: {error}") from error
+    for name, tensor in tensors.items():
+        check(archive, folder, name, tensor)
+    most = 8 * os.path.getsize(file)
+    if sum(tensor.elements() for tensor in tensors.values()) > most:
+        raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
+    return folder, tensors
+
+
 def weights(file: str, out: BinaryIO) -> None:
     """A state dict of torch.save's zip archive, as safetensors."""
     with opened(file) as archive:
-        folder = folder_of(archive.namelist())
-        order = f"{folder}byteorder"
-        received = content(archive, order) if order in archive.namelist() else b"little"
-        if received != b"little":
-            raise Refused(f"needs byteorder little, received {received!r}")
-        record = f"{folder}data.pkl"
-        pickled = io.BytesIO(content(archive, record))
-        try:
-            tensors = state_dict_of(value_of(Weights(pickled, encoding="utf-8")))
-        except Refused as error:
-            raise Refused(f"{record}: {error}") from error
-        for name, tensor in tensors.items():
-            check(archive, folder, name, tensor)
-        most = 8 * os.path.getsize(file)
-        if sum(tensor.elements() for tensor in tensors.values()) > most:
-            raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
-        write_safetensors(archive, folder, tensors, out)
+        write_safetensors(archive, *state_dict(archive, file), out)
+
+
+def table(file: str, out: BinaryIO) -> None:
+    """Its float tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file."""
+    with opened(file) as archive, open(file, "rb") as stream:
+        folder, tensors = state_dict(archive, file)
+        begins = {}
+        for key in {tensor.storage.key for tensor in tensors.values()}:
+            record = f"{folder}data/{key}"
+            content(archive, record)  # compares its CRC
+            header = archive.getinfo(record).header_offset
+            stream.seek(header + 26)
+            begins[key] = header + 30 + sum(struct.unpack("<HH", stream.read(4)))
+        out.write(json.dumps([[name, tensor.storage.type, tensor.shape, tensor.strides(),
+                               begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type]]
+                              for name, tensor in tensors.items() if "F" in tensor.storage.type]).encode())  # fmt: skip
 
 
 def pairs(file: str, out: BinaryIO) -> None:
@@ -278,7 +305,7 @@ def main(kind: str, file: str) -> int:
     """The exit code."""
     try:
         limit_memory(file)
-        {"weights": weights, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
+        {"weights": weights, "table": table, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"

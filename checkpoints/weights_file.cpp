@@ -24,40 +24,19 @@ namespace fs = std::filesystem;
 }
 
 WeightsFile read_by_content(const fs::path& path) {
-  using namespace std::string_view_literals;
-  const InputFile file(path);
-  const auto head = file.part(0, std::min<std::int64_t>(16, file.size()));
-  const auto begins = [&head](std::string_view bytes) { return head.starts_with(bytes); };
-  // First, as a header's length may begin like anything.
-  if (head.find("\0\0\0\0{"sv) == 4) return read_safetensors_weights(path);
-  if (begins("PK")) return read_pytorch_weights(path);
-  if (begins("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")) {
-    refuse_file(
-        path,
-        "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
-        "torch.load(FILE, weights_only=True), FILE)");
+  switch (weights_format(path)) {
+    case WeightsFormat::safetensors:
+      return read_safetensors_weights(path);
+    case WeightsFormat::pytorch:
+      return read_pytorch_weights(path);
+    default:
+      return read_mindspore_weights(path);
   }
-  if (begins("\x80"))
-    refuse_file(path, "is a plain pickle, which could run code; write it anew with torch.save");
-  if (begins("\x0a")) return read_mindspore_weights(path);
-  refuse_file(
-      path,
-      "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
-      "checkpoint: save its weights as safetensors)");
 }
 
 using Names = std::vector<std::string>;
 
 Names names_of(const WeightsFile& file) { return texts_of(file.tensors, &WeightTensor::name); }
-
-Names without_module(Names names) {
-  constexpr std::string_view prefix = "module.";
-  const bool all =
-      std::ranges::all_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
-  if (!all) return names;
-  for (auto& name : names) name.erase(0, prefix.size());
-  return names;
-}
 
 Names from_mindspore(Names names) {
   for (auto& name : names) name = name_from_mindspore(name);
@@ -73,6 +52,38 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
 }
 
 }  // namespace
+
+std::vector<std::string> without_module(std::vector<std::string> names) {
+  constexpr std::string_view prefix = "module.";
+  const bool all =
+      std::ranges::all_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
+  if (!all) return names;
+  for (auto& name : names) name.erase(0, prefix.size());
+  return names;
+}
+
+WeightsFormat weights_format(const fs::path& path) {
+  using namespace std::string_view_literals;
+  const InputFile file(path);
+  const auto head = file.part(0, std::min<std::int64_t>(16, file.size()));
+  const auto begins = [&head](std::string_view bytes) { return head.starts_with(bytes); };
+  // First, as a header's length may begin like anything.
+  if (head.find("\0\0\0\0{"sv) == 4) return WeightsFormat::safetensors;
+  if (begins("PK")) return WeightsFormat::pytorch;
+  if (begins("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")) {
+    refuse_file(
+        path,
+        "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
+        "torch.load(FILE, weights_only=True), FILE)");
+  }
+  if (begins("\x80"))
+    refuse_file(path, "is a plain pickle, which could run code; write it anew with torch.save");
+  if (begins("\x0a")) return WeightsFormat::mindspore;
+  refuse_file(
+      path,
+      "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
+      "checkpoint: save its weights as safetensors)");
+}
 
 WeightsFile read_safetensors_weights(const fs::path& path) {
   WeightsFile file{.format = "safetensors", .tensors = {}};

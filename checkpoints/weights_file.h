@@ -24,15 +24,23 @@ struct WeightsFile {
   std::vector<WeightTensor> tensors;  // different names, in the file's order
 };
 
+enum class WeightsFormat { safetensors, pytorch, mindspore };
+
+/// The format that a file's first bytes say. Throws std::invalid_argument for a missing file or
+/// another format (with the remedy).
+WeightsFormat weights_format(const std::filesystem::path& path);
+
 /// Reads a whole file; its content says which format it is. Float16, bfloat16 and float64 become
-/// float32; names stay as they are. Throws std::invalid_argument for a missing file
-/// or another format (with the remedy), std::runtime_error("[format] 'file': ...") for a damaged
-/// one, one that wants code to be run, an element type without a place here, or a value that is not
-/// finite.
+/// float32; names stay as they are. Throws as weights_format, std::runtime_error("[format] 'file':
+/// ...") for a damaged one, one that wants code to be run, an element type without a place here, or
+/// a value that is not finite.
 WeightsFile read_weights(const std::filesystem::path& path);
 
 /// The same of a file that is known to be safetensors, but for the checks of names.
 WeightsFile read_safetensors_weights(const std::filesystem::path& path);
+
+/// The names without the "module." that all begin with (DataParallel's, and its distributed kin's).
+std::vector<std::string> without_module(std::vector<std::string> names);
 
 /// Gives the tensors the names that a network of PyTorch has for them, where that finds more of
 /// `wanted` than the names as they are: without a leading "module." that all have (DataParallel),

@@ -56,7 +56,7 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
     source["test_samples"] = score.samples;
   }
   const auto folder = serving::export_network(setup,
-                                              serving::signature_of(setup, model.model, source),
+                                              serving::signature_of(setup, model, source),
                                               options.output,
                                               training::module_of(model));
   print(formatted("-> {}\n", folder));

@@ -12,6 +12,7 @@
 #include "commands/data_command.h"
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
+#include "commands/library_model.h"
 #include "commands/pca_command.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -41,6 +42,9 @@ constexpr std::array subcommands = {
     Subcommand{"predict", "classes of images, by a run's or an export's network", nullptr},
     Subcommand{
         "verify", "whether pairs of images show the same, by a network's embeddings", nullptr},
+    Subcommand{"model",
+               "a network of timm, torchvision or FastNN as a module that stage1 trains",
+               library_model_command},
     Subcommand{"data", "data sets from one form to another, and what they hold", data_command},
     Subcommand{
         "store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)", store_command},

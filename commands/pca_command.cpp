@@ -44,8 +44,8 @@ OptionTable table_of(PcaOptions& options) {
   table.group("Files");
   table.add("snapshots",
             &options.snapshots,
-            "run folder, folder of snapshots (.h5) or of safetensors files, a list of such "
-            "files (.txt, one a line), or one n x M .npy");
+            "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
+            ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), or one n x M .npy");
   table.add("output",
             &options.output,
             "matrix to write (.npy); its sidecar .json gets the singular values and digests");
@@ -56,7 +56,7 @@ OptionTable table_of(PcaOptions& options) {
   table.group("Snapshots");
   table.add("snapshot_from",
             &options.range.from,
-            "first epoch used (of .npy and safetensors, which know no epochs: first snapshot, "
+            "first epoch used (of .npy and weight files, which know no epochs: first snapshot, "
             "counted from 1); 0: from the first on",
             at_least(0));
   table.add(

@@ -32,6 +32,9 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             &saves.snapshots_per_epoch,
             "weights saved for the PCA, evenly spread over an epoch; 0: none",
             at_least(0));
+  table.add("snapshot_initial",
+            &saves.snapshot_initial,
+            "also save the weights before the first step, as epoch 0");
   table.add("snapshot_from_epoch",
             &saves.snapshot_from_epoch,
             "first epoch with snapshots, counted from 1",

@@ -13,6 +13,7 @@
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
 #include "pca/fit.h"
+#include "pca/source.h"
 #include "stage2/options.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -68,7 +69,7 @@ bool is_matrix(const fs::path& file) {
 /// As pca::fit_snapshots reads them.
 std::int64_t snapshots_in(const fs::path& path) {
   if (path.extension() == ".npy") return checkpoints::read_npy_header(path).shape.at(0);
-  return std::ssize(checkpoints::snapshots_at(path, {".h5", ".safetensors"}));
+  return std::ssize(pca::snapshot_files(path));
 }
 
 /// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the

@@ -281,8 +281,7 @@ void Loader::prepare_sample(Batch& batch,
   constexpr std::size_t small = 20'000;  // values
   const auto& preprocessing = preparer_.preprocessing();
   const std::size_t image_size = batch.shape.size();
-  const bool timed = !dataset_.shape() || preprocessing.crop.cut != CropMode::none ||
-                     preprocessing.jitter.any() || image_size > small;
+  const bool timed = !dataset_.shape() || !preprocessing.keeps_pixels() || image_size > small;
   const auto out = std::span(batch.images).subspan(slot * image_size, image_size);
   std::optional<Stopwatch> clock;
   auto& report = worker.report;

@@ -235,8 +235,7 @@ void Preparer::prepare(const Sample& sample,
                        std::span<float> out) const {
   check(std::ssize(out) == shape_.size(), "prepare: size of the output");
   scratch.decode_seconds = 0;
-  const bool plain = sample.encoding == Encoding::planes &&
-                     preprocessing_.crop.cut == CropMode::none && !preprocessing_.jitter.any();
+  const bool plain = sample.encoding == Encoding::planes && preprocessing_.keeps_pixels();
   Augmentation drawn;
   if (plain) {
     check(sample.shape == shape_ && sample.bytes.size() == out.size(),
@@ -245,6 +244,7 @@ void Preparer::prepare(const Sample& sample,
   } else {
     auto stream = stream_of(preprocessing_, epoch, index);
     decode_and_crop(sample, shape_, preprocessing_.crop, stream, scratch);
+    if (preprocessing_.change) preprocessing_.change(scratch.pixels, shape_.channels);
     drawn = draw(preprocessing_, stream);
     jitter(preprocessing_.jitter, scratch.pixels, shape_.channels, stream);
   }

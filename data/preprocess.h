@@ -13,10 +13,13 @@
 
 namespace dimred::data {
 
+/// Changes the pixels of a cut image, interleaved, in place.
+using PixelChange = void (*)(std::vector<std::uint8_t>& pixels, std::int64_t channels);
+
 /// x = (pixel / 255 - mean) / deviation per channel, after, in this order: a crop to another size,
-/// an optional zero-padded random crop (of the same height x width; padding is pixel 0, before
-/// normalisation, as torchvision's RandomCrop does), a random horizontal flip, a change of colours;
-/// all keyed by (seed, epoch, sample).
+/// a change of its pixels, an optional zero-padded random crop (of the same height x width; padding
+/// is pixel 0, before normalisation, as torchvision's RandomCrop does), a random horizontal flip, a
+/// change of colours; all keyed by (seed, epoch, sample).
 struct Preprocessing {
   std::vector<double> mean;       // [channels], of pixel / 255
   std::vector<double> deviation;  // [channels], > 0
@@ -27,6 +30,13 @@ struct Preprocessing {
   JitterOptions jitter;
   bool standardise =
       false;  // then (x - its mean) / max(its deviation, 1 / sqrt(values)), of an image
+  PixelChange change = nullptr;  // also in evaluation
+  std::string change_name;       // the preprocessing that has it
+
+  /// Whether each value depends on one stored pixel alone.
+  bool keeps_pixels() const {
+    return crop.cut == CropMode::none && !jitter.any() && change == nullptr;
+  }
 };
 
 /// Throws std::invalid_argument("[data::Preprocessing] rule, received ..."). `shape` is of the

@@ -1,23 +1,44 @@
 #include "data/presets.h"
 
+#include <algorithm>
+
 #include "support/errors.h"
 
 namespace dimred::data {
 namespace {
 
-Preprocessing imagenet(std::int64_t size) {
+std::int64_t size_or(std::int64_t size, std::int64_t own) { return size > 0 ? size : own; }
+
+struct NamedPreprocessing {
+  const char* name;
+  Preprocessing (*make)(std::int64_t image_size);
+};
+
+constexpr std::array named_preprocessings{
+#define DIMRED_PREPROCESSING(of) NamedPreprocessing{#of, preprocessings::of},
+#include "data/preprocessings.inc"
+#undef DIMRED_PREPROCESSING
+};
+
+}  // namespace
+
+namespace preprocessings {
+
+Preprocessing none(std::int64_t image_size) { return {.crop = whole_image(image_size)}; }
+
+Preprocessing imagenet(std::int64_t image_size) {
   return {.mean = {0.485, 0.456, 0.406},
           .deviation = {0.229, 0.224, 0.225},
           .flip = true,
-          .crop = {.cut = CropMode::random_area, .size = size}};
+          .crop = {.cut = CropMode::random_area, .size = size_or(image_size, 224)}};
 }
 
-Preprocessing inception(std::int64_t size) {
+Preprocessing inception(std::int64_t image_size) {
   return {.mean = {0.5, 0.5, 0.5},
           .deviation = {0.5, 0.5, 0.5},
           .flip = true,
           .crop = {.cut = CropMode::random_area,
-                   .size = size,
+                   .size = size_or(image_size, 299),
                    .area_low = 0.05,
                    .aspect_low = 0.75,
                    .aspect_high = 1.33,
@@ -25,8 +46,9 @@ Preprocessing inception(std::int64_t size) {
           .jitter = {.shift = 32, .saturation = 0.5}};
 }
 
-Preprocessing vgg(std::int64_t size) {
+Preprocessing vgg(std::int64_t image_size) {
   constexpr double level = 1.0 / 255;
+  const auto size = size_or(image_size, 224);
   // The published sides, 256 to 512, are for 224.
   return {.mean = {123.68 * level, 116.78 * level, 103.94 * level},
           .deviation = {level, level, level},
@@ -37,17 +59,64 @@ Preprocessing vgg(std::int64_t size) {
                    .side_high = size * 512 / 224}};
 }
 
-const std::vector<std::pair<std::string, Recipe>> recipes{{"none", Recipe::none},
-                                                          {"imagenet", Recipe::imagenet},
-                                                          {"inception", Recipe::inception},
-                                                          {"vgg", Recipe::vgg},
-                                                          {"cifarnet", Recipe::cifarnet},
-                                                          {"lenet", Recipe::lenet},
-                                                          {"fashion", Recipe::fashion}};
+Preprocessing cifarnet(std::int64_t image_size) {
+  return {.mean = {0, 0, 0},
+          .deviation = {1, 1, 1},
+          .pad = 4,
+          .flip = true,
+          .crop = whole_image(image_size),
+          .jitter = {.shift = 63, .contrast = 0.8},
+          .standardise = true};
+}
 
-}  // namespace
+Preprocessing lenet(std::int64_t image_size) {
+  return {.mean = {128.0 / 255}, .deviation = {128.0 / 255}, .crop = whole_image(image_size)};
+}
 
-const std::vector<std::pair<std::string, Recipe>>& recipe_names() { return recipes; }
+Preprocessing fashion(std::int64_t image_size) {
+  return {.mean = {0.2860}, .deviation = {0.3530}, .crop = whole_image(image_size)};
+}
+
+Preprocessing rescale(std::int64_t image_size) {
+  auto crop = whole_image(image_size);
+  crop.keeps_aspect = false;
+  return {.deviation = {1}, .crop = crop};
+}
+
+}  // namespace preprocessings
+
+CropOptions whole_image(std::int64_t image_size) {
+  if (image_size == 0) return {};
+  return {.cut = CropMode::centre, .size = image_size, .centre_part = 1};
+}
+
+Preprocessing recipe(Recipe name, std::int64_t image_size) {
+  const auto& entry = named_preprocessings.at(static_cast<std::size_t>(name));
+  auto result = entry.make(image_size);
+  if (result.change) result.change_name = entry.name;
+  return result;
+}
+
+PixelChange pixel_change(const std::string& name) {
+  const auto* const found = std::ranges::find_if(
+      named_preprocessings, [&](const NamedPreprocessing& entry) { return name == entry.name; });
+  const auto change = found != named_preprocessings.end() ? found->make(0).change : nullptr;
+  require_environment(change != nullptr,
+                      "[data::Preprocessing] needs the preprocessing {}, which this program does "
+                      "not have",
+                      name);
+  return change;
+}
+
+const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
+  static const auto names = [] {
+    std::vector<std::pair<std::string, Recipe>> all;
+    for (std::size_t i = 0; i < named_preprocessings.size(); ++i)
+      all.emplace_back(named_preprocessings[i].name, static_cast<Recipe>(i));
+    return all;
+  }();
+  return names;
+}
 
 void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   if (strengths.empty()) return;
@@ -58,37 +127,6 @@ void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   jitter.brightness = strengths[0];
   jitter.contrast = strengths[1];
   jitter.saturation = strengths[2];
-}
-
-Preprocessing recipe(Recipe name, std::int64_t image_size) {
-  Preprocessing result;
-  const auto size_or = [&](std::int64_t own) { return image_size > 0 ? image_size : own; };
-  switch (name) {
-    case Recipe::imagenet:
-      return imagenet(size_or(224));
-    case Recipe::inception:
-      return inception(size_or(299));
-    case Recipe::vgg:
-      return vgg(size_or(224));
-    case Recipe::cifarnet:
-      result = {.mean = {0, 0, 0},
-                .deviation = {1, 1, 1},
-                .pad = 4,
-                .flip = true,
-                .jitter = {.shift = 63, .contrast = 0.8},
-                .standardise = true};
-      break;
-    case Recipe::lenet:
-      result = {.mean = {128.0 / 255}, .deviation = {128.0 / 255}};
-      break;
-    case Recipe::fashion:
-      result = {.mean = {0.2860}, .deviation = {0.3530}};
-      break;
-    case Recipe::none:
-      break;
-  }
-  if (image_size > 0) result.crop = {.cut = CropMode::centre, .size = image_size, .centre_part = 1};
-  return result;
 }
 
 }  // namespace dimred::data

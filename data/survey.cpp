@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "data/decode.h"
 #include "data/loader_report.h"

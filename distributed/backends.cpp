@@ -1,3 +1,5 @@
+#include "distributed/backends.h"
+
 #ifdef DIMRED_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
@@ -6,7 +8,6 @@
 #endif
 
 #include "distributed/job_store.h"
-#include "distributed/process_group.h"
 #include "support/errors.h"
 #include "support/text.h"
 

@@ -1,34 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "distributed/backends.h"
 #include "distributed/communicator.h"
 
 namespace dimred::distributed {
 
-/// The c10d backends of a group. Tensors go to the backend of their device; where there is none
-/// (vectors on a GPU, Gloo alone) they pass through host memory.
-struct Backends {
-  c10::intrusive_ptr<c10d::Backend> host;    // Gloo
-  c10::intrusive_ptr<c10d::Backend> device;  // NCCL; null without
-};
-
+/// The communicator of a group over its backends.
 std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size);
-
-/// The parameters from which backends.cpp makes a backend.
-struct GroupOptions {
-  c10::intrusive_ptr<c10d::Store> store;
-  int rank = 0, size = 1;
-  double timeout = 0;   // seconds, of a collective
-  std::string address;  // of this machine, as the others reach it; empty: let Gloo find it
-};
-
-/// Throws std::runtime_error where Gloo's headers were missing.
-c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group);
-/// nullptr where torch was built without NCCL.
-c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group);
 
 }  // namespace dimred::distributed

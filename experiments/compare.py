@@ -206,6 +206,8 @@ class Comparison:
                 tables.append(table.assign(phase=phase, compared_at=words))
                 if cost is None or table["difference"].notna().any():
                     texts.append(f"\n{phase}, {words}\n{shown(table, list(axes), cost)}")
+                if cost is None:
+                    texts.append(f"\n{phase}, {words}, by the test loss\n{shown(table, list(axes), cost, 'test_loss')}")
         texts.append(f"\n{NOTES}")
         bad = [outcome for outcome in everything if outcome.reading is None]
         if bad:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dimred_twins import NAMES, build
+from dimred_twins import NAMES, build, set_constants
 from safetensors.torch import load_file
 
 TOLERANCE = 1e-4  # of the largest logit: float32 sums in another order, through up to 200 layers
@@ -56,6 +56,7 @@ def network_of(folder: Path, signature: dict) -> torch.nn.Module:
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise ExportError(f"weights.safetensors does not fit {name}: {str(error).splitlines()[-1].strip()}") from None
+    set_constants(network, signature.get("batch_norm_eps"))
     return network.eval()
 
 

@@ -145,9 +145,9 @@ void answer_job_name(Line& line, const Values&) {
   }
 }
 
-/// Names of ours for FastNN's networks, the same where the thing is the same; refused where there
-/// is none of that kind.
-void answer_model_name(Line& line, const Values&) {
+/// Names of ours for FastNN's networks, the same where the thing is the same; else the module that
+/// `dimred model` writes.
+void answer_model_name(Line& line, const Values& values) {
   const Values ours = {{"inception_v3", "inception_v3"},
                        {"inception_resnet_v2", "inception_resnet_v2"},
                        {"resnet_v1_50", "resnet50"},
@@ -160,23 +160,36 @@ void answer_model_name(Line& line, const Values&) {
                        {"vgg_19", "vgg19"},
                        {"alexnet_v2", "alexnet"},
                        {"lenet", "lenet"}};
-  const std::vector<std::string> others = {
-      "cifarnet",         "overfeat",         "inception_v1",     "inception_v2",
-      "inception_v4",     "resnet_v1_200",    "resnet_v2_101",    "resnet_v2_152",
-      "resnet_v2_200",    "mobilenet_v1",     "mobilenet_v1_075", "mobilenet_v1_050",
-      "mobilenet_v1_025", "mobilenet_v2_140", "mobilenet_v2_035", "nasnet_cifar",
-      "nasnet_mobile",    "nasnet_large",     "pnasnet_large",    "pnasnet_mobile"};
+  // Those that `dimred model` writes, and the side of their images.
+  static const std::map<std::string, const char*> modules = {
+      {"cifarnet", "32"},          {"overfeat", "231"},         {"inception_v1", "224"},
+      {"inception_v2", "224"},     {"inception_v4", "299"},     {"resnet_v1_200", "224"},
+      {"resnet_v2_101", "224"},    {"resnet_v2_152", "224"},    {"resnet_v2_200", "224"},
+      {"mobilenet_v1", "224"},     {"mobilenet_v1_075", "224"}, {"mobilenet_v1_050", "224"},
+      {"mobilenet_v1_025", "224"}, {"mobilenet_v2_140", "224"}, {"mobilenet_v2_035", "224"},
+      {"nasnet_cifar", "32"},      {"nasnet_mobile", "224"},    {"nasnet_large", "331"},
+      {"pnasnet_large", "331"},    {"pnasnet_mobile", "224"}};
   if (const auto found = ours.find(line.value); found != ours.end()) {
     const bool same = found->second == line.value;
     return line.map({{"model", found->second}},
                     same ? "" : "torchvision's form of the network, not slim's");
   }
-  const bool theirs = std::ranges::find(others, line.value) != others.end();
-  std::vector<std::string> names = others;
+  if (const auto found = modules.find(line.value); found != modules.end()) {
+    const auto file = line.value + ".pt";
+    if (std::filesystem::exists(file))
+      return line.map({{"model", file}, {"image_size", found->second}},
+                      "as dimred model writes it");
+    return line.refuse(formatted("dimred model {} --num_classes {} writes it as {}, which is taken "
+                                 "where it lies in this folder",
+                                 line.value,
+                                 values.at("num_classes"),
+                                 file),
+                       "model");
+  }
+  std::vector<std::string> names;
   for (const auto& [name, own] : ours) names.push_back(name);
-  line.refuse(theirs ? "a network of FastNN's that is not among ours"
-                     : "not a network of FastNN's" + suggestion(line.value, names),
-              "model");
+  for (const auto& [name, size] : modules) names.push_back(name);
+  line.refuse("not a network of FastNN's" + suggestion(line.value, names), "model");
 }
 
 void answer_fp16(Line& line, const Values&) {

@@ -88,15 +88,15 @@ constexpr Key keys[] = {
 /// Where both spellings of the number of components are there, one of them counts. Throws
 /// std::invalid_argument where they differ.
 void take_one_spelling(const std::string& file, const json& reduction, std::vector<Line>& lines) {
-  if (!reduction.contains("n_component") || !reduction.contains("n_components")) return;
-  const auto one = option_text(reduction.at("n_component"));
-  const auto other = option_text(reduction.at("n_components"));
+  const auto one = reduction.value("n_component", json());
+  const auto other = reduction.value("n_components", json());
+  if (one.is_null() || other.is_null()) return;
   require(one == other,
           "[imports] {}: dim_reduce.n_component = {} and dim_reduce.n_components = {} contradict "
           "each other; leave one out",
           file,
-          printable(one),
-          printable(other));
+          printable(option_text(one)),
+          printable(option_text(other)));
   const auto line = std::ranges::find(lines, "dim_reduce.n_component", &Line::key);
   line->answer = Answer::no_effect;
   line->settings.clear();

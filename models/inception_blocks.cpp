@@ -20,6 +20,15 @@ torch::Tensor run(const Chain& chain, torch::Tensor x) {
   return x;
 }
 
+AuxiliaryClassifier::AuxiliaryClassifier(std::int64_t in, std::int64_t classes)
+    : convolutions{register_module("conv0", ConvBlock(in, 128, one_by_one)),
+                   register_module("conv1", ConvBlock(128, 768, valid(5)))},
+      fc(register_module("fc", nn::Linear(768, classes))) {}
+
+torch::Tensor AuxiliaryClassifier::forward(const torch::Tensor& x) {
+  return fc(run(convolutions, torch::avg_pool2d(x, 5, /*stride=*/3)).mean({2, 3}));
+}
+
 torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding) {
   return torch::avg_pool2d(x, 3, /*stride=*/1, /*padding=*/1, /*ceil_mode=*/false, count_padding);
 }

@@ -2,6 +2,7 @@
 
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <vector>
 
@@ -37,6 +38,16 @@ TORCH_MODULE(ConvBlock);
 /// Convolutions one behind the other.
 using Chain = std::vector<ConvBlock>;
 torch::Tensor run(const Chain& chain, torch::Tensor x);
+
+/// The second classifier on the 17 x 17 maps, of the training loss alone.
+class AuxiliaryClassifier final : public torch::nn::Module {
+ public:
+  AuxiliaryClassifier(std::int64_t in, std::int64_t classes);
+  torch::Tensor forward(const torch::Tensor& x);
+
+  Chain convolutions;
+  torch::nn::Linear fc;
+};
 
 /// 3x3 means over the pixels that exist, or over nine with zeros outside.
 torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding);

@@ -119,9 +119,10 @@ nn::Sequential repeated(std::int64_t times,
 }
 
 /// Source: Szegedy et al., AAAI 2017; names, order and numerics of timm's inception_resnet_v2.py,
-/// with the dropout of 0.2 before the classifier that FastNN's (TF-Slim's) network has.
+/// with the dropout of 0.2 before the classifier that FastNN's (TF-Slim's) network has, and, of
+/// images that give maps of 17 x 17, its second classifier.
 struct InceptionResNetV2 final : Network {
-  InceptionResNetV2(std::int64_t channels, std::int64_t classes)
+  InceptionResNetV2(std::int64_t channels, std::int64_t classes, bool has_auxiliary)
       : conv2d_1a(stem("conv2d_1a", channels, 32, valid(3, 2))),
         conv2d_2a(stem("conv2d_2a", 32, 32, valid(3))),
         conv2d_2b(stem("conv2d_2b", 32, 64, same(3))),
@@ -137,13 +138,18 @@ struct InceptionResNetV2 final : Network {
                                std::make_shared<Residual>(2080, block8_branches, 1.0, false))),
         conv2d_7b(stem("conv2d_7b", 2080, 1536, one_by_one)),
         dropout(register_module("dropout", nn::Dropout(0.2))),
-        classif(register_module("classif", nn::Linear(1536, classes))) {}
+        classif(register_module("classif", nn::Linear(1536, classes))) {
+    if (has_auxiliary)
+      auxiliary =
+          register_module("AuxLogits", std::make_shared<AuxiliaryClassifier>(1088, classes));
+  }
 
   torch::Tensor forward(torch::Tensor x) override {
     x = max_3x3(conv2d_2b(conv2d_2a(conv2d_1a(x))));
     x = max_3x3(conv2d_4a(conv2d_3b(x)));
     x = repeat->forward(mixed_5b->forward(x));
     x = repeat_1->forward(mixed_6a->forward(x));
+    auxiliary_logits = auxiliary && is_training() ? auxiliary->forward(x) : torch::Tensor();
     x = block8->forward(repeat_2->forward(mixed_7a->forward(x)));
     return classif(dropout(conv2d_7b(x).mean({2, 3})));
   }
@@ -169,12 +175,15 @@ struct InceptionResNetV2 final : Network {
   ConvBlock conv2d_7b;
   nn::Dropout dropout;
   nn::Linear classif;
+  std::shared_ptr<AuxiliaryClassifier> auxiliary;
 };
 
 }  // namespace
 
 std::shared_ptr<Network> make_inception_resnet_v2(const InputShape& input, std::int64_t classes) {
-  return std::make_shared<InceptionResNetV2>(input.channels, classes);
+  constexpr std::int64_t size = 299;
+  return std::make_shared<InceptionResNetV2>(
+      input.channels, classes, std::min(input.height, input.width) >= size);
 }
 
 }  // namespace dimred::models

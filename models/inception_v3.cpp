@@ -102,21 +102,6 @@ const std::vector<Branch> mixed_e{
     {{{"branch3x3dbl_1", 448, one_by_one}, {"branch3x3dbl_2", 384, same(3)}},
      {{"branch3x3dbl_3a", 384, same(1, 3)}, {"branch3x3dbl_3b", 384, same(3, 1)}}}};
 
-/// The second classifier on the 17 x 17 maps, of the training loss alone.
-struct Auxiliary final : nn::Module {
-  Auxiliary(std::int64_t in, std::int64_t classes)
-      : convolutions{register_module("conv0", ConvBlock(in, 128, one_by_one)),
-                     register_module("conv1", ConvBlock(128, 768, valid(5)))},
-        fc(register_module("fc", nn::Linear(768, classes))) {}
-
-  torch::Tensor forward(const torch::Tensor& x) {
-    return fc(run(convolutions, torch::avg_pool2d(x, 5, /*stride=*/3)).mean({2, 3}));
-  }
-
-  Chain convolutions;
-  nn::Linear fc;
-};
-
 /// Source: Szegedy et al., CVPR 2016; names, order and initialisation of torchvision's
 /// inception.py. The auxiliary loss has weight 0.4, as in MLPerf's and torchvision's recipes.
 struct InceptionV3 final : Network {
@@ -141,7 +126,7 @@ struct InceptionV3 final : Network {
                         mixed("Mixed_6c", 768, mixed_c(160), 192),
                         mixed("Mixed_6d", 768, mixed_c(160), 192),
                         mixed("Mixed_6e", 768, mixed_c(192), 192)};
-    auxiliary = register_module("AuxLogits", std::make_shared<Auxiliary>(768, classes));
+    auxiliary = register_module("AuxLogits", std::make_shared<AuxiliaryClassifier>(768, classes));
     behind_auxiliary = {mixed("Mixed_7a", 768, mixed_d, 0),
                         mixed("Mixed_7b", 1280, mixed_e, 192),
                         mixed("Mixed_7c", 2048, mixed_e, 192)};
@@ -162,7 +147,7 @@ struct InceptionV3 final : Network {
 
   Chain before_pool, behind_pool;
   std::vector<std::shared_ptr<Mixed>> before_auxiliary, behind_auxiliary;
-  std::shared_ptr<Auxiliary> auxiliary;
+  std::shared_ptr<AuxiliaryClassifier> auxiliary;
   nn::Dropout dropout = nullptr;
   nn::Linear fc = nullptr;
 };

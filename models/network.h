@@ -71,6 +71,7 @@ std::shared_ptr<Network> make_vgg(const std::vector<std::int64_t>& convolutions,
                                   bool batch_norm,
                                   const InputShape& input,
                                   std::int64_t classes);
+std::shared_ptr<Network> make_vgg16_flatten(const InputShape& input, std::int64_t classes);
 std::shared_ptr<Network> make_wide_resnet(std::int64_t n,
                                           std::int64_t widen,
                                           const InputShape& input,

@@ -42,6 +42,7 @@ const std::vector<Entry> registry = {
     {{"vgg11_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{1, 1, 2, 2, 2}, true)},
     {{"vgg16", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 3, 3, 3}, false)},
     {{"vgg16_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 3, 3, 3}, true)},
+    {{"vgg16_flatten", 224, "fc"}, 32, make_vgg16_flatten},
     {{"vgg19", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 4, 4, 4}, false)},
     {{"vgg19_bn", 224, "classifier.6"}, 32, with(make_vgg, Blocks{2, 2, 4, 4, 4}, true)},
     {{"resnet18", 224, "fc"}, 32, with(make_resnet, Blocks{2, 2, 2, 2}, false)},
@@ -53,7 +54,7 @@ const std::vector<Entry> registry = {
     {{"mobilenet_v2", 224, "classifier.1"}, 32, make_mobilenet_v2},
     // Its auxiliary classifier pools 17x17 maps.
     {{"inception_v3", 299, "fc,AuxLogits.fc"}, 299, make_inception_v3},
-    {{"inception_resnet_v2", 299, "classif"}, 75, make_inception_resnet_v2},
+    {{"inception_resnet_v2", 299, "classif,AuxLogits.fc"}, 75, make_inception_resnet_v2},
 };
 
 const Entry& find(const std::string& name) {

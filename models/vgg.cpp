@@ -55,7 +55,32 @@ struct Vgg final : Network {
   nn::Sequential features, classifier;
 };
 
+/// Keras's VGG16 without its top, behind which Flatten and one Dense layer stand; names of
+/// torchvision's.
+struct FlattenedVgg final : Network {
+  FlattenedVgg(nn::Sequential convolutions, std::int64_t values, std::int64_t classes)
+      : features(register_module("features", std::move(convolutions))),
+        fc(register_module("fc", nn::Linear(values, classes))) {
+    kaiming_initialise(*this);
+    normal_initialise_linear(*this, 0.01);
+  }
+
+  torch::Tensor forward(torch::Tensor x) override {
+    return fc->forward(features->forward(x).flatten(1));
+  }
+
+  nn::Sequential features;
+  nn::Linear fc;
+};
+
 }  // namespace
+
+std::shared_ptr<Network> make_vgg16_flatten(const InputShape& input, std::int64_t classes) {
+  constexpr std::int64_t halves = 32, channels = 512;  // of five stages
+  const auto values = channels * (input.height / halves) * (input.width / halves);
+  return std::make_shared<FlattenedVgg>(
+      features_of({2, 2, 3, 3, 3}, input.channels, /*batch_norm=*/false), values, classes);
+}
 
 std::shared_ptr<Network> make_vgg(const std::vector<std::int64_t>& convolutions,
                                   bool batch_norm,

@@ -77,7 +77,7 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
 
 /// The row as those of files are described.
 Row described(const MemoryRow& from) {
-  Row row{.path = from.name, .runs = {}, .layout_hash = {}, .layout_json = {}};
+  Row row{.path = from.name, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
     item_bytes(tensor.dtype);

@@ -1,14 +1,18 @@
 #include "pca/rows.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/tensor_table.h"
 #include "layout/layout.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/parallel.h"
 
 namespace dimred::pca {
@@ -21,7 +25,8 @@ using Json = nlohmann::json;
 Row snapshot_row(const fs::path& path) {
   const auto info = checkpoints::read_snapshot_info(path);
   return {path,
-          {{"F32", 0, info.parameters, info.weights_offset}},
+          {path},
+          {{"F32", 0, info.parameters, info.weights_offset, 0, {}, {}}},
           info.layout_hash,
           info.layout_json,
           info.parameters,
@@ -29,21 +34,76 @@ Row snapshot_row(const fs::path& path) {
           info.epoch};
 }
 
-Row safetensors_row(const fs::path& path) {
-  Row row{.path = path, .runs = {}, .layout_hash = {}, .layout_json = {}};
-  std::vector<layout::Parameter> parameters;
-  for (const auto& tensor : checkpoints::read_safetensors_header(path)) {
-    if (!checkpoints::is_float_type(tensor.dtype) || is_running_statistic(tensor.name)) continue;
+/// The tensors of a file of the row, behind those that it has.
+void add_tensors(Row& row,
+                 std::vector<layout::Parameter>& parameters,
+                 const std::vector<checkpoints::StoredTensor>& tensors) {
+  for (const auto& tensor : tensors) {
+    if (is_running_statistic(tensor.name)) continue;
     parameters.push_back({tensor.name, tensor.shape});
-    row.runs.push_back({tensor.dtype, row.columns, tensor.elements, tensor.offset});
-    row.columns += tensor.elements;
+    for (const auto& piece : tensor.pieces) {
+      auto& run = row.runs.emplace_back();
+      run = {tensor.dtype, row.columns, piece.elements, piece.offset};
+      run.file = row.files.size() - 1;
+      if (!tensor.stride.empty()) run.shape = tensor.shape;
+      run.stride = tensor.stride;
+      row.columns += piece.elements;
+    }
   }
-  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", path);
+}
+
+void complete(Row& row, const std::vector<layout::Parameter>& parameters) {
+  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", row.path);
   set_layout(row, parameters);
+}
+
+Row weights_row(const fs::path& path) {
+  Row row{.path = path, .files = {path}, .runs = {}, .layout_hash = {}, .layout_json = {}};
+  std::vector<layout::Parameter> parameters;
+  add_tensors(row, parameters, checkpoints::read_tensor_table(path));
+  complete(row, parameters);
   return row;
 }
 
-/// Of a row from the first one, for a person; empty where there is none.
+/// {"weight_map": {tensor: file beside the index}}
+std::map<std::string, std::set<std::string>> shards_of(const fs::path& index) {
+  std::map<std::string, std::set<std::string>> shards;
+  try {
+    const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
+    for (const auto& [tensor, shard] : json.at("weight_map").items())
+      shards[shard.get<std::string>()].insert(tensor);
+  } catch (const Json::exception& error) {
+    fail_environment(
+        "[pca::open_source] '{}' is damaged: it has no weight_map ({})", index, error.what());
+  }
+  return shards;
+}
+
+Row sharded_row(const fs::path& index) {
+  Row row{.path = index, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
+  std::vector<layout::Parameter> parameters;
+  for (const auto& [shard, names] : shards_of(index)) {
+    require(fs::path(shard).filename() == shard && fs::exists(index.parent_path() / shard),
+            "[pca::open_source] '{}' names the shard '{}', which is not beside it",
+            index,
+            shard);
+    row.files.push_back(index.parent_path() / shard);
+    auto tensors = checkpoints::read_tensor_table(row.files.back());
+    std::erase_if(tensors, [&](const auto& tensor) {
+      return !names.contains(tensor.name) && !names.contains("module." + tensor.name);
+    });
+    add_tensors(row, parameters, tensors);
+  }
+  complete(row, parameters);
+  return row;
+}
+
+Row row_of(const fs::path& path) {
+  if (path.extension() == ".h5") return snapshot_row(path);
+  return path.extension() == ".json" ? sharded_row(path) : weights_row(path);
+}
+
+/// How a row differs from the first one, for a person; empty where it does not.
 std::string difference(const Row& first, const Row& row) {
   if (first.layout_hash == row.layout_hash && first.columns == row.columns) return {};
   if (first.layout_json.empty() || row.layout_json.empty())
@@ -54,9 +114,12 @@ std::string difference(const Row& first, const Row& row) {
 Json to_message(const Row& row) {
   auto runs = Json::array();
   for (const auto& run : row.runs) {
-    runs.push_back({run.dtype, run.begin, run.size, run.offset});
+    runs.push_back({run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride});
   }
-  return {row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch};
+  auto files = Json::array();
+  for (const auto& file : row.files) files.push_back(file.string());
+  return {
+      row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch, std::move(files)};
 }
 
 void take_message(const Json& message, Row& row) {
@@ -67,9 +130,13 @@ void take_message(const Json& message, Row& row) {
     row.runs.push_back({run.at(0).get<std::string>(),
                         run.at(1).get<std::int64_t>(),
                         run.at(2).get<std::int64_t>(),
-                        run.at(3).get<std::int64_t>()});
+                        run.at(3).get<std::int64_t>(),
+                        run.at(4).get<std::size_t>(),
+                        run.at(5).get<std::vector<std::int64_t>>(),
+                        run.at(6).get<std::vector<std::int64_t>>()});
   }
   message.at(4).get_to(row.epoch);
+  for (const auto& file : message.at(5)) row.files.emplace_back(file.get<std::string>());
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
@@ -88,6 +155,24 @@ void share_rows(std::vector<Row>& rows, const Ranks& ranks) {
       take_message(theirs.at(i / size), rows[i]);
     }
   }
+}
+
+/// Elements [first, first + out.size()) in the shape's order. Reads all that lies between those at
+/// the least and the greatest distance from the tensor's first.
+void read_strided(const InputFile& file,
+                  const FloatRun& run,
+                  std::int64_t first,
+                  std::span<float> out) {
+  std::vector<std::int64_t> positions(out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    auto rest = first + static_cast<std::int64_t>(i);
+    for (std::size_t axis = run.shape.size(); axis-- > 0; rest /= run.shape[axis])
+      positions[i] += rest % run.shape[axis] * run.stride[axis];
+  }
+  const auto [low, high] = std::ranges::minmax(positions);
+  std::vector<float> stored(high - low + 1);
+  checkpoints::read_floats(file, run.dtype, run.offset, low, stored);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stored[positions[i] - low];
 }
 
 }  // namespace
@@ -115,7 +200,7 @@ SourceInfo info_of(const std::vector<Row>& rows) {
             first.path,
             difference(first, row));
     info.names.push_back(row.path.string());
-    info.files.push_back(row.path);
+    info.files.insert(info.files.end(), row.files.begin(), row.files.end());
     if (row.epoch >= 0) info.epochs.push_back(row.epoch);
     info.bytes_verified += row.bytes_verified;
   }
@@ -123,7 +208,7 @@ SourceInfo info_of(const std::vector<Row>& rows) {
   return info;
 }
 
-void read_runs(const InputFile& file,
+void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
                std::span<float> out) {
@@ -132,7 +217,12 @@ void read_runs(const InputFile& file,
   for (; !out.empty(); ++run) {
     const auto first = begin - run->begin;
     const auto count = std::min(run->size - first, std::ssize(out));
-    checkpoints::read_floats(file, run->dtype, run->offset, first, out.first(count));
+    const auto& file = files[run->file];
+    if (run->stride.empty()) {
+      checkpoints::read_floats(file, run->dtype, run->offset, first, out.first(count));
+    } else {
+      read_strided(file, *run, first, out.first(count));
+    }
     out = out.subspan(count);
     begin += count;
   }
@@ -144,8 +234,7 @@ std::vector<Row> read_rows(const std::vector<fs::path>& files, const Ranks& rank
   agree(ranks, [&] {
     in_parallel(own, available_threads(), [&](std::int64_t i) {
       const auto index = i * ranks.size + ranks.rank;
-      rows[index] = files[index].extension() == ".h5" ? snapshot_row(files[index])
-                                                      : safetensors_row(files[index]);
+      rows[index] = row_of(files[index]);
     });
   });
   for (std::size_t i = 0; i < files.size(); ++i) rows[i].path = files[i];

@@ -14,17 +14,21 @@
 
 namespace dimred::pca {
 
-/// Columns [begin, begin + size) of a row lie contiguous at byte `offset` of its file.
+/// Columns [begin, begin + size) of a row, from byte `offset` of one of its files on: contiguous,
+/// or the elements of `shape` that lie `stride` elements apart.
 struct FloatRun {
   std::string dtype;  // as checkpoints::read_floats takes it
   std::int64_t begin = 0;
   std::int64_t size = 0;
   std::int64_t offset = 0;
+  std::size_t file = 0;
+  std::vector<std::int64_t> shape, stride;  // empty: contiguous
 };
 
-/// One row of W: a file, where its values lie in it, and the table that names them.
+/// One row of W: its files, where its values lie in them, and the table that names them.
 struct Row {
-  std::filesystem::path path;
+  std::filesystem::path path;                // of the one file, or of the index of several
+  std::vector<std::filesystem::path> files;  // that the runs lie in
   std::vector<FloatRun> runs;
   std::string layout_hash;
   std::string layout_json;
@@ -45,14 +49,15 @@ SourceInfo info_of(const std::vector<Row>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).
-void read_runs(const InputFile& file,
+void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
                std::span<float> out);
 
-/// The rows of snapshots or of safetensors files, all of one kind. File i is read and verified by
+/// The rows of snapshots or of weight files (checkpoints/tensor_table.h), or of shards that a JSON
+/// index names as Hugging Face's do. File i is read and verified by
 /// rank i % R alone, which tells the others what it found, so that no rank parses a file that
-/// nobody has verified. Throws as read_snapshot_info and read_safetensors_header.
+/// nobody has verified. Throws as read_snapshot_info and read_tensor_table.
 std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files, const Ranks& ranks);
 
 }  // namespace dimred::pca

@@ -12,6 +12,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/text.h"
 
 namespace dimred::pca {
 namespace {
@@ -86,7 +87,7 @@ class FilesSource final : public SnapshotSource {
  public:
   FilesSource(SourceInfo info, std::vector<Row> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
-    for (const Row& row : rows_) files_.emplace_back(row.path);
+    for (const Row& row : rows_) files_.emplace_back(row.files.begin(), row.files.end());
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_runs(files_[row], rows_[row].runs, begin, out);
@@ -94,7 +95,7 @@ class FilesSource final : public SnapshotSource {
 
  private:
   std::vector<Row> rows_;
-  std::vector<InputFile> files_;
+  std::vector<std::vector<InputFile>> files_;  // of each row
 };
 
 /// Values read at a time where they are converted on the way.
@@ -166,27 +167,43 @@ class NpyMatrix final : public SnapshotSource {
   bool fortran_;
 };
 
-/// The files that open_source(path) reads.
-std::vector<fs::path> files_of(const fs::path& path) {
-  require(fs::exists(path), "[pca::open_source] needs snapshots, '{}' does not exist", path);
-  if (fs::is_directory(path) || checkpoints::is_snapshot_list(path)) {
-    auto files = checkpoints::snapshots_at(path, {".h5", ".safetensors"});
-    require(!files.empty(),
-            "[pca::open_source] needs .h5 or .safetensors files, the folder '{}' has none",
-            path);
-    return files;
-  }
-  require(
-      path.extension() == ".npy" || path.extension() == ".h5" || path.extension() == ".safetensors",
-      "[pca::open_source] needs a folder, a .txt list or an .npy matrix, received '{}'",
-      path);
-  return {path};
+const std::vector<std::string> own_kinds{".h5", ".safetensors"};
+const std::vector<std::string> other_kinds{".ckpt", ".pt", ".pth", ".bin"};
+constexpr auto index_ending = ".index.json";  // of shards
+
+bool is_weights_file(const fs::path& path) {
+  const auto is_kind = [&path](const std::string& kind) { return path.extension() == kind; };
+  return path.string().ends_with(index_ending) || is_kind(".safetensors") ||
+         std::ranges::any_of(other_kinds, is_kind);
 }
 
-/// files_of(path) as rank 0 sees it, so that a folder which grows meanwhile is the same for all.
+/// The weights in a checkpoint's own folder, as Hugging Face names them; empty: it has none.
+fs::path weights_in(const fs::path& folder) {
+  for (const auto* name : {"model.safetensors", "pytorch_model.bin"}) {
+    if (fs::exists(folder / (name + std::string(index_ending))))
+      return folder / (name + std::string(index_ending));
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  return {};
+}
+
+/// A folder's snapshots; else its weight files; else the weights in each folder within it.
+std::vector<fs::path> files_in(const fs::path& folder) {
+  if (const auto index = list_files(folder, {index_ending}); !index.empty()) return index;
+  auto files = checkpoints::snapshots_at(folder, own_kinds);
+  if (files.empty()) files = list_files(folder, other_kinds);
+  if (!files.empty()) return files;
+  for (const auto& item : fs::directory_iterator(folder))
+    if (const auto weights = weights_in(item); !weights.empty()) files.push_back(weights);
+  sort_naturally(files);
+  return files;
+}
+
+/// snapshot_files(path) as rank 0 sees it, so that a folder which grows meanwhile is the same
+/// for all.
 std::vector<fs::path> agreed_files(const fs::path& path, const Ranks& ranks) {
   std::vector<fs::path> files;
-  on_rank_0(ranks, [&] { files = files_of(path); });
+  on_rank_0(ranks, [&] { files = snapshot_files(path); });
   if (ranks.size == 1) return files;
   std::string text;  // each name ends in the one byte that none holds
   for (const auto& file : files) text += file.string() + '\0';
@@ -198,17 +215,42 @@ std::vector<fs::path> agreed_files(const fs::path& path, const Ranks& ranks) {
 
 }  // namespace
 
+std::vector<fs::path> snapshot_files(const fs::path& path) {
+  require(fs::exists(path), "[pca::open_source] needs snapshots, '{}' does not exist", path);
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    files = files_in(path);
+  } else if (checkpoints::is_snapshot_list(path)) {
+    files = checkpoints::snapshots_at(path, {});
+  } else {
+    require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
+            "[pca::open_source] needs a folder, a .txt list, weights or an .npy matrix, received "
+            "'{}'",
+            path);
+    files = {path};
+  }
+  require(!files.empty(),
+          "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), the "
+          "folder '{}' has none",
+          joined(other_kinds, ", "),
+          path);
+  return files;
+}
+
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range) {
   return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
 }
 
-std::unique_ptr<SnapshotSource> open_files(const std::vector<fs::path>& files, const Ranks& ranks) {
+std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files, const Ranks& ranks) {
   require(!files.empty(), "[pca::open_source] needs at least one file, received none");
-  const auto kind = files.front().extension();
+  for (auto& file : files)
+    if (const auto weights = weights_in(file); !weights.empty()) file = weights;
+  const bool ours = files.front().extension() == ".h5";
   for (const auto& file : files) {
-    require(file.extension() == kind && (kind == ".h5" || kind == ".safetensors"),
-            "[pca::open_source] needs snapshots (.h5) or safetensors files, all of one kind, "
-            "received '{}' and '{}'",
+    require(ours ? file.extension() == ".h5" : is_weights_file(file),
+            "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), all of "
+            "one kind, received '{}' and '{}'",
+            joined(other_kinds, ", "),
             files.front(),
             file);
   }

@@ -66,19 +66,26 @@ struct SnapshotRange {
 /// are).
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range);
 
-/// A folder of snapshots (.h5) or of safetensors files (natural number order; float tensors in
-/// file order, which Python sorts by type and name, without BatchNorm's running statistics; the
-/// sidecar says which order, and load_basis finds each by its name), a text file listing such
-/// files line by line (.txt; relative to its folder), or one n x M .npy (C or Fortran order,
-/// float32 or float64). All digests are verified here, in parallel; with several ranks, each
-/// verifies every R-th file of rank 0's list, and what one of them throws, all throw.
-/// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file
-/// and the first entry that differs), std::runtime_error when a file is damaged.
+/// The files that open_source(path) reads: of a folder its snapshots (.h5), its weight files
+/// (.safetensors, .ckpt, .pt, .pth, .bin), or the weights in each folder within it, in natural
+/// number order; of a text file (.txt) those that it lists line by line, relative to its folder.
+/// Throws std::invalid_argument when there is none.
+std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& path);
+
+/// The snapshots of a folder or list, or of one n x M .npy (C or Fortran order, float32 or
+/// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
+/// index names): float tensors in file order, without BatchNorm's running statistics; the sidecar
+/// says which order, and load_basis finds each by its name. All digests are verified here, in
+/// parallel; with several ranks, each verifies every R-th file of rank 0's list, and what one of
+/// them throws, all throw. Throws std::invalid_argument when empty, missing, mixed, of different
+/// layouts (names the file and the first entry that differs), std::runtime_error when a file is
+/// damaged.
 std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
                                             const Ranks& ranks = {});
 
-/// open_source of an explicit list of snapshot or safetensors files, the same on every rank.
-std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
+/// open_source of an explicit list of snapshots, weight files or checkpoint folders, the same on
+/// every rank.
+std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> files,
                                            const Ranks& ranks = {});
 
 /// A 2-D .npy as rows of float32 (float64 is rounded). `place` starts the error texts.

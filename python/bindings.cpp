@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
@@ -19,6 +20,7 @@
 #include "pca/basis.h"
 #include "pca/fit.h"
 #include "pca/memory_source.h"
+#include "python/method_bindings.h"
 #include "python/watched_source.h"
 #include "support/errors.h"
 #include "support/version.h"
@@ -83,6 +85,14 @@ Value named(const std::vector<std::pair<std::string, Value>>& values, const std:
     known += (known.empty() ? "" : ", ") + text;
   }
   refuse("[dimred.fit] needs one of {}, received '{}'", known, name);
+}
+
+/// A row, whole, into an array of its length.
+void read_row(const Source& source, std::int64_t row, const Vector& out) {
+  check(row >= 0 && row < source.rows->rows() && std::cmp_equal(out.size(), source.rows->columns()),
+        "a row of the source, and an array as long as one");
+  const nb::gil_scoped_release released;
+  source.rows->read(row, 0, {out.data(), out.size()});
 }
 
 constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
@@ -205,7 +215,10 @@ NB_MODULE(_core, module) {
   module.attr("version") = std::string(version());
   nb::class_<Source>(module, "Source")
       .def_prop_ro("rows", [](const Source& source) { return source.rows->rows(); })
-      .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); });
+      .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })
+      .def_prop_ro("names", [](const Source& source) { return source.rows->info().names; })
+      .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
+      .def("read", read_row, "row"_a, "out"_a);
   module.def(
       "open_path",
       [](const std::string& path) {
@@ -231,6 +244,7 @@ NB_MODULE(_core, module) {
              "threads"_a,
              "mean"_a.none(),
              "progress"_a.none());
+  bind_method(module);
   module.def("check_basis", check_basis, "npy"_a, "values"_a);
   module.def("safetensors_header", safetensors_header, "path"_a);
   nb::class_<Recording>(module, "Recording")

@@ -33,7 +33,7 @@ class WatchedSource final : public pca::SnapshotSource {
 
   /// Makes the next read throw Interrupted; from any thread.
   void stop() { stopped_ = true; }
-  /// Of the two passes of a fit.
+  /// The part of the two passes of a fit that is done, in [0, 1]; from any thread.
   double fraction() const;
 
  private:

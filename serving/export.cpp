@@ -83,12 +83,13 @@ Version reserve(const fs::path& parent) {
 }  // namespace
 
 Signature signature_of(const training::Setup& setup,
-                       const std::string& model,
+                       const training::ModelOptions& model,
                        nlohmann::ordered_json source) {
   const auto* head = setup.model.objective->head();
   const auto classes =
       head != nullptr ? std::vector<std::string>() : setup.data.train->class_names();
-  return {.network = models::is_script(model) ? "torchscript" : model,
+  return {.network = models::is_script(model.model) ? "torchscript" : model.model,
+          .batch_norm_eps = model.batch_norm.eps,
           .input = setup.data.image_shape,
           .outputs = head != nullptr ? head->feature_size() : std::ssize(classes),
           .classes = classes,
@@ -144,6 +145,7 @@ training::Setup open_export(const fs::path& folder,
   setup.data.preprocessing = signature.preprocessing;
   training::ModelOptions model;
   model.model = signature.is_module() ? (folder / module_file).string() : signature.network;
+  model.batch_norm.eps = signature.batch_norm_eps;
   // One that needs contiguous memory was exported from it; the others gain little on few images.
   model.memory_format = layout::MemoryFormat::contiguous;
   training::attach_network(setup, model, {}, signature.outputs);

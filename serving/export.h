@@ -10,7 +10,7 @@ namespace dimred::serving {
 /// The signature of a network that has weights, as evaluation prepares images for it. `model` is
 /// the name or file that it was made from; `source` goes in as it is.
 Signature signature_of(const training::Setup& setup,
-                       const std::string& model,
+                       const training::ModelOptions& model,
                        nlohmann::ordered_json source);
 
 /// Writes the network's present weights into a new folder `parent`/N, N one more than the largest

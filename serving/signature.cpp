@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "checkpoints/sealed_json.h"
+#include "data/presets.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -42,6 +43,8 @@ Signature parsed(const Json& json) {
                       format);
   Signature signature;
   json.at("network").get_to(signature.network);
+  if (const auto eps = json.find("batch_norm_eps"); eps != json.end())
+    signature.batch_norm_eps = eps->get<double>();
   const auto& shape = json.at("input").at("shape");  // batch, channels, height, width
   signature.input = {shape.at(1), shape.at(2), shape.at(3)};
   json.at("output").at("shape").at(1).get_to(signature.outputs);
@@ -51,6 +54,10 @@ Signature parsed(const Json& json) {
   preparing.at("mean").get_to(signature.preprocessing.mean);
   preparing.at("deviation").get_to(signature.preprocessing.deviation);
   preparing.at("standardise").get_to(signature.preprocessing.standardise);
+  if (const auto change = preparing.find("change"); change != preparing.end()) {
+    change->get_to(signature.preprocessing.change_name);
+    signature.preprocessing.change = data::pixel_change(signature.preprocessing.change_name);
+  }
   signature.source = json.at("source");
   const auto& classes = signature.classes;
   require_environment(
@@ -75,6 +82,7 @@ Json to_json(const Signature& signature) {
   Json json{{"format", format_version}};
   json["written_by"] = formatted("dimred {} ({})", version(), revision());
   json["network"] = signature.network;
+  if (signature.batch_norm_eps) json["batch_norm_eps"] = *signature.batch_norm_eps;
   json["input"] = {{"name", "images"},
                    {"shape", {nullptr, channels, height, width}},
                    {"layout", "NCHW"},
@@ -89,6 +97,7 @@ Json to_json(const Signature& signature) {
                            {"mean", preparing.mean},
                            {"deviation", preparing.deviation},
                            {"standardise", preparing.standardise}};
+  if (preparing.change) json["preprocessing"]["change"] = preparing.change_name;
   json["source"] = signature.source;
   return json;
 }

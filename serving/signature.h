@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,13 @@ inline constexpr auto module_file = "module.pt";
 
 /// Everything beside the weights that is needed to classify an image, or to embed it.
 struct Signature {
-  std::string network;                // by name; "torchscript": the module in module.pt
-  data::ImageShape input;             // of a prepared image
-  std::int64_t outputs = 0;           // logits, or numbers of an embedding
-  std::vector<std::string> classes;   // name of logit i at i; empty: the output is an embedding
-  data::Preprocessing preprocessing;  // of evaluation: crop, mean and deviation, standardise
-  nlohmann::ordered_json source;      // what was exported: run, weights, digest, accuracy
+  std::string network;                   // by name; "torchscript": the module in module.pt
+  std::optional<double> batch_norm_eps;  // unset: the network's own
+  data::ImageShape input;                // of a prepared image
+  std::int64_t outputs = 0;              // logits, or numbers of an embedding
+  std::vector<std::string> classes;      // name of logit i at i; empty: the output is an embedding
+  data::Preprocessing preprocessing;     // of evaluation: crop, mean and deviation, standardise
+  nlohmann::ordered_json source;         // what was exported: run, weights, digest, accuracy
   bool is_module() const;
   /// The output's name: "logits" or "embeddings".
   std::string output_name() const;

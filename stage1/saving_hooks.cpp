@@ -15,19 +15,15 @@ class Snapshots final : public Hook {
   }
 
   void begin(const training::RunView& run) override {
-    if (run.setup.communicator->rank() != 0) return;
-    const auto different = checkpoints::difference(list_, store_.folder());
-    if (!different.empty()) run.console.warn(different + "; training goes on without them");
+    if (run.setup.communicator->rank() == 0) {
+      const auto different = checkpoints::difference(list_, store_.folder());
+      if (!different.empty()) run.console.warn(different + "; training goes on without them");
+    }
+    if (options_.snapshot_initial && run.position.step == 0) take(run);
   }
 
   void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
-    if (!due(run)) return;
-    auto snapshot = training::start_snapshot(run.setup, run.position);
-    if (!snapshot) return;
-    run.writer.submit([this, snapshot = std::move(snapshot)] {
-      const auto file = store_.save(snapshot());
-      list_.add(file.filename().string(), checkpoints::snapshot_digest(file));
-    });
+    if (due(run)) take(run);
   }
 
   void end(const training::RunView& run) override {
@@ -59,6 +55,15 @@ class Snapshots final : public Hook {
 
  private:
   static constexpr auto state_key = "snapshots";
+
+  void take(const training::RunView& run) {
+    auto snapshot = training::start_snapshot(run.setup, run.position);
+    if (!snapshot) return;
+    run.writer.submit([this, snapshot = std::move(snapshot)] {
+      const auto file = store_.save(snapshot());
+      list_.add(file.filename().string(), checkpoints::snapshot_digest(file));
+    });
+  }
 
   bool due(const training::RunView& run) const {
     const auto& position = run.position;

@@ -80,14 +80,20 @@ void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
   options.image_size = options.photograph_size;
 }
 
-/// Mean and deviation of the training set, where the recipe has none: those that rank 0 sees, for
-/// all. A disk that lets one rank down must not give it other inputs than the others'.
+/// Mean and deviation of the training set, where the preprocessing has none: those that rank 0
+/// sees, for all. A disk that lets one rank down must not give it other inputs than the others'.
 void normalise_by_data(DataSets& data,
                        distributed::Communicator& communicator,
                        std::int64_t channels) {
   auto& preprocessing = data.preprocessing;
   if (!preprocessing.mean.empty()) return;
-  const bool whole = data.train->shape() && preprocessing.crop.cut == data::CropMode::none;
+  if (!preprocessing.deviation.empty()) {
+    preprocessing.mean.assign(channels, 0);
+    preprocessing.deviation.assign(channels, preprocessing.deviation.front());
+    return;
+  }
+  const bool whole = data.train->shape() && preprocessing.crop.cut == data::CropMode::none &&
+                     preprocessing.change == nullptr;
   const auto text = distributed::on_rank_0(communicator, [&] {
     const auto statistics = whole ? data::channel_statistics(*data.train)
                                   : data::prepared_statistics(*data.train, preprocessing, channels);
@@ -104,8 +110,7 @@ data::LoaderOptions loading_of(const DataSets& data,
                                const RunOptions& run,
                                std::int64_t threads) {
   // Resident pixels keep one thread busy for a small part of a step; more would take cores from it.
-  const bool light = data.train->shape() && data.preprocessing.crop.cut == data::CropMode::none &&
-                     !data.preprocessing.jitter.any();
+  const bool light = data.train->shape() && data.preprocessing.keeps_pixels();
   const auto chosen = run.num_preprocessing_threads;
   return {.prefetch = run.prefetch,
           .threads = chosen > 0 ? chosen

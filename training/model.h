@@ -33,7 +33,7 @@ struct Model {
 /// native ("auto" falls back to float32) and for float16 without CUDA.
 models::Precision choose_precision(PrecisionChoice choice, torch::Device device);
 
-/// Of the images that the model takes.
+/// The memory format of the images that the model takes.
 torch::MemoryFormat tensor_format(const Model& model);
 
 /// One batch as tensors on the model's device, in its memory format. On the CPU the images are a

@@ -125,6 +125,29 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   table.add("flip", &options.flip, "flip left and right at random");
 }
 
+namespace {
+
+void add_initialization_options(OptionTable& table, ModelOptions& options) {
+  table.add("batch_norm_eps",
+            &options.batch_norm.eps,
+            "that BatchNorm adds to the variance, in the place of the network's own (MindSpore's "
+            "ResNet: 1e-4)",
+            positive(1));
+  table.add("batch_norm_momentum",
+            &options.batch_norm.momentum,
+            "part of a batch in BatchNorm's running statistics, in the place of the network's own "
+            "(what MindSpore calls 0.9 is 0.1)",
+            positive(1));
+  table.add_choice("initialization",
+                   &options.initialization,
+                   "of fresh weights: as the network's authors draw them, or as MindSpore's ResNet "
+                   "recipe does (Xavier uniform, truncated normal)",
+                   {{"network", models::Initialization::network},
+                    {"mindspore", models::Initialization::mindspore}});
+}
+
+}  // namespace
+
 void add_model_options(OptionTable& table, ModelOptions& options) {
   table.group("Model");
   table.add(
@@ -168,6 +191,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
       {{"averaged", BatchNormPolicy::averaged},
        {"rank0", BatchNormPolicy::rank0},
        {"synchronized", BatchNormPolicy::synchronized}});
+  add_initialization_options(table, options);
   table.add(
       "trainable_include_patterns",
       &options.trainable_include_patterns,
@@ -218,7 +242,9 @@ void add_compute_options(OptionTable& table, RunOptions& options) {
             &models::script_host().timeout,
             "seconds for a TorchScript module to be loaded and to come back from its first passes",
             positive(1e6));
-  table.add("device", &options.device, "cpu, cuda or cuda:N");
+  table.add("device",
+            &options.device,
+            "cpu, cuda, cuda:N, or auto: CUDA where there is a device, else the processor");
   table.add_choice(
       "data_on_device",
       &options.data_on_device,

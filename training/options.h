@@ -8,6 +8,7 @@
 #include "data/presets.h"
 #include "launch/options.h"
 #include "layout/layout.h"
+#include "models/initialization.h"
 #include "models/margin.h"
 #include "models/objective.h"
 #include "support/options.h"
@@ -71,6 +72,8 @@ struct ModelOptions {
   layout::MemoryFormat memory_format =
       layout::MemoryFormat::channels_last;  // ConvNet: 3,314, not 2,814 images/s on 2 cores
   BatchNormPolicy batchnorm_statistics = BatchNormPolicy::averaged;
+  models::BatchNormConstants batch_norm;  // unset: the network's
+  models::Initialization initialization = models::Initialization::network;
   std::string trainable_include_patterns;  // of parameters (models/name_patterns.h); empty: all
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
@@ -92,7 +95,7 @@ struct RunOptions {
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;
   std::int64_t threads = 0;    // 0: all cores this process may use
-  std::string device = "cpu";  // cpu, cuda, cuda:1
+  std::string device = "cpu";  // cpu, cuda, cuda:1, auto
   DataOnDevice data_on_device = DataOnDevice::automatic;
   bool cuda_graphs = true;
   bool tf32 = false;                           // of float32 products on CUDA

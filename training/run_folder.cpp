@@ -204,7 +204,8 @@ void RunFolder::write_manifest(const Setup& setup,
     manifest["frozen_values"] = frozen;
   manifest["layout_hash"] = model.flat.layout.hash;
   manifest["details"] = details;
-  // Of a run that has ended: one that goes on writes these files anew before its next manifest.
+  // Only where the run has ended: a run that goes on writes these files anew before its next
+  // manifest.
   if (outcome == "finished" || outcome == "interrupted") {
     manifest["files"] = sizes_of_parts(path_);
     for (const auto* name : {"start.h5", "final.h5"})

@@ -82,6 +82,14 @@ void attach_network(Setup& setup,
   const auto outputs = has_head ? head.embedding_size : any ? 0 : classes;
   auto network =
       models::make_network(model.model, {shape.channels, shape.height, shape.width}, outputs);
+  if (model.initialization == models::Initialization::mindspore) {
+    require(!models::is_script(model.model),
+            "[training::setup] initialization draws a network's weights; the TorchScript module {} "
+            "brings its own",
+            model.model);
+    models::initialise_as_mindspore(*network);
+  }
+  models::set_constants(*network, model.batch_norm);
   own.precision = choose_precision(model.precision, own.device);
   own.objective = models::classifier(
       std::move(network),

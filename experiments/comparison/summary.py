@@ -16,6 +16,7 @@ from .results import Outcome
 
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
 LIMITS = {"epochs": 0.0, "spent": 0.0, "seconds": 0.02}  # cost -> what part more still counts as no more
+METRICS = {"test_accuracy": "", "test_loss": "loss_"}  # and what their columns begin with
 Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
@@ -101,18 +102,21 @@ def mean(values: Iterable[float]) -> float:
 def summary_line(group: Sequence[Outcome], against: Sequence[Outcome] | None, cost: str | None) -> dict[str, Any]:
     """Mean, spread and paired difference of one method in one condition."""
     mine, theirs = finished(group), finished(against or ())
-    accuracy = mean_interval([float(outcome.result["test_accuracy"]) for outcome in mine.values()])
-    line = {"n": len(mine), "missing": len(group) - len(mine), "test_accuracy": accuracy.mean, "sd": accuracy.sd,
+    line = {"n": len(mine), "missing": len(group) - len(mine),
             "validation_accuracy": mean(outcome.result["validation_accuracy"] for outcome in mine.values())}  # fmt: skip
     if cost is not None:
         line["cost"] = mean_cost(group, cost)
-    if against is None or group is against:
-        return line
-    both = [seed for seed in mine if seed in theirs]
-    difference = paired_difference([float(mine[seed].result["test_accuracy"]) for seed in both],
-                                   [float(theirs[seed].result["test_accuracy"]) for seed in both])  # fmt: skip
-    return line | {"pairs": difference.n, "difference": difference.mean, "difference_sd": difference.sd,
-                   "low": difference.low, "high": difference.high, "p": difference.p}  # fmt: skip
+    both = [] if against is None or group is against else [seed for seed in mine if seed in theirs]
+    for metric, prefix in METRICS.items():
+        found = mean_interval([float(outcome.result[metric]) for outcome in mine.values()])
+        line |= {metric: found.mean, f"{prefix}sd": found.sd}
+        if against is None or group is against:
+            continue
+        difference = paired_difference([float(mine[seed].result[metric]) for seed in both],
+                                       [float(theirs[seed].result[metric]) for seed in both])  # fmt: skip
+        line |= {"pairs": difference.n, f"{prefix}difference": difference.mean, f"{prefix}difference_sd": difference.sd,
+                 f"{prefix}low": difference.low, f"{prefix}high": difference.high, f"{prefix}p": difference.p}  # fmt: skip
+    return line
 
 
 def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None,
@@ -139,12 +143,14 @@ def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str
                 **summary_line(group, against, cost),
             })  # fmt: skip
     columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",
-               "test_accuracy", "sd", "cost", "against", "pairs", "difference", "difference_sd",
-               "low", "high", "p"]  # fmt: skip
+               "cost", "against", "pairs"]  # fmt: skip
+    for metric, prefix in METRICS.items():
+        columns += [metric, *(f"{prefix}{name}" for name in ("sd", "difference", "difference_sd", "low", "high", "p"))]
     table = pd.DataFrame(lines, columns=columns)
-    by_test = dict(zip(tests, table["p"].astype(float), strict=True))
-    corrected = dict(zip(by_test, holm(list(by_test.values())), strict=True))
-    table["p_holm"] = [corrected[test] for test in tests]
+    for prefix in METRICS.values():  # each metric is a family of tests
+        by_test = dict(zip(tests, table[f"{prefix}p"].astype(float), strict=True))
+        corrected = dict(zip(by_test, holm(list(by_test.values())), strict=True))
+        table[f"{prefix}p_holm"] = [corrected[test] for test in tests]
     return table
 
 
@@ -158,23 +164,32 @@ def p_value(value: float) -> str:
     return "–" if pd.isna(value) else "< .001" if value < 0.001 else f"{value:.3f}"
 
 
-def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None) -> str:
-    """The table for a terminal."""
+def loss_text(value: float, sign: str = "") -> str:
+    """Four digits; a dash where there is none."""
+    return "–" if pd.isna(value) else f"{value:{sign}.4f}"
+
+
+def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: str = "test_accuracy") -> str:
+    """The table for a terminal, of accuracies or of losses."""
+    prefix = METRICS[metric]
+    write = percent if metric == "test_accuracy" else loss_text
+    name = "test %" if metric == "test_accuracy" else "test loss"
     varied = table["variant"].astype(bool).any()
     swept = set(table["method"][table["variant"].astype(bool)])
     header = [*(axis.partition(".")[2] for axis in axes), "role", "method", *(["variant"] if varied else []), "n",
-              "missing", "validation %", "test % (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
+              "missing", "validation %", f"{name} (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
               *(["cost", "against"] if cost else [])]  # fmt: skip
     rows = []
     for line in table.to_dict("records"):
         star = " *" if line["method"] in swept and line["chosen"] else ""
-        interval = f"{percent(line['low'], '+')} to {percent(line['high'], '+')}"
-        difference = "best" if line["baseline"] else percent(line["difference"], "+")
+        low, high, p, p_holm = (line[f"{prefix}{column}"] for column in ("low", "high", "p", "p_holm"))
+        interval = f"{write(low, '+')} to {write(high, '+')}"
+        difference = "best" if line["baseline"] else write(line[f"{prefix}difference"], "+")
         rows.append([
             *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
             *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
-            percent(line["validation_accuracy"]), f"{percent(line['test_accuracy'])} ± {percent(line['sd'])}",
-            difference, "–" if pd.isna(line["low"]) else interval, p_value(line["p"]), p_value(line["p_holm"]),
+            percent(line["validation_accuracy"]), f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
+            difference, "–" if pd.isna(low) else interval, p_value(p), p_value(p_holm),
             *([amount(line["cost"], cost), "" if line["baseline"] else line["against"] or "–"] if cost else []),
         ])  # fmt: skip
     return text_table(header, rows)
@@ -189,5 +204,6 @@ def amount(value: float, cost: str | None) -> str:
 
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
-(`against`). A soup, or what trained on the validation set, is that baseline only where there is no other. Holm's correction is over all tests of a table. Seconds include the matrix's. * the variant that
+(`against`); of losses, to the same baseline: below 0 is better. The loss is the mean negative log-likelihood, but where
+label_smoothing is in it. A soup, or what trained on the validation set, is that baseline only where there is no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the variant that
 validation chose."""

@@ -88,11 +88,27 @@ def block8(scale: float = 0.20, relu: bool = True) -> Residual:
                     [valid(2080, 192, 1), same(192, 224, 1, 3), same(224, 256, 3, 1)], relu=relu)  # fmt: skip
 
 
-class InceptionResNetV2(nn.Module):
-    """Stem, 10 + 20 + 10 residual blocks, and FastNN's dropout of 0.2 before the classifier."""
+class Auxiliary(nn.Module):
+    """The second classifier, of the training loss alone."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
+        self.conv0, self.conv1 = ConvBlock(*valid(channels, 128, 1)), ConvBlock(*valid(128, 768, 5))
+        self.fc = nn.Linear(768, classes)
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        """Logits [batch, classes]."""
+        return self.fc(self.conv1(self.conv0(functional.avg_pool2d(maps, 5, 3))).mean(dim=(2, 3)))
+
+
+class InceptionResNetV2(nn.Module):
+    """Stem, 10 + 20 + 10 residual blocks, FastNN's dropout of 0.2 before the classifier; a second one for images of 299."""
+
+    auxiliary_logits: torch.Tensor | None
+
+    def __init__(self, channels: int, classes: int, side: int = 75) -> None:
+        super().__init__()
+        self.auxiliary_logits = None  # of the last pass in train mode
         self.conv2d_1a = ConvBlock(*valid(channels, 32, 3, 2))
         self.conv2d_2a = ConvBlock(*valid(32, 32, 3))
         self.conv2d_2b = ConvBlock(*same(32, 64, 3))
@@ -112,11 +128,14 @@ class InceptionResNetV2(nn.Module):
         self.conv2d_7b = ConvBlock(*valid(2080, 1536, 1))
         self.dropout = nn.Dropout(0.2)
         self.classif = nn.Linear(1536, classes)
+        self.AuxLogits = Auxiliary(1088, classes) if side >= 299 else None
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits [batch, classes]."""
         hidden = functional.max_pool2d(self.conv2d_2b(self.conv2d_2a(self.conv2d_1a(images))), 3, 2)
         hidden = functional.max_pool2d(self.conv2d_4a(self.conv2d_3b(hidden)), 3, 2)
         hidden = self.repeat_1(self.mixed_6a(self.repeat(self.mixed_5b(hidden))))
+        if self.AuxLogits is not None and self.training:
+            self.auxiliary_logits = self.AuxLogits(hidden)
         hidden = self.conv2d_7b(self.block8(self.repeat_2(self.mixed_7a(hidden))))
         return self.classif(self.dropout(hidden.mean(dim=(2, 3))))

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, safe_open
 from torch import nn
 from torch.nn import functional
 
-from . import build
+from . import build, set_constants
 
 Options = dict[str, Any]
 OPTIMIZERS = ("momentum", "adam")
@@ -30,7 +30,7 @@ SCHEDULES = ("constant", "linear", "cosine", "step", "exponential", "piecewise")
 NEUTRAL = {"gradient_accumulation": 1, "max_gradient_norm": None, "gradient_centralization": False, "nesterov": False,
            "anneal_from_epoch": -1.0, "amp_allow": "", "amp_deny": "", "use_dynamic_loss_scaling": False,
            "margin_loss": "none"}  # fmt: skip
-TWO_LOSSES = ("inception_v3",)  # auxiliary logits have a part in the loss
+TWO_LOSSES = ("inception_v3", "inception_resnet_v2")  # auxiliary logits have a part in the loss
 
 
 class CannotFollow(ValueError):
@@ -124,6 +124,7 @@ def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
         raise CannotFollow(f"{run}: {error}") from error
     network = build(options["model"], *shape, classes=weights[last].shape[0])
     network.load_state_dict(weights)
+    set_constants(network, options.get("batch_norm_eps"), options.get("batch_norm_momentum"))
     frozen = run / "frozen.safetensors"
     names = set(safe_open(frozen, "pt").keys()) if frozen.is_file() else set()
     for name, parameter in network.named_parameters():

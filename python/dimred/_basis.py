@@ -28,6 +28,7 @@ class Basis:
     singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many snapshots
         would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
     snapshots: the names of those fitted, in the order taken.
+    blocks: the columns that each k rows act on, of a block-diagonal basis (blocks="layers"); empty: all rows on all columns.
     names, shapes: of the parameters that the columns are, in order; empty where the snapshots had none.
     """
 
@@ -40,6 +41,7 @@ class Basis:
         self.singular_values = np.array(about.get("singular_values", []))
         self.explained_variance_ratio = np.array(about.get("explained_variance_ratio", []))
         self.random_walk_ratio = np.array(about.get("random_walk_ratio", []))
+        self.blocks: list[tuple[int, int]] = [(begin, end) for begin, end in about.get("blocks", [])]
         self.snapshots: list[str] = about.get("snapshot_files", [])
         parameters = (about.get("layout") or {}).get("parameters", [])
         self.names: list[str] = [parameter["name"] for parameter in parameters]

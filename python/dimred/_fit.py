@@ -34,7 +34,7 @@ def fit(
 
     source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
         bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
-        .pt/.pth/.bin/.ckpt files (torch.load, weights_only); an .npy; a list of state dicts or of vectors.
+        .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run); an .npy; a list of state dicts or of vectors.
         Files are taken in natural number order. BatchNorm's running statistics and integers are left out.
     components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n).
     kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.

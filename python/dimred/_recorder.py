@@ -149,7 +149,7 @@ def _tensors(model: Any) -> tuple[list[tuple[str, Any]], list[Any], list[Any]]:
         return list(model.items()), [], []
     if not hasattr(model, "named_parameters"):
         raise TypeError(f"[SnapshotRecorder] needs a torch module or a mapping from names to arrays, received {type(model).__name__}")
-    model = _bare(model)
+    model = bare(model)
     if any(type(parameter).__name__ == "DTensor" for parameter in model.parameters()) or "FullySharded" in type(model).__name__:
         raise TypeError("[SnapshotRecorder] needs whole parameters, received a model sharded by FSDP")
     buffers = list(model.buffers())
@@ -157,7 +157,7 @@ def _tensors(model: Any) -> tuple[list[tuple[str, Any]], list[Any], list[Any]]:
     return list(model.named_parameters()), floats, [buffer for buffer in buffers if not buffer.is_floating_point()]
 
 
-def _bare(model: Any) -> Any:
+def bare(model: Any) -> Any:
     """The module that DistributedDataParallel, DataParallel or torch.compile wraps."""
     while inner := {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}.get(
         type(model).__name__

@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "data/presets.h"
 #include "support/random.h"
 #include "tests/data/constructed_dataset.h"
 
@@ -136,6 +137,21 @@ TEST(Preprocess, WithoutAugmentationOnlyNormalises) {
     ASSERT_EQ(run_preprocessing(sample, evaluation, epoch, 0),
               run_preprocessing(sample, three_channels(0, false), 0, 0));
   }
+}
+
+/// Keras's rescale = 1/255 with target_size: the whole of both sides, p / 255 and no more.
+TEST(Preprocess, RescaleResizesTheWholeImageAndDividesBy255) {
+  EXPECT_EQ(recipe(Recipe::rescale, 0).crop.cut, CropMode::none);
+  auto options = recipe(Recipe::rescale, 6);
+  RandomStream stream(1, RandomPurpose::augmentation, 0, 0);
+  const CropPlan whole{{0, 0, 9, 14}, {6, 6}, {0, 0, 6, 6}};
+  EXPECT_EQ(cut(options.crop, {9, 14}, stream), whole);
+  EXPECT_EQ(without_augmentation(options).crop.cut, options.crop.cut);
+  EXPECT_TRUE(options.mean.empty());  // 0 for each channel of the data
+  EXPECT_EQ(options.deviation, std::vector{1.0});
+  const auto table = pixel_table({.mean = {0.0}, .deviation = {1.0}});
+  for (int pixel = 0; pixel < 256; ++pixel)
+    EXPECT_EQ(table[0][pixel], static_cast<float>(pixel / 255.0));
 }
 
 TEST(Preprocessing, RefusesBadValues) {

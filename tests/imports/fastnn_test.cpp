@@ -175,7 +175,8 @@ TEST_F(Imports, HooksDecideWhatHappens) {
 TEST_F(Imports, WhatCannotBeIsRefusedByName) {
   const std::map<std::string, std::string> cases = {
       {"job_name=ps", "no parameter servers"},
-      {"model_name=nasnet_large", "not among ours"},
+      {"model_name=nasnet_large\nnum_classes=7",
+       "dimred model nasnet_large --num_classes 7 writes it as nasnet_large.pt"},
       {"model_name=inception_v33", "did you mean inception_v3?"},
       {"optimizer=sgdd", "did you mean sgd?"},
       {"task_type=finetune", "instead: --initialize_from"},

@@ -36,6 +36,10 @@ TEST_F(Imports, TheKeysOfDimReduceMayStandAlone) {
 TEST_F(Imports, BothSpellingsOfTheNumberOfComponentsAgreeOrAreRefused) {
   const auto same = file("same.json", R"({"n_components": 20, "n_component": 20})");
   EXPECT_EQ(settings(read_boost(same)).at("n_component"), "20");
+  const auto number = file("number.json", R"({"n_components": 20, "n_component": 20.0})");
+  EXPECT_EQ(settings(read_boost(number)).at("n_component"), "20");
+  const auto null = file("null.json", R"({"n_components": null, "n_component": 20})");
+  EXPECT_EQ(settings(read_boost(null)).at("n_component"), "20");
   const auto other = file("other.json", R"({"n_components": 32, "n_component": 16})");
   EXPECT_NE(message([&] {
               read_boost(other);

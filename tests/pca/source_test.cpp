@@ -161,8 +161,10 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   EXPECT_NE(refusal("twice.txt").find("lists twice: ./snapshots/a.h5"), std::string::npos);
   put_file(folder / "gone.txt", "gone.h5\n");
   EXPECT_NE(refusal("gone.txt").find("gone.h5"), std::string::npos);
+  put_file(folder / "x.dat", "x");
+  EXPECT_NE(refusal("x.dat").find("needs a folder"), std::string::npos);
   put_file(folder / "x.bin", "x");
-  EXPECT_NE(refusal("x.bin").find("needs a folder"), std::string::npos);
+  EXPECT_NE(refusal("x.bin").find("needs to be safetensors"), std::string::npos);
   put_file(folder / "v.npy", checkpoints::npy_header_bytes({0}));
   EXPECT_NE(refusal("v.npy").find("needs a matrix"), std::string::npos);
   put_file(folder / "z.npy", checkpoints::npy_header_bytes({0, 5}));

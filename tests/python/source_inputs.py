@@ -9,7 +9,9 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+from dimred_twins import build
 from PIL import Image
+from reference import mindspore_checkpoint
 
 CLASSES = ("daisy", "roses")
 
@@ -121,12 +123,23 @@ def make(out: Path, count: int = 12, side: int = 28) -> Path:
     (out / "hyper.txt").write_text(HYPER)
     (out / "boost.json").write_text(json.dumps({"boost": {"mode": "manual", "dim_reduce": True}, "common": {"device_num": 8}, "dim_reduce": {
         "rho": 0.55, "gamma": 0.9, "alpha": 0.001, "sigma": 0.4, "n_component": 2,
-        "weight_load_dir": "mindspore/snapshots", "timeout": 1200}}))  # fmt: skip
+        "weight_load_dir": "ckpts", "timeout": 1200}}))  # fmt: skip
+    mindspore_checkpoints(out / "ckpts", side)
     devices = [{"device_id": str(i), "device_ip": f"192.{1 + i % 4}.27.{6 + i // 4}", "rank_id": str(i)} for i in range(8)]
     server = {"server_id": "10.*.*.*", "device": devices, "host_nic_ip": "reserve"}
     (out / "rank_table_8pcs.json").write_text(json.dumps(
         {"version": "1.0", "server_count": "1", "server_list": [server], "status": "completed"}))  # fmt: skip
     return out
+
+
+def mindspore_checkpoints(folder: Path, side: int) -> None:
+    """Of lenet, as a run of MindSpore leaves them."""
+    folder.mkdir()
+    random = np.random.default_rng(5)
+    arrays = mindspore_checkpoint.arrays_of(build("lenet", 3, side, side, len(CLASSES)))
+    for step in (6, 12, 18, 24):
+        values = {name: array + random.normal(0, 0.01, array.shape).astype(array.dtype) for name, array in arrays.items()}
+        mindspore_checkpoint.write(folder / f"lenet-{step // 6}_6.ckpt", values | {"learning_rate": np.float32(0.1)}, crc=True)
 
 
 def plsc(out: Path, count: int, side: int) -> None:

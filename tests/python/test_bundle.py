@@ -111,7 +111,7 @@ def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
     given |= {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "algebra", "demo", "--output",
                            tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == "device: these parts have no figures: demo", done.stderr
     figures = json.loads((tmp_path / "out" / "device.json").read_text())["figures"]
     assert {figure["part"] for figure in figures} == {"algebra"}

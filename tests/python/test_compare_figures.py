@@ -33,12 +33,15 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     alphas = table[table["method"] == "robust"].groupby("variant")["validation_accuracy"].mean()
     assert set(ends[(ends["method"] == "robust") & ends["chosen"]]["variant"]) == {alphas.idxmax()}
 
-    def accuracies(method: str, variant: str | float, components: float) -> np.ndarray:
+    def losses(method: str, variant: str | float, components: float) -> np.ndarray:
+        return accuracies(method, variant, components, "test_loss")
+
+    def accuracies(method: str, variant: str | float, components: float, metric: str = "test_accuracy") -> np.ndarray:
         line = table[
             (table["method"] == method) & (table["variant"].isna() if variant == "" else table["variant"] == variant)
         ]
         axis = line["matrices.components"]
-        return line[axis.isna() | (axis == components)].sort_values("seed")["test_accuracy"].to_numpy()
+        return line[axis.isna() | (axis == components)].sort_values("seed")[metric].to_numpy()
 
     line = ends[
         (ends["method"] == "robust") & (ends["variant"] == "alpha=0.2") & (ends["matrices.components"] == 8)
@@ -52,12 +55,18 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert line["difference_sd"] == pytest.approx(expected.sd)
     assert expected.sd > 1e-5
     assert (line["low"], line["high"], line["p"]) == pytest.approx((expected.low, expected.high, expected.p))
+    mine, theirs = losses("robust", "alpha=0.2", 8), losses(means.idxmax(), "", 8)
+    expected = paired_difference(mine, theirs)
+    assert (line["test_loss"], line["loss_sd"]) == pytest.approx((mine.mean(), mine.std(ddof=1)))
+    assert (line["loss_difference"], line["loss_p"]) == pytest.approx((expected.mean, expected.p))
+    assert (line["loss_low"], line["loss_high"]) == pytest.approx((expected.low, expected.high))
+    assert "by the test loss" in (whole / "out/summary.txt").read_text()
 
 
 def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
     """Two seeds of a run as `rival` sees them."""
     job = Job(Path("run"), "run", "run", "stage2", tuple(options.items()))
-    result = {"validation_accuracy": validation, "test_accuracy": validation, "spent": spent}
+    result = {"validation_accuracy": validation, "test_accuracy": validation, "test_loss": 1 - validation, "spent": spent}
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
     run = SimpleNamespace(steps_per_epoch=50)

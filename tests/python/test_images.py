@@ -130,3 +130,15 @@ def test_cifarnet_standardises_each_image(ask: Ask, tmp_path: Path) -> None:
     values, _ = prepared(ask, path, tmp_path / "out", "cifarnet", 0, "test", 1, 0, 0)
     pixels = np.asarray(Image.open(path)).transpose(2, 0, 1) / 255.0
     np.testing.assert_allclose(values, (pixels - pixels.mean()) / pixels.std(), atol=1e-5)
+
+
+def test_equalize_is_pillows(ask: Ask, tmp_path: Path) -> None:
+    """To the bit, also of a picture of one colour, and of one with few pixels."""
+    flat = Image.new("RGB", (20, 20), (7, 7, 200))
+    small = photograph(9, 9)
+    for i, picture in enumerate((photograph(64, 64), flat, small)):
+        path = save(picture, tmp_path / f"{i}.png")
+        values, _ = prepared(ask, path, tmp_path / "out", "equalize", 0, "test", 1, 0, 0)
+        expected = np.asarray(ImageOps.equalize(picture), np.float64).transpose(2, 0, 1) / 255
+        assert np.array_equal(values.reshape(expected.shape), expected.astype(np.float32))
+    assert not np.array_equal(np.asarray(ImageOps.equalize(photograph(64, 64))), np.asarray(photograph(64, 64)))

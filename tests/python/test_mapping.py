@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def runs() -> list[tuple[str, str]]:
 def shown(tmp_path_factory, binaries: Path) -> dict[str, subprocess.CompletedProcess[str]]:
     """Each command and how it ended."""
     folder = make(tmp_path_factory.mktemp("inputs"))
-    environment = os.environ | {"PATH": f"{binaries}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PATH": f"{binaries}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "DIMRED_PYTHON": sys.executable}
     return {command: subprocess.run(shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
             for _, command in runs()}  # fmt: skip
 

@@ -104,6 +104,25 @@ def test_patience_ends_a_run_and_the_best_weights_stay(tmp_path: Path, execute) 
     assert len(list((more / "best").glob("*.h5"))) == 1
 
 
+def test_the_weights_before_training_are_a_snapshot_of_epoch_0(tmp_path: Path, execute) -> None:
+    """At a rate that changes no bit, they are those of the first epoch's end; stage 2 can start from them."""
+    still = [*BASE, "--learning_rate=1e-30", "--epochs=2", "--weight_decay=0"]
+    execute("dimred", "stage1", *still, "--snapshot_initial", "--output", tmp_path / "run")
+    files = sorted((tmp_path / "run" / "snapshots").iterdir())
+    assert [file.name for file in files] == [f"snapshot_{step:08}.h5" for step in (0, 10, 20)]
+    weights = []
+    for epoch, file in enumerate(files):
+        with h5py.File(file) as h5:
+            weights.append(h5["weights"][:])
+            assert h5.attrs["epoch"] == epoch
+    assert np.array_equal(weights[0], weights[1]) and np.any(weights[0])
+    shown = execute("dimred", "inspect", tmp_path / "run")
+    assert "missing" not in shown
+    execute("dimred", "stage1", *BASE, "--learning_rate=0.05", "--epochs=1", "--snapshot_initial", "--output", tmp_path / "moved")
+    execute("dimred", "stage1", *BASE, "--learning_rate=0.05", "--epochs=2", "--snapshot_initial", "--output", tmp_path / "moved")
+    assert len(list((tmp_path / "moved" / "snapshots").iterdir())) == 3  # a resumed run takes no other
+
+
 def test_a_loss_that_is_not_finite_says_what_was_tried(tmp_path: Path, fails) -> None:
     options = [*BASE, "--epochs=2", "--learning_rate=1e20", "--schedule=constant"]
     error = fails(1, "stage1", *options, "--output", tmp_path / "run")

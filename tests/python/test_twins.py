@@ -23,7 +23,7 @@ SIZES = [
 ] + [
     ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11", 1, 32), ("vgg11_bn", 1, 32),
     ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 299),
-    ("inception_resnet_v2", 3, 75),
+    ("inception_resnet_v2", 3, 75), ("vgg16_flatten", 1, 64),
 ]  # fmt: skip
 DEEP = ("vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
 BATCH = 4  # of the larger ones
@@ -87,7 +87,7 @@ def test_every_network_has_a_twin_that_is_compared_here(execute) -> None:
     assert {*DEEP, *(name for name, _, _ in SIZES)} == set(NAMES) == set(re.split(r",\s+", report))
 
 
-NAMED = [*SIZES, *((name, 3, 32) for name in DEEP)]
+NAMED = [*SIZES, *((name, 3, 32) for name in DEEP), ("inception_resnet_v2", 3, 299)]
 
 
 @pytest.fixture(scope="module")
@@ -142,19 +142,21 @@ def test_gradients_are_equal(pair: Pair) -> None:
     assert np.linalg.norm(pair.received["gradient"] - expected) < 1e-3 * np.linalg.norm(expected)
 
 
-def test_the_second_classifiers_loss_counts_in_training(tmp_path: Path, execute) -> None:
-    """By the gradients of both last layers: below them, BatchNorm over four images makes noise of rounding."""
-    twin = randomised_twin("inception_v3", 3, 299).train()
+@pytest.mark.parametrize(("name", "last"), [("inception_v3", "fc"), ("inception_resnet_v2", "classif")])
+def test_the_second_classifiers_loss_counts_in_training(name: str, last: str, tmp_path: Path, execute) -> None:
+    """By the gradients of both last layers: below them, BatchNorm over two images makes noise of rounding. Behind the dropout of
+    inception_resnet_v2, whose masks differ, by the second one's alone."""
+    twin = randomised_twin(name, 3, 299).train()
     images, labels = torch.randn(2, 3, 299, 299), torch.arange(2)
     loss = functional.cross_entropy(twin(images), labels)
     (loss + 0.4 * functional.cross_entropy(twin.auxiliary_logits, labels)).backward()
-    received = asked(execute, twin, "inception_v3", images, ["train_gradient"], tmp_path)["train_gradient"]
+    received = asked(execute, twin, name, images, ["train_gradient"], tmp_path)["train_gradient"]
     starts = np.cumsum([0, *(p.numel() for p in twin.parameters())])
-    for (name, parameter), start in zip(twin.named_parameters(), starts):
-        if name in ("AuxLogits.fc.weight", "fc.weight"):
+    for (layer, parameter), start in zip(twin.named_parameters(), starts):
+        if layer == "AuxLogits.fc.weight" or layer == f"{last}.weight" and name == "inception_v3":
             part = received[start : start + parameter.numel()]
             expected = parameter.grad.numpy().ravel()
-            assert np.linalg.norm(part - expected) < 1e-3 * np.linalg.norm(expected), name
+            assert np.linalg.norm(part - expected) < 1e-3 * np.linalg.norm(expected), layer
 
 
 def test_modes_differ_so_that_each_tests_something() -> None:

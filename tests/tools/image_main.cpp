@@ -104,11 +104,10 @@ std::string enhance_request(std::istream& request) {
 }
 
 Recipe recipe_named(const std::string& name) {
-  constexpr std::array<const char*, 7> names{
-      "none", "imagenet", "inception", "vgg", "cifarnet", "lenet", "fashion"};
-  const auto found = std::find(names.begin(), names.end(), name);
-  require(found != names.end(), "[image_tool] no recipe {}", name);
-  return static_cast<Recipe>(found - names.begin());
+  const auto found =
+      std::ranges::find(recipe_names(), name, &std::pair<std::string, Recipe>::first);
+  require(found != recipe_names().end(), "[image_tool] no recipe {}", name);
+  return found->second;
 }
 
 std::string prepare_request(std::istream& request) {
@@ -119,6 +118,10 @@ std::string prepare_request(std::istream& request) {
   request >> name >> size >> split >> seed >> epoch >> index;
   auto preprocessing = recipe(recipe_named(name), size);
   preprocessing.seed = seed;
+  if (preprocessing.mean.empty()) {  // the data's; here pixel / 255
+    preprocessing.mean.assign(3, 0);
+    preprocessing.deviation.assign(3, 1);
+  }
   if (split == "test") preprocessing = without_augmentation(preprocessing);
   const auto stored = encoded_shape(file.sample);
   ImageShape shape{

@@ -34,12 +34,13 @@ std::string reason() {
 
 torch::Device parse_device(const std::string& text, int local_rank) {
   std::optional<torch::Device> device;
+  const bool automatic = text == "auto";
   try {
-    device.emplace(text);
+    device.emplace(automatic ? (torch::cuda::is_available() ? "cuda" : "cpu") : text);
   } catch (const c10::Error&) {  // said below
   }
   require(device && (device->is_cpu() || device->is_cuda()),
-          "[training::device] needs cpu, cuda or cuda:N, received {}",
+          "[training::device] needs auto, cpu, cuda or cuda:N, received {}",
           text);
   if (device->is_cpu()) return *device;
   require_environment(torch::cuda::is_available(),

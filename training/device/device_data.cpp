@@ -67,6 +67,7 @@ std::string why_not_on_device(const data::Dataset& dataset,
   }
   if (preprocessing.crop.cut != data::CropMode::none) return "its images are cut";
   if (preprocessing.jitter.any()) return "their colours are changed";
+  if (preprocessing.change) return "their pixels are changed";
   if (preprocessing.standardise) return "each image is normalised by itself";
   const auto bytes = dataset.size() * shape->size();
   if (bytes > memory) return formatted("its {} bytes are more than {}", bytes, memory);

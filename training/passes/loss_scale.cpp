@@ -25,6 +25,9 @@ void validate(LossScaleOptions options) {
           "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
           "init_loss_scaling; needs one of them, received loss_scale = {}",
           options.loss_scale.value_or(1));
+  require(options.drop_overflow || !options.dynamic,
+          "[training::loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
+          "drops; received drop_overflow = false");
 }
 
 void add_options(OptionTable& table, LossScaleOptions& options) {
@@ -49,6 +52,10 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
             &options.decr_every_n_nan_or_inf,
             "overflows in a row after which it falls by decr_ratio, to 1 at least",
             at_least(1));
+  table.add("drop_overflow",
+            &options.drop_overflow,
+            "leave out a step that overflows; false: it ends the run, as its weights would be no "
+            "numbers (MindSpore's drop_overflow_update = False goes on with them)");
   table.add("incr_ratio", &options.incr_ratio, "its growth", {.low = 1, .low_open = true});
   table.add("decr_ratio", &options.decr_ratio, "its fall", between_open(0, 1));
 }
@@ -74,6 +81,10 @@ void LossScale::update(bool overflow) {
   if (!active_) return;
   in_a_row_ = overflow ? in_a_row_ + 1 : 0;
   overflows_ += overflow ? 1 : 0;
+  require_environment(!overflow || options_.drop_overflow,
+                      "[training::loss_scale] the gradient is not finite at loss scale {}, and "
+                      "drop_overflow = false drops no step; earlier files are kept",
+                      value_);
   require_environment(
       in_a_row_ < most_in_a_row || can_fall(),
       "[training::loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "

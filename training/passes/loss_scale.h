@@ -20,6 +20,7 @@ struct LossScaleOptions {
   double init_loss_scaling = 1;      // where it starts, >= 1
   std::int64_t incr_every_n_steps = 2000;    // >= 1; so many good steps in a row: times incr_ratio
   std::int64_t decr_every_n_nan_or_inf = 2;  // >= 1; so many overflows in a row: times decr_ratio
+  bool drop_overflow = true;                 // false: an overflow ends the run
   double incr_ratio = 2;                     // > 1
   double decr_ratio = 0.5;                   // in (0, 1); the scale never falls below 1
 };
@@ -51,7 +52,8 @@ class LossScale {
   torch::Tensor unscale(torch::Tensor& gradient) const;
 
   /// After each step, with the same answer on all ranks: counts, and moves a scale that moves.
-  /// Throws std::runtime_error when the last 10 steps overflowed and the scale cannot fall.
+  /// Throws std::runtime_error when the last 10 steps overflowed and the scale cannot fall, and at
+  /// the first where none is dropped.
   void update(bool overflow);
 
   std::int64_t overflows() const { return overflows_; }

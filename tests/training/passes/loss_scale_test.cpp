@@ -137,6 +137,16 @@ TEST(LossScale, APowerOfTwoChangesNoBit) {
 }
 
 /// Rank 1's gradient alone overflows; the sum tells both.
+TEST(LossScale, WhereNoneIsDroppedTheFirstOverflowEndsTheRun) {
+  LossScale scale({.loss_scale = 1024, .drop_overflow = false});
+  scale.update(false);
+  const auto text = thrown<std::runtime_error>([&] { scale.update(true); });
+  EXPECT_NE(text.find("not finite at loss scale 1024, and drop_overflow = false"),
+            std::string::npos)
+      << text;
+  EXPECT_THROW(LossScale({.dynamic = true, .drop_overflow = false}), std::invalid_argument);
+}
+
 TEST(LossScale, RanksAgreeOnAnOverflow) {
   std::vector<int> fits(2, -1);
   on_gloo_ranks(2, [&](distributed::Communicator& communicator) {

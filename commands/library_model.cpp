@@ -1,0 +1,101 @@
+#include "commands/library_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include "commands/run.h"
+#include "support/errors.h"
+#include "support/formatted.h"
+#include "support/options.h"
+#include "support/program.h"
+#include "support/text.h"
+
+namespace dimred::commands {
+
+extern const char* const library_model_text;  // made of models/library.py by CMake
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LibraryModelOptions {
+  std::string name;
+  std::int64_t num_classes = 1000;
+  std::int64_t channels = 3;
+  std::int64_t image_size = 0;
+  std::int64_t seed = 1;
+  fs::path output;
+};
+
+OptionTable model_table_of(LibraryModelOptions& options) {
+  OptionTable table(
+      "dimred model",
+      "writes a network of timm, torchvision or FastNN as a TorchScript module, which "
+      "stage1 and stage2 train as --model FILE.pt; nothing is downloaded");
+  table.group("What");
+  table.add("name",
+            &options.name,
+            "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...");
+  table.add("num_classes", &options.num_classes, "outputs", at_least(2));
+  table.add("channels", &options.channels, "of the images", between(1, 4));
+  table.add("image_size",
+            &options.image_size,
+            "side of the images that it is tried with; 0: what it was made for",
+            between(0, 4096));
+  table.add("seed", &options.seed, "of the weights drawn", at_least(0));
+  table.add("output", &options.output, "the file (default: NAME.pt, here)");
+  table.positional("name");
+  return table;
+}
+
+/// What the program printed, which is one object of JSON.
+std::string written_by_python(const nlohmann::json& request) {
+  const auto given = environment_text("DIMRED_PYTHON");
+  const auto python = given.empty() ? "python3" : given;
+  std::string output;
+  const auto end =
+      run_program({python, "-c", library_model_text, request.dump()},
+                  /*timeout=*/0,
+                  [&output](ByteView bytes) {
+                    output.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                  });
+  std::string_view errors = end.errors;
+  while (errors.ends_with('\n')) errors.remove_suffix(1);
+  const auto last = errors.substr(errors.find_last_of('\n') + 1);
+  constexpr int refused = 3;  // models/library.py's exit code
+  require(end.code != refused, "[model] {}", last);
+  require_environment(
+      end.started && end.code == 0,
+      "[model] needs a Python with torch ($DIMRED_PYTHON, else python3): {}",
+      last.empty() ? formatted("{} ended with {}", python, end.code) : std::string(last));
+  return output;
+}
+
+}  // namespace
+
+int library_model_command(const std::vector<std::string>& arguments) {
+  LibraryModelOptions options;
+  auto table = model_table_of(options);
+  if (printed_help(table, arguments)) return exit_success;
+  require(!options.name.empty(), "[model] needs timm:NAME, torchvision:NAME or a name of FastNN's");
+  if (options.output.empty())
+    options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
+  require(options.output.extension() == ".pt",
+          "[model] needs a name that ends in .pt, as --model knows a module by it, received {}",
+          options.output);
+  require(!fs::exists(options.output), "[model] {} exists already", options.output);
+  const auto made = nlohmann::json::parse(written_by_python({{"name", options.name},
+                                                             {"classes", options.num_classes},
+                                                             {"channels", options.channels},
+                                                             {"image_size", options.image_size},
+                                                             {"seed", options.seed},
+                                                             {"output", options.output.string()}}));
+  print(formatted("{}: {} parameters, {} classes\ndimred stage1 --model {} --image_size {}\n",
+                  options.output,
+                  made.at("parameters").get<std::int64_t>(),
+                  options.num_classes,
+                  options.output,
+                  made.at("image_size").get<std::int64_t>()));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,146 @@
+"""The presets of stage 2 on arrays and functions of any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimred import _core
+from dimred._basis import TILE, Basis
+
+Vector = NDArray[Any]
+NO_BATCH = object()
+
+
+@dataclass
+class Minimized:
+    """w: [M] in the type of the start. losses: before each step. reports: what each did (step_size, trials, accepted, ...)."""
+
+    w: Vector
+    losses: list[float] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+
+
+def minimize(
+    loss_and_grad: Callable[..., tuple[Any, Any]],
+    w: Any,
+    basis: Basis | None,
+    *,
+    steps: int | None = None,
+    batches: Iterable[Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+    preset: str = "robust",
+    callback: Callable[[Minimized], object] | None = None,
+    **hyperparameters: float | str,
+) -> Minimized:
+    """Descends from w [M] in the rows of the basis, and beside them by the residual momentum, as `dimred stage2` does.
+
+    loss_and_grad(w) -> (loss, gradient [M]), or loss_and_grad(w, batch) with batches; NumPy's, JAX's or any other arrays. w comes as
+        float32 or float64, as given, and is only to be read.
+    steps: how many; with batches, at most.
+    loss(w) or loss(w, batch): of the trials, where it costs less than loss_and_grad.
+    preset, hyperparameters: as SubspaceOptimizer takes them; weight decay and SAM are the caller's to add to the loss.
+    callback: called after each step; what it raises ends the descent.
+
+    Raises ValueError for a basis of another length and a gradient of another shape.
+    """
+    if steps is None and batches is None:
+        raise ValueError("[dimred.minimize] needs steps or batches")
+    numbers = {name: float(value) for name, value in hyperparameters.items() if not isinstance(value, str)}
+    words = {name: value for name, value in hyperparameters.items() if isinstance(value, str)}
+    space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
+    method = _core.Method(preset, numbers, words, [len(rows) for _, rows in space.blocks])
+    if method.needs_basis and basis is None:
+        raise ValueError(f"[dimred.minimize] the preset {preset} needs a basis, received None")
+    if method.weight_decay > 0 or method.sam_radius > 0:
+        method = _core.Method(preset, {**numbers, "weight_decay": 0, "sam_radius": 0}, words, [len(rows) for _, rows in space.blocks])
+    if method.depends_on_length and steps is None:
+        raise ValueError(f"[dimred.minimize] the preset {preset} has a rate that falls over the run: needs steps")
+    done = Minimized(space.w)
+    for step, batch in enumerate(repeat(NO_BATCH) if batches is None else batches):
+        if steps is not None and step >= steps:
+            break
+        space.arguments = () if batch is NO_BATCH else (batch,)
+        done.reports.append(method.step(space, step / steps if steps else 0.0))
+        done.losses.append(done.reports[-1]["loss"])
+        if callback is not None:
+            callback(done)
+    return done
+
+
+class _ArraySpace:
+    """method::SubspaceSpace over arrays of NumPy."""
+
+    def __init__(self, w: Vector, basis: Basis | None, loss_and_grad: Callable[..., Any], loss: Callable[..., Any] | None) -> None:
+        if w.ndim != 1 or w.dtype not in (np.float32, np.float64):
+            raise ValueError(f"[dimred.minimize] needs w as a vector of float32 or float64, received {w.dtype} {list(w.shape)}")
+        if basis is not None and basis.components.shape[1] != len(w):
+            raise ValueError(f"[dimred.minimize] the basis has {basis.components.shape[1]} columns, w has {len(w)} values")
+        self.w, self._loss_and_grad, self._loss = w, loss_and_grad, loss
+        self.blocks: list[tuple[slice, Vector]] = []
+        if basis is not None:
+            for begin, end in basis.blocks or [(0, len(w))]:
+                self.blocks.append((slice(begin, end), basis.components[:, begin:end]))
+        self._m, self._other = np.zeros_like(w), np.zeros_like(w)
+        self._start: Vector | None = None
+        self._moved = False
+        self.arguments: tuple[Any, ...] = ()
+
+    def gradient(self, move: bool) -> None:
+        if move:
+            self._start, self._moved, self._t = None, False, 0.0
+        loss, gradient = self._loss_and_grad(self.w, *self.arguments)
+        self._value, self._g = float(loss), np.asarray(gradient, self.w.dtype)
+        if self._g.shape != self.w.shape:
+            raise ValueError(f"[dimred.minimize] needs a gradient [{len(self.w)}], received {list(self._g.shape)}")
+
+    def project(self) -> tuple[NDArray[np.float64], float, float, float]:
+        g_k = np.concatenate([np.zeros(0), *(_products(rows, self._g[columns]) for columns, rows in self.blocks)])
+        gradient_momentum, gradient_square = _products(np.stack([self._m, self._g]), self._g)
+        return g_k, float(gradient_momentum), float(gradient_square), self._value
+
+    def set_line(self, direction: Vector, projected: Vector, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool) -> None:
+        both, row = np.zeros((2, len(self.w)), self.w.dtype), 0
+        for columns, rows in self.blocks:
+            coordinates = np.stack([direction[row : row + len(rows)], projected[row : row + len(rows)]]).astype(self.w.dtype)
+            both[:, columns] = coordinates @ rows
+            row += len(rows)
+        if moves_momentum:
+            np.multiply(self._m, gamma, out=self._other)
+            self._other += self._g - both[1]
+            self._m, self._other, self._moved = self._other, self._m, True
+        self._direction = both[0] - self.w.dtype.type(alpha) * self._m
+        self._start, self._t = self.w.copy(), 0.0
+
+    def move_to(self, t: float) -> None:
+        assert self._start is not None
+        if t != self._t:
+            self.w[:] = self._start + self.w.dtype.type(t) * self._direction if t else self._start
+        self._t = t
+
+    def loss(self) -> float:
+        if self._loss is not None:
+            return float(self._loss(self.w, *self.arguments))
+        return float(self._loss_and_grad(self.w, *self.arguments)[0])
+
+    def subtract_momentum(self, alpha: float) -> None:
+        self.w -= self.w.dtype.type(alpha) * self._m
+
+    def restore(self) -> None:
+        if self._start is not None:
+            self.w[:] = self._start
+        if self._moved:
+            self._m, self._other, self._moved = self._other, self._m, False
+
+
+def _products(rows: Vector, vector: Vector) -> NDArray[np.float64]:
+    """rows [k, n] times vector [n], in float64 over tiles."""
+    total = np.zeros(len(rows))
+    for begin in range(0, len(vector), TILE):
+        total += rows[:, begin : begin + TILE] @ vector[begin : begin + TILE]
+    return total

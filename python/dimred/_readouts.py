@@ -1,0 +1,225 @@
+"""One set of weights out of several snapshots."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimred import _core
+from dimred._sources import open_source
+
+Floats = NDArray[np.float32]
+KINDS = ("mean", "ema", "greedy", "learned")
+
+
+@dataclass
+class Average:
+    """w: [M] float32, sum of coefficients [n] times snapshots. names, shapes: of its parameters; empty where the snapshots had none.
+
+    loss: of w, where it was evaluated; gain: (mean, low, high) of the last snapshot's losses minus those of w, with the 95 % interval of
+    the pairs, where evaluate gives a loss for each sample. evaluations: of weights, spent on all that.
+    """
+
+    w: Floats
+    coefficients: NDArray[np.float64]
+    snapshots: list[str]
+    names: list[str]
+    shapes: list[tuple[int, ...]]
+    loss: float | None = None
+    gain: tuple[float, float, float] | None = None
+    evaluations: int = 0
+
+    def arrays(self) -> dict[str, Floats]:
+        """The parameters by name, views of w. Without BatchNorm's running statistics: see recalibrate_batchnorm."""
+        if not self.names:
+            raise ValueError("[dimred.average] these snapshots have no names: use w")
+        return dict(_split(self.w, self.names, self.shapes))
+
+    def load_into(self, model: Any) -> None:
+        """Copies them into the parameters of a torch module that have these names."""
+        import torch
+
+        parameters = dict(model.named_parameters())
+        for name, value in self.arrays().items():
+            if name not in parameters or tuple(parameters[name].shape) != value.shape:
+                raise ValueError(f"[dimred.average] the model has no parameter {name} {list(value.shape)}")
+            with torch.no_grad():
+                parameters[name].copy_(torch.from_numpy(value))
+
+
+def average(
+    source: Any,
+    kind: str = "mean",
+    *,
+    last: int = 10,
+    decay: float = 0.9,
+    evaluate: Callable[[Floats], Any] | None = None,
+    loss_and_grad: Callable[..., tuple[Any, Any]] | None = None,
+    steps: int = 50,
+    batches: Iterable[Any] | None = None,
+) -> Average:
+    """An average of the last `last` snapshots of a source, as dimred.fit takes it.
+
+    kind: "mean"; "ema", whose coefficients fall by `decay` a snapshot backwards; "greedy": the best snapshot, to which each next
+        best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` of dimred.minimize from the mean in the
+        snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data held out.
+    evaluate: w [M] -> its loss on data held out, lower is better; or the losses of all samples, [samples], for an interval. Needed for
+        greedy. It sees parameters alone: with BatchNorm, recalibrate inside.
+
+    Memory: two vectors, for greedy three; learned holds the span. Raises ValueError for what cannot be averaged.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"[dimred.average] needs one of {', '.join(KINDS)}, received {kind}")
+    if last < 1 or not 0 < decay < 1:
+        raise ValueError(f"[dimred.average] needs last >= 1 and decay in (0, 1), received {last} and {decay}")
+    if kind == "greedy" and evaluate is None:
+        raise ValueError("[dimred.average] greedy needs evaluate")
+    if (kind == "learned") != (loss_and_grad is not None):
+        raise ValueError("[dimred.average] loss_and_grad and kind='learned' need each other")
+    rows = open_source(source)
+    taken = range(max(0, rows.rows - last), rows.rows)
+    judge = _Judge(evaluate)
+    if kind == "greedy":
+        coefficients = _greedy(rows, taken, judge)
+    else:
+        fall = decay if kind == "ema" else 1.0
+        coefficients = np.array([fall ** (taken.stop - 1 - i) for i in taken])
+        coefficients /= coefficients.sum()
+    w = _combined(rows, taken, coefficients)
+    if kind == "learned":
+        assert loss_and_grad is not None
+        w, coefficients = _learned(rows, taken, w, loss_and_grad, steps, batches)
+    parameters = json.loads(rows.layout)["parameters"] if rows.layout else []
+    result = Average(w, coefficients, [rows.names[i] for i in taken], [p["name"] for p in parameters], [tuple(p["shape"]) for p in parameters])
+    if evaluate is not None:
+        losses = judge(w)
+        result.loss, result.gain = float(losses.mean()), _interval(judge(_row(rows, taken[-1])) - losses)
+    result.evaluations = judge.count
+    return result
+
+
+class _Judge:
+    """Losses of weights, and how often they were asked for."""
+
+    def __init__(self, evaluate: Callable[[Floats], Any] | None) -> None:
+        self._evaluate, self.count = evaluate, 0
+
+    def __call__(self, w: Floats) -> NDArray[np.float64]:
+        assert self._evaluate is not None
+        self.count += 1
+        losses = np.atleast_1d(np.asarray(self._evaluate(w), np.float64))
+        if losses.ndim != 1 or np.isnan(losses).any():
+            raise ValueError(f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, or NaN")
+        return losses
+
+
+def _row(rows: _core.Source, i: int) -> Floats:
+    w = np.empty(rows.columns, np.float32)
+    rows.read(i, w)
+    return w
+
+
+def _combined(rows: _core.Source, taken: range, coefficients: NDArray[np.float64]) -> Floats:
+    """In float64, by parts."""
+    total = np.zeros(rows.columns)
+    for i, c in zip(taken, coefficients, strict=True):
+        if c != 0:
+            total += c * _row(rows, i)
+    return total.astype(np.float32)
+
+
+def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float64]:
+    alone = [float(judge(_row(rows, i)).mean()) for i in taken]
+    order = sorted(range(len(taken)), key=lambda i: alone[i])
+    chosen, best = [order[0]], alone[order[0]]
+    total = _row(rows, taken[order[0]]).astype(np.float64)
+    for i in order[1:]:
+        trial = total + _row(rows, taken[i])
+        loss = float(judge((trial / (len(chosen) + 1)).astype(np.float32)).mean())
+        if loss < best:
+            chosen, best, total = [*chosen, i], loss, trial
+    coefficients = np.zeros(len(taken))
+    coefficients[chosen] = 1 / len(chosen)
+    return coefficients
+
+
+def _learned(
+    rows: _core.Source, taken: range, w: Floats, loss_and_grad: Callable[..., Any], steps: int, batches: Iterable[Any] | None
+) -> tuple[Floats, NDArray[np.float64]]:
+    from dimred._basis import Basis
+    from dimred._minimize import minimize
+
+    spanned = np.stack([_row(rows, i) for i in taken]).astype(np.float64)
+    triangle = np.linalg.qr(spanned.T)
+    basis = Basis(np.ascontiguousarray(triangle[0].T, np.float32), None, None)
+    done = minimize(loss_and_grad, w, basis, steps=steps, batches=batches, alpha=0.0)
+    coefficients = np.linalg.lstsq(triangle[1], triangle[0].T @ done.w.astype(np.float64), rcond=None)[0]
+    return done.w, coefficients
+
+
+def _interval(difference: NDArray[np.float64]) -> tuple[float, float, float] | None:
+    """Of the mean of pairs, by the normal distribution."""
+    if len(difference) < 2:
+        return None
+    mean, half = float(difference.mean()), 1.959964 * float(difference.std(ddof=1)) / math.sqrt(len(difference))
+    return mean, mean - half, mean + half
+
+
+def _split(w: Floats, names: list[str], shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, Floats]]:
+    begin = 0
+    for name, shape in zip(names, shapes, strict=True):
+        size = math.prod(shape)
+        yield name, w[begin : begin + size].reshape(shape)
+        begin += size
+
+
+def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[[Any], Any] | None = None) -> int:
+    """Estimates the running statistics of a torch module's BatchNorm layers anew, for the weights that it has; returns the batches used.
+
+    batches: what forward(batch) takes; by default the model is called on the batch, or on the first part of a tuple or list. Each counts
+    alike. Dropout is off meanwhile; modes and momenta are put back, also after an error, with the statistics of before.
+    """
+    import torch
+
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.track_running_stats]
+    if not layers:
+        return 0
+    call = forward or (lambda batch: model(batch[0] if isinstance(batch, (tuple, list)) else batch))
+    count = 0
+    with _estimating(model, layers), torch.no_grad():
+        for count, batch in enumerate(batches, 1):
+            call(batch)
+        if count == 0:
+            raise ValueError("[dimred.recalibrate_batchnorm] needs batches, received none")
+    return count
+
+
+@contextmanager
+def _estimating(model: Any, layers: list[Any]) -> Iterator[None]:
+    """All else evaluates; the layers take cumulative means."""
+    modes = [(module, module.training) for module in model.modules()]
+    before = [(layer, layer.momentum, [b if b is None else b.clone() for b in layer.buffers()]) for layer in layers]
+    model.eval()
+    for layer in layers:
+        layer.train()
+        layer.reset_running_stats()
+        layer.momentum = None  # the mean of all batches
+    try:
+        yield
+    except BaseException:
+        for layer, _, buffers in before:
+            for buffer, value in zip(layer.buffers(), buffers, strict=True):
+                buffer.copy_(value)
+        raise
+    finally:
+        for layer, momentum, _ in before:
+            layer.momentum = momentum
+        for module, training in modes:
+            module.training = training

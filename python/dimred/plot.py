@@ -1,0 +1,151 @@
+"""Pictures of a training in the space of its weights; each returns matplotlib's Axes."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimred._basis import Basis
+from dimred._fit import fit
+from dimred._readouts import _row
+from dimred._sources import open_source
+
+Grid = NDArray[np.float64]
+
+
+def _axes(axes: Any) -> Any:
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("[dimred.plot] needs matplotlib: pip install matplotlib") from None
+    return pyplot.subplots()[1]
+
+
+def spectrum(basis: Basis, axes: Any = None) -> Any:
+    """The part of the variance that each component explains, and what a random walk of as many snapshots would show."""
+    if basis.explained_variance_ratio.size == 0:
+        raise ValueError("[dimred.plot.spectrum] this basis has no singular values: it came without its .json")
+    axes = _axes(axes)
+    numbers = np.arange(1, len(basis.explained_variance_ratio) + 1)
+    axes.semilogy(numbers, basis.explained_variance_ratio, "o-", label="snapshots")
+    axes.semilogy(numbers, basis.random_walk_ratio, "--", color="grey", label="random walk")
+    axes.set(xlabel="component", ylabel="explained variance ratio", title=f"{basis.explained_variance_ratio.sum():.1%} in {len(numbers)} components")
+    axes.legend()
+    return axes
+
+
+def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any:
+    """The snapshots in the plane of the first two components, less the last one; `basis` is fitted to them unless it is given.
+
+    A random walk looks like a smooth arc there, too: compare spectrum's grey line before reading anything into the shape.
+    """
+    coordinates, basis = _coordinates(source, basis)
+    axes = _axes(axes)
+    axes.plot(*coordinates.T, "-", color="grey", zorder=1)
+    points = axes.scatter(*coordinates.T, c=np.arange(len(coordinates)), zorder=2)
+    axes.figure.colorbar(points, ax=axes, label="snapshot")
+    axes.set(**_labels(basis))
+    return axes
+
+
+def landscape(
+    model: Any, loss: Callable[[], float], source: Any, *, points: int = 21, margin: float = 0.3, basis: Basis | None = None, axes: Any = None
+) -> Any:
+    """loss() of a torch module over the plane of the first two components through its last snapshot, under the trajectory.
+
+    loss: evaluates the model as it stands, on the same data at each call; it is called points x points times. margin: how far the
+    grid goes beyond the trajectory, as a part of its width. The model has its own weights and buffers again afterwards.
+    Cost: points^2 calls, and as many writes of M weights. `axes.landscape` is (x [points], y [points], losses [points, points]).
+    """
+    coordinates, basis = _coordinates(source, basis)
+    low, high = coordinates.min(axis=0), coordinates.max(axis=0)
+    reach = margin * np.maximum(high - low, 1e-12)
+    x, y = (np.linspace(low[i] - reach[i], high[i] + reach[i], points) for i in (0, 1))
+    rows = open_source(source)
+    centre = _row(rows, rows.rows - 1)
+    losses = np.empty((points, points))
+    with _written(model, basis) as write:
+        for i, b in enumerate(y):
+            for j, a in enumerate(x):
+                write(centre + basis.components[0] * np.float32(a) + basis.components[1] * np.float32(b))
+                losses[i, j] = loss()
+    axes = _axes(axes)
+    drawn = axes.contourf(x, y, losses, levels=20)
+    axes.figure.colorbar(drawn, ax=axes, label="loss")
+    axes.plot(*coordinates.T, "o-", color="white", markersize=3)
+    axes.set(**_labels(basis))
+    axes.landscape = (x, y, losses)
+    return axes
+
+
+def compare(runs: Sequence[str | os.PathLike[str]], column: str = "test_accuracy", axes: Any = None) -> Any:
+    """A column of several runs' curve.csv by epoch; runs that lack it are left out with a ValueError where all do."""
+    axes = _axes(axes)
+    drawn = 0
+    for run in map(Path, runs):
+        with (run / "curve.csv").open(newline="") as stream:
+            rows = [row for row in csv.DictReader(stream) if row.get(column)]
+        if rows:
+            axes.plot([float(row["epoch"]) for row in rows], [float(row[column]) for row in rows], "o-", label=run.name)
+            drawn += 1
+    if drawn == 0:
+        raise ValueError(f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values")
+    axes.set(xlabel="epoch", ylabel=column.replace("_", " "))
+    axes.legend()
+    return axes
+
+
+def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
+    """[n, 2] relative to the last snapshot."""
+    rows = open_source(source)
+    if rows.rows < 3:
+        raise ValueError(f"[dimred.plot] needs 3 or more snapshots, received {rows.rows}")
+    if basis is None:
+        basis = fit(source, 2, progress=False)
+    if basis.components.shape[0] < 2 or basis.components.shape[1] != rows.columns:
+        raise ValueError(f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received {list(basis.components.shape)}")
+    found = np.stack([basis.project(_row(rows, i))[:2] for i in range(rows.rows)])
+    return found - found[-1], basis
+
+
+def _labels(basis: Basis) -> dict[str, str]:
+    ratio = basis.explained_variance_ratio
+    return {name: f"component {i + 1}" + (f" ({ratio[i]:.1%})" if len(ratio) > i else "") for i, name in enumerate(("xlabel", "ylabel"))}
+
+
+@contextmanager
+def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]], None]]:
+    """A function that gives a torch module weights [M]; its own weights and buffers come back at the end."""
+    import torch
+
+    parameters = dict(model.named_parameters())
+    names = basis.names or list(parameters)
+    shapes = basis.shapes or [tuple(parameter.shape) for parameter in parameters.values()]
+    for name, shape in zip(names, shapes, strict=True):
+        if name not in parameters or tuple(parameters[name].shape) != shape:
+            raise ValueError(f"[dimred.plot.landscape] the model has no parameter {name} {list(shape)}")
+    own = [(tensor, tensor.detach().clone()) for tensor in (*parameters.values(), *model.buffers())]
+
+    def write(w: NDArray[np.float32]) -> None:
+        begin = 0
+        with torch.no_grad():
+            for name, shape in zip(names, shapes, strict=True):
+                size = int(np.prod(shape, dtype=np.int64))
+                parameters[name].copy_(torch.from_numpy(w[begin : begin + size].reshape(shape)))
+                begin += size
+
+    try:
+        yield write
+    finally:
+        with torch.no_grad():
+            for tensor, value in own:
+                tensor.copy_(value)

@@ -1,0 +1,462 @@
+"""dimred.SubspaceOptimizer and dimred.minimize: the C++ trainer's path, and what a training loop of one's own asks of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import REPOSITORY
+from dimred_twins import build
+from fashion import few
+from reference.problem import Problem, minibatches, reference
+from safetensors.torch import load_file
+from test_package import PACKAGE
+from test_presets import CASES, TOLERANCE, Case, deviation
+from torch import nn
+from torch.nn import functional
+
+import dimred
+
+PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
+
+
+# The same path.
+
+
+@pytest.fixture(scope="module")
+def stage1(tmp_path_factory, execute) -> Path:
+    run = tmp_path_factory.mktemp("optimizer") / "stage1"
+    execute("dimred", "stage1", "--train_samples=1280", "--test_samples=50", "--epochs=3", "--batch_size=64", "--threads=1",
+            "--learning_rate=0.05", "--snapshots_per_epoch=4", f"--data={few()}", "--output", run)  # fmt: skip
+    return run
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
+    """ConvNet: from its weights, on its batches, in its matrix. Curvature between batches amplifies rounding, so that quasi-Newton
+    presets take 5 steps here, and 20 on the smooth problems below, on which the C++ is compared with the same reference."""
+    rate = {"psgd": {"learning_rate": 0.05}, "twa": {"learning_rate": 0.05}, "mindspore-first": {"trials": 12}}.get(preset, {})
+    steps = 5 if preset in ("robust", "dldr") or preset.startswith("mindspore") else 20
+    words = [f"--{name}={value}" for name, value in rate.items()]
+    execute("dimred", "stage2", "--checkpoint", stage1, "--preset", preset, f"--batch_size={1280 // steps}", "--threads=1",
+            "--hooks=batches", "--epochs=1", *words, "--output", tmp_path / "run")  # fmt: skip
+    batches = sorted((tmp_path / "run" / "batches").glob("step_*.safetensors"))
+    assert len(batches) == steps
+    model = build("convnet", 1, 28, 28, 10)
+    model.load_state_dict(load_file(tmp_path / "run" / "batches" / "weights_00000000.safetensors"))
+    matrix = tmp_path / "run" / "pca_mat.npy"
+    basis = dimred.Basis.load(matrix) if matrix.exists() else None
+    optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, total_steps=steps, **rate)
+    start = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    for file in batches:
+        batch = load_file(file)
+        decay = decay_of(optimizer, model)
+        loss = optimizer.step(lambda batch=batch: functional.cross_entropy(model(batch["images"]), batch["labels"]))
+        assert float(loss) - decay == pytest.approx(float(batch["loss"]), rel=1e-4)
+    [state] = (tmp_path / "run" / "checkpoints").glob(f"state_{steps:08}")
+    expected = torch.from_numpy(np.fromfile(state / "weights.f32", np.float32))
+    got = nn.utils.parameters_to_vector(model.parameters()).detach()
+    assert (expected - start).norm() > 5e-4 * start.norm()
+    assert (got - expected).norm() <= TOLERANCE * expected.norm()
+
+
+def decay_of(optimizer: dimred.SubspaceOptimizer, model: nn.Module) -> float:
+    decay = optimizer.method.weight_decay
+    return decay / 2 * sum(float(p.detach().square().sum()) for p in model.parameters() if p.dim() > 1 or optimizer.method.weight_decay_all)
+
+
+def mlp(problem: Problem) -> nn.Module:
+    shape = problem.shape
+    model = nn.Sequential(nn.Linear(shape.d, shape.h), nn.Tanh(), nn.Linear(shape.h, shape.C))
+    nn.utils.vector_to_parameters(torch.from_numpy(problem.weights.astype(np.float32)), model.parameters())
+    return model
+
+
+def basis_of(rows: np.ndarray) -> dimred.Basis:
+    return dimred.Basis(rows.astype(np.float32), None, None)
+
+
+def constants_of(problem: Problem) -> dict[str, float]:
+    """As the C++ takes them: a floor below 0 is out of its range."""
+    return asdict(problem.constants)
+
+
+# Floors below zero are for the replay of the C++ alone: no user can set them.
+OPEN = [case for case in CASES if case.constants.curvature_floor >= 0]
+
+
+@pytest.mark.parametrize("case", OPEN, ids=str)
+def test_published_steps_are_replayed(case: Case) -> None:
+    flatten = OPEN.index(case) % 2 == 0
+    problem = case.problem()
+    expected, steps = reference(problem, case.preset)
+    model = mlp(problem)
+    optimizer = dimred.SubspaceOptimizer(model, basis_of(problem.basis), preset=case.preset, flatten=flatten, **constants_of(problem))
+    trace = []
+    for i, step in enumerate(steps):
+        rows = slice(i * problem.batch, (i + 1) * problem.batch)
+        images, labels = torch.from_numpy(problem.images[rows].astype(np.float32)), torch.from_numpy(problem.labels[rows])
+        optimizer.step(lambda: functional.cross_entropy(model(images), labels))  # noqa: B023
+        assert optimizer.report["trials"] == step.trials
+        trace.append(nn.utils.parameters_to_vector(model.parameters()).detach().numpy().astype(np.float64))
+    assert deviation(np.array(trace), expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", OPEN, ids=str)
+def test_minimize_replays_them_in_float64(case: Case) -> None:
+    problem = case.problem()
+    expected, _ = reference(problem, case.preset)
+    trace: list[np.ndarray] = []
+    done = dimred.minimize(lambda w, batch: batch.loss_and_gradient(w), problem.weights, basis_of(problem.basis), batches=minibatches(problem),
+                           loss=lambda w, batch: batch.loss(w), preset=case.preset, callback=lambda now: trace.append(now.w.copy()),
+                           **constants_of(problem))  # fmt: skip
+    assert deviation(np.array(trace), expected) < 1e-7
+    assert len(done.losses) == len(done.reports) == len(expected)
+
+
+def test_minimize_solves_a_quadratic_in_one_step() -> None:
+    """In a whole basis -g is the way to the minimum of |w - a|^2 / 2, and nothing is outside."""
+    random = np.random.default_rng(1)
+    a, w = random.normal(size=(2, 12))
+    whole = basis_of(np.linalg.qr(random.normal(size=(12, 12)))[0])
+    whole.components = np.linalg.qr(random.normal(size=(12, 12)))[0]
+    done = dimred.minimize(lambda w: (0.5 * np.sum((w - a) ** 2), w - a), w, whole, steps=1)
+    np.testing.assert_allclose(done.w, a, rtol=0, atol=1e-13)
+    assert done.reports[0]["accepted"] and done.reports[0]["step_size"] == 1
+
+
+# What a loop asks for.
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.drop, self.fc = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.3), nn.Linear(4 * 36, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.drop(torch.relu(self.norm(self.conv(images)))).flatten(1))
+
+
+def net() -> Net:
+    torch.manual_seed(3)
+    return Net()
+
+
+def random_basis(model: nn.Module, k: int = 5) -> dimred.Basis:
+    size = sum(p.numel() for p in model.parameters())
+    return basis_of(np.linalg.qr(np.random.default_rng(2).normal(size=(size, k)))[0].T)
+
+
+def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(16, 1, 8, 8, generator=generator), torch.randint(0, 3, (16,), generator=generator)
+
+
+def closure_of(model: nn.Module, seed: int = 0, calls: list[int] | None = None) -> Callable[[], torch.Tensor]:
+    images, labels = batch(seed)
+
+    def closure() -> torch.Tensor:
+        if calls is not None:
+            calls.append(1)
+        return functional.cross_entropy(model(images), labels)
+
+    return closure
+
+
+def everything(model: nn.Module, optimizer: dimred.SubspaceOptimizer) -> list[torch.Tensor]:
+    numbers = [torch.tensor(values) for values in optimizer.method.state_dict().values()]
+    return [value.clone() for value in (*model.state_dict().values(), optimizer.state_dict()["dimred"]["momentum"], *numbers)]
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+def test_trials_leave_batchnorm_and_random_numbers_alone(flatten: bool) -> None:
+    model, twin = net(), net()
+    calls: list[int] = []
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), sigma=0.9, trials=6, flatten=flatten)
+    for seed in range(4):
+        twin.load_state_dict(model.state_dict())
+        torch.manual_seed(seed)
+        closure_of(twin, seed)()
+        after = torch.get_rng_state()
+        torch.manual_seed(seed)
+        calls.clear()
+        optimizer.step(closure_of(model, seed, calls))
+        assert torch.equal(torch.get_rng_state(), after)
+        for name, buffer in twin.named_buffers():
+            assert torch.equal(model.get_buffer(name), buffer), name
+        assert len(calls) == 1 + optimizer.report["trials"] + (seed == 0)
+    assert int(model.norm.num_batches_tracked) == 4
+
+
+@pytest.mark.parametrize("failing", [0, 2, 3])
+@pytest.mark.parametrize("flatten", [True, False])
+def test_an_error_in_the_closure_changes_nothing(failing: int, flatten: bool) -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), sigma=0.99, rho=0.9, flatten=flatten)
+    for seed in range(3):
+        optimizer.step(closure_of(model, seed))
+    calls: list[int] = []
+    whole = closure_of(model, 7, calls)
+
+    def interrupted() -> torch.Tensor:
+        if len(calls) == failing:
+            raise KeyboardInterrupt
+        return whole()
+
+    before = everything(model, optimizer)
+    random = torch.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(interrupted)
+    assert len(calls) == failing
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
+    assert torch.equal(torch.get_rng_state(), random)
+    optimizer.step(closure_of(model, 8))
+    assert optimizer.steps == 4
+
+
+def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8)
+    for seed in range(8):
+        if seed == 4:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}, tmp_path / "state.pt")
+        optimizer.step(closure_of(model, seed))
+    other = net()
+    resumed = dimred.SubspaceOptimizer(other, random_basis(other), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8)
+    saved = torch.load(tmp_path / "state.pt", weights_only=True)
+    other.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimizer"])
+    torch.set_rng_state(saved["random"])
+    for seed in range(4, 8):
+        resumed.step(closure_of(other, seed))
+    assert all(torch.equal(a, b) for a, b in zip(everything(model, optimizer), everything(other, resumed), strict=True))
+    wrong = dimred.SubspaceOptimizer(net(), random_basis(model))
+    with pytest.raises(ValueError, match="needs a state of the preset robust .* received psgd"):
+        wrong.load_state_dict(saved["optimizer"])
+
+
+def test_frozen_and_tied_parameters_and_groups() -> None:
+    """What needs no gradient stays; a tied weight is one; groups are one vector."""
+    model = net()
+    model.conv.requires_grad_(False)
+    kept = deepcopy(model.conv.state_dict())
+    trained = [p for p in model.parameters() if p.requires_grad]
+    size = sum(p.numel() for p in trained)
+    basis = basis_of(np.eye(4, size))
+    optimizer = dimred.SubspaceOptimizer([{"params": trained[:1]}, {"params": trained[1:]}], basis)
+    optimizer.step(closure_of(model.eval()))
+    assert len(optimizer.param_groups) == 2
+    assert all(torch.equal(value, model.conv.state_dict()[name]) for name, value in kept.items())
+    tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    tied[1].weight = tied[0].weight
+    optimizer = dimred.SubspaceOptimizer(tied, basis_of(np.eye(3, 16)))
+    start = tied[0].weight.detach().clone()
+    optimizer.step(lambda: tied(torch.ones(1, 4)).square().mean())
+    assert tied[1].weight is tied[0].weight and not torch.equal(start, tied[0].weight)
+
+
+def test_columns_follow_the_names_of_the_basis(tmp_path: Path) -> None:
+    """A basis of checkpoints whose order is another gives the same step."""
+    model, other = net(), net()
+    random = np.random.default_rng(4)
+    states = []
+    for _ in range(6):
+        states.append({name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32) for name, p in model.named_parameters()})
+    forward = dimred.fit(states, 4)
+    backward = dimred.fit([dict(reversed(list(state.items()))) for state in states], 4)
+    assert forward.names == list(reversed(backward.names))
+    for network, basis in ((model, forward), (other, backward)):
+        torch.manual_seed(5)
+        dimred.SubspaceOptimizer(network, basis).step(closure_of(network))
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    wrapped = dimred.fit([{f"module.{name}": value for name, value in state.items()} for state in states], 4)
+    dimred.SubspaceOptimizer(net(), wrapped)
+    with pytest.raises(ValueError, match=r"the basis has conv.weight, which the model does not train"):
+        model.conv.weight.requires_grad_(False)
+        dimred.SubspaceOptimizer(model, forward)
+    with pytest.raises(ValueError, match=r"the model trains 0.weight \[2, 2\], the basis does not have it"):
+        dimred.SubspaceOptimizer(nn.Sequential(nn.Linear(2, 2)), forward)
+
+
+def test_a_basis_of_blocks(tmp_path: Path) -> None:
+    """Each layer has components of its own: a block's rows act on its columns alone."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    random = np.random.default_rng(4)
+    states = [{name: random.normal(size=p.shape).astype(np.float32) for name, p in model.named_parameters()} for _ in range(6)]
+    basis = dimred.fit(states, 2, blocks="layers")
+    assert len(basis.blocks) > 1
+    optimizer = dimred.SubspaceOptimizer(model, basis, alpha=0)
+    w = nn.utils.parameters_to_vector(model.parameters()).detach().numpy().astype(np.float64)
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
+    loss = model(x).square().mean()
+    loss.backward()
+    g = nn.utils.parameters_to_vector([p.grad for p in model.parameters()]).numpy().astype(np.float64)
+    expected = np.zeros_like(w)
+    for begin, end in basis.blocks:
+        rows = np.asarray(basis.components[:, begin:end], np.float64)
+        expected[begin:end] = rows.T @ (rows @ g[begin:end])
+    optimizer.step(lambda: model(x).square().mean())
+    moved = w - nn.utils.parameters_to_vector(model.parameters()).detach().numpy()
+    np.testing.assert_allclose(moved, optimizer.report["step_size"] * expected, rtol=1e-4, atol=1e-6)
+
+
+def test_sam_and_decay_are_in_the_loss() -> None:
+    """Against the formulas, with plain gradient steps: sgd without momentum."""
+    model = nn.Linear(6, 3)
+    x, y = torch.randn(8, 6, generator=torch.Generator().manual_seed(1)), torch.arange(8) % 3
+    twin = deepcopy(model).double()
+    rate, decay, radius = 0.1, 0.01, 0.05
+    optimizer = dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=10**9, learning_rate=rate, momentum=0, weight_decay=decay,
+                                         sam_radius=radius)  # fmt: skip
+    functional.cross_entropy(twin(x.double()), y).backward()
+    g = [p.grad.clone() for p in twin.parameters()]
+    norm = torch.sqrt(sum(part.square().sum() for part in g))
+    start = [p.detach().clone() for p in twin.parameters()]
+    with torch.no_grad():
+        for p, part in zip(twin.parameters(), g, strict=True):
+            p.add_(part, alpha=float(radius / norm))
+    twin.zero_grad()
+    functional.cross_entropy(twin(x.double()), y).backward()
+    optimizer.step(lambda: functional.cross_entropy(model(x), y))
+    for p, at, before in zip(model.parameters(), twin.parameters(), start, strict=True):
+        expected = before - rate * (at.grad + (decay * before if before.dim() > 1 else 0))
+        torch.testing.assert_close(p.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gradient_that_overflows_is_left_out_and_lowers_the_scale() -> None:
+    model = net()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), grad_scaler=scaler)
+    before = [p.detach().clone() for p in model.parameters()]
+    images, labels = batch()
+    optimizer.step(lambda: 1e12 * functional.cross_entropy(model(images), labels))
+    scaler.update()
+    assert optimizer.report["not_finite"] and scaler.get_scale() == 2.0**99
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    optimizer.step(closure_of(model))
+    scaler.update()
+    assert not optimizer.report["not_finite"] and scaler.get_scale() == 2.0**99
+
+
+RANKS = """
+import os, sys
+import numpy as np, torch, torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+sys.path[:0] = [{package!r}, {tests!r}]
+import dimred
+from test_subspace_optimizer import basis_of
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+dist.init_process_group("gloo")
+torch.manual_seed(3)
+model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3))
+columns = sum(p.numel() for p in model.parameters())
+basis = basis_of(np.linalg.qr(np.random.default_rng(2).normal(size=(columns, 5)))[0].T)
+kind = sys.argv[1]
+network = nn.parallel.DistributedDataParallel(model) if kind == "ddp" else model
+optimizer = dimred.SubspaceOptimizer(network, basis, process_group=None if kind == "ddp" else True, weight_decay=0.01, alpha=0.02)
+for step in range(12):
+    generator = torch.Generator().manual_seed(step)
+    images, labels = torch.randn(12, 6, generator=generator), torch.randint(0, 3, (12,), generator=generator)
+    mine = slice(rank * 12 // size, (rank + 1) * 12 // size)
+    optimizer.step(lambda: functional.cross_entropy(network(images[mine]), labels[mine]))
+np.save(f"{{sys.argv[2]}}/{{kind}}_{{size}}_{{rank}}.npy", nn.utils.parameters_to_vector(model.parameters()).detach().numpy())
+dist.barrier()
+os._exit(0)  # Gloo's threads now and then abort the interpreter at its end
+"""
+
+
+def test_ranks_take_the_steps_of_one_process(tmp_path: Path) -> None:
+    """DistributedDataParallel, and bare modules with a process group; M = 73 is no multiple of 2 or 3."""
+    script = RANKS.format(package=str(PACKAGE), tests=str(REPOSITORY / "tests" / "python"))
+    path = os.pathsep.join([str(REPOSITORY / "tests"), str(REPOSITORY / "experiments"), str(REPOSITORY / "tests" / "python")])
+    for kind, size in (("bare", 1), ("bare", 3), ("ddp", 2)):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1",
+                                    "PYTHONPATH": path}  # fmt: skip
+        started = [subprocess.Popen([sys.executable, "-c", script, kind, tmp_path], env=environment | {"RANK": str(rank)}, stderr=subprocess.PIPE)
+                   for rank in range(size)]  # fmt: skip
+        for process in started:
+            _, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors.decode()
+    alone = np.load(tmp_path / "bare_1_0.npy")
+    for name in ("bare_3_0", "bare_3_1", "bare_3_2", "ddp_2_0", "ddp_2_1"):
+        w = np.load(tmp_path / f"{name}.npy")
+        assert np.linalg.norm(w - alone) <= TOLERANCE * np.linalg.norm(alone), name
+    assert np.array_equal(np.load(tmp_path / "bare_3_0.npy"), np.load(tmp_path / "bare_3_2.npy"))
+
+
+# Bad input.
+
+
+def test_closures_that_will_not_do_are_refused_with_the_remedy() -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    images, labels = batch()
+    before = everything(model, optimizer)
+
+    def backward() -> torch.Tensor:
+        loss = functional.cross_entropy(model(images), labels)
+        loss.backward()
+        return loss
+
+    seeds = iter(range(100))
+    for closure, kind, text in (
+        (backward, RuntimeError, r"the closure called backward\(\); it only runs the network forward"),
+        (lambda: model(images), TypeError, r"needs to return a scalar tensor, the mean loss, received \[16, 3\]"),
+        (lambda: 0.5, TypeError, r"needs to return a scalar tensor, the mean loss, received float"),
+        (lambda: torch.tensor(1.0), RuntimeError, "depends on no parameter"),
+        (lambda: closure_of(model, next(seeds))(), RuntimeError, r"gave a loss of .* and then of .*: it needs to use the same batch"),
+        (None, TypeError, r"step\(\) needs a closure"),
+    ):
+        with pytest.raises(kind, match=text):
+            optimizer.step(closure)
+        assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True)), text
+
+
+def test_arguments_that_will_not_do_are_refused() -> None:
+    model = net()
+    basis = random_basis(model)
+
+    class FullyShardedDataParallel(nn.Sequential):
+        pass
+
+    for make, kind, text in (
+        (lambda: dimred.SubspaceOptimizer(model, basis, preset="robots"), ValueError, "preset needs one of .* received robots"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, rho=2), ValueError, "rho needs .*, received 2"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, rhoo=0.5), ValueError, "knows no hyperparameter rhoo"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, update_rule="dfp"), ValueError, "there is no update rule dfp"),
+        (lambda: dimred.SubspaceOptimizer(model, None), ValueError, "the preset robust needs a basis"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, preset="swa"), ValueError, "sgd has no subspace, received 5 rows"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, preset="psgd"), ValueError, "needs total_steps"),
+        (lambda: dimred.SubspaceOptimizer(nn.Linear(2, 2), basis), ValueError, "the basis has .* columns, the trained parameters have 6"),
+        (lambda: dimred.SubspaceOptimizer([], basis), ValueError, "empty parameter list|no parameter"),
+        (lambda: dimred.SubspaceOptimizer(net().double(), basis), ValueError, "needs float32 parameters, received torch.float64 .conv.weight"),
+        (lambda: dimred.SubspaceOptimizer(FullyShardedDataParallel(net()), basis), TypeError, "sharded by FSDP"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis, steps=1), ValueError, "the basis has .* columns, w has 3"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis), ValueError, "needs steps or batches"),
+        (lambda: dimred.minimize(lambda w: (0.0, w[:2]), np.zeros(9), basis_of(np.eye(2, 9)), steps=1), ValueError, r"needs a gradient \[9\]"),
+    ):
+        with pytest.raises(kind, match=text):
+            make()
+
+
+def test_parameters_that_were_replaced_are_noticed() -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    optimizer.step(closure_of(model))
+    model.fc.weight.data = model.fc.weight.data.clone()
+    with pytest.raises(RuntimeError, match="were moved or replaced"):
+        optimizer.step(closure_of(model))
