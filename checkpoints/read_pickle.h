@@ -15,7 +15,7 @@ struct Unreadable : std::runtime_error {
 
 /// Hands a file to checkpoints/read_pickle.py, which the program holds as a text, and its output to
 /// `sink`. Nothing in the file is run. `kind`: "weights" (a PyTorch file -> safetensors), "table"
-/// (a PyTorch file -> where its float tensors lie, as JSON), "pairs" (the numbers of pairs and of
+/// (a PyTorch file -> where its tensors lie, as JSON), "pairs" (the numbers of pairs and of
 /// each image's bytes as int64, a byte for each pair, the images), "archive" (a zip archive whose
 /// CRCs are compared -> nothing). Python is $DIMRED_PYTHON, else the python3 of $PATH. Throws
 /// Unreadable("[scope] 'file': ...") for a file that is refused or damaged, std::runtime_error

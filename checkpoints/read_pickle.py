@@ -71,7 +71,7 @@ class Tensor(NamedTuple):
         return self.elements() <= self.storage.elements and (self.elements() == 0 or last < self.storage.elements)
 
     def strides(self) -> tuple[int, ...]:
-        """None where the elements lie in the shape's order."""
+        """Empty where the elements lie in the shape's order."""
         ends = itertools.accumulate(self.shape[:0:-1], initial=1, func=lambda step, n: step * n)
         in_order = all(n == 1 or step == own for n, step, own in zip(self.shape[::-1], self.stride[::-1], ends, strict=False))
         return () if in_order or self.elements() == 0 else self.stride
@@ -252,7 +252,7 @@ def weights(file: str, out: BinaryIO) -> None:
 
 
 def table(file: str, out: BinaryIO) -> None:
-    """Its float tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file."""
+    """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file."""
     with opened(file) as archive, open(file, "rb") as stream:
         folder, tensors = state_dict(archive, file)
         begins = {}
@@ -264,7 +264,7 @@ def table(file: str, out: BinaryIO) -> None:
             begins[key] = header + 30 + sum(struct.unpack("<HH", stream.read(4)))
         out.write(json.dumps([[name, tensor.storage.type, tensor.shape, tensor.strides(),
                                begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type]]
-                              for name, tensor in tensors.items() if "F" in tensor.storage.type]).encode())  # fmt: skip
+                              for name, tensor in tensors.items()]).encode())  # fmt: skip
 
 
 def pairs(file: str, out: BinaryIO) -> None:

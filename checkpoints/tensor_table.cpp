@@ -19,9 +19,8 @@ using Table = std::vector<StoredTensor>;
 Table safetensors_table(const fs::path& path) {
   Table table;
   for (const auto& tensor : read_safetensors_header(path)) {
-    if (is_float_type(tensor.dtype))
-      table.push_back(
-          {tensor.name, tensor.dtype, tensor.shape, {}, {{tensor.elements, tensor.offset}}});
+    table.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, {}, {{tensor.elements, tensor.offset}}});
   }
   return table;
 }

@@ -7,7 +7,7 @@
 
 namespace dimred::checkpoints {
 
-/// Where a float tensor of a weight file lies in it, so that its elements are read when they are
+/// Where a tensor of a weight file lies in it, so that its elements are read when they are
 /// needed.
 struct StoredTensor {
   /// Elements that lie one behind the other.
@@ -16,15 +16,15 @@ struct StoredTensor {
     std::int64_t offset = 0;  // bytes from the start of the file
   };
   std::string name;
-  std::string dtype;  // as read_floats takes it
+  std::string dtype;  // as safetensors names it; read_floats takes those of is_float_type
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t>
       stride;                 // in elements, where they lie in another order than the shape's
   std::vector<Piece> pieces;  // one, where there is a stride
 };
 
-/// The float tensors of a file that read_weights takes, in its order; MindSpore's without its
-/// optimizer's state, under the names that PyTorch has; without DataParallel's "module.". The
+/// The tensors of a file that read_weights takes, in its order; MindSpore's floats alone, without
+/// its optimizer's state, under the names that PyTorch has; without DataParallel's "module.". The
 /// checksums of PyTorch's and MindSpore's files are compared, which reads them once. Throws as
 /// read_weights, but for values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);

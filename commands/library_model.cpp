@@ -61,8 +61,9 @@ std::string written_by_python(const nlohmann::json& request) {
   std::string_view errors = end.errors;
   while (errors.ends_with('\n')) errors.remove_suffix(1);
   const auto last = errors.substr(errors.find_last_of('\n') + 1);
-  constexpr int refused = 3;  // models/library.py's exit code
+  constexpr int refused = 3, failed = 4;  // models/library.py's exit codes
   require(end.code != refused, "[model] {}", last);
+  require_environment(end.code != failed, "[model] {}", last);
   require_environment(
       end.started && end.code == 0,
       "[model] needs a Python with torch ($DIMRED_PYTHON, else python3): {}",

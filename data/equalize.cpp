@@ -27,6 +27,7 @@ void equalize_pixels(std::vector<std::uint8_t>& pixels, std::int64_t channels) {
 }  // namespace
 
 namespace preprocessings {
+/// As none, and each channel's histogram equalised.
 Preprocessing equalize(std::int64_t image_size) {
   return {.crop = whole_image(image_size), .change = equalize_pixels};
 }

@@ -22,10 +22,14 @@ constexpr std::array named_preprocessings{
 
 }  // namespace
 
+// Sources: FastNN images/preprocessing, MindSpore models/official/cv/ResNet.
 namespace preprocessings {
 
+/// Nothing but, with an image_size, a resize (aspect kept) to that shorter side and its middle.
 Preprocessing none(std::int64_t image_size) { return {.crop = whole_image(image_size)}; }
 
+/// 224: random area 0.08-1, aspect 3/4-4/3, flip; evaluation 256 -> 224 of the middle
+/// (torchvision, MindSpore's ResNet).
 Preprocessing imagenet(std::int64_t image_size) {
   return {.mean = {0.485, 0.456, 0.406},
           .deviation = {0.229, 0.224, 0.225},
@@ -33,6 +37,8 @@ Preprocessing imagenet(std::int64_t image_size) {
           .crop = {.cut = CropMode::random_area, .size = size_or(image_size, 224)}};
 }
 
+/// 299: random area 0.05-1, flip, brightness +-32, saturation 0.5-1.5; evaluation the middle 0.875
+/// of both sides; to [-1, 1] (TF-slim, without its bounding boxes and hue).
 Preprocessing inception(std::int64_t image_size) {
   return {.mean = {0.5, 0.5, 0.5},
           .deviation = {0.5, 0.5, 0.5},
@@ -46,6 +52,8 @@ Preprocessing inception(std::int64_t image_size) {
           .jitter = {.shift = 32, .saturation = 0.5}};
 }
 
+/// 224: shorter side 256-512, random square, flip; evaluation 256 -> 224; the mean subtracted,
+/// 0 to 255 (TF-slim).
 Preprocessing vgg(std::int64_t image_size) {
   constexpr double level = 1.0 / 255;
   const auto size = size_or(image_size, 224);
@@ -59,6 +67,7 @@ Preprocessing vgg(std::int64_t image_size) {
                    .side_high = size * 512 / 224}};
 }
 
+/// As it is: pad 4, flip, brightness +-63, contrast 0.2-1.8, each image standardised.
 Preprocessing cifarnet(std::int64_t image_size) {
   return {.mean = {0, 0, 0},
           .deviation = {1, 1, 1},
@@ -69,14 +78,18 @@ Preprocessing cifarnet(std::int64_t image_size) {
           .standardise = true};
 }
 
+/// As it is: (p - 128) / 128.
 Preprocessing lenet(std::int64_t image_size) {
   return {.mean = {128.0 / 255}, .deviation = {128.0 / 255}, .crop = whole_image(image_size)};
 }
 
+/// As it is, with Fashion-MNIST's own mean and deviation.
 Preprocessing fashion(std::int64_t image_size) {
   return {.mean = {0.2860}, .deviation = {0.3530}, .crop = whole_image(image_size)};
 }
 
+/// The whole image to the size (aspect not kept; as it is without an image_size), p / 255 and no
+/// more (Keras's rescale = 1/255 and target_size).
 Preprocessing rescale(std::int64_t image_size) {
   auto crop = whole_image(image_size);
   crop.keeps_aspect = false;

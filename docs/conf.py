@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))  # whose docstrings docs/reference/python shows
+
 # All pages in their order; a page that is not here is an error of the build. New how-to pages go into their list.
 NAVIGATION = {
     "Documentation": ["docs/README"],
@@ -17,6 +23,7 @@ NAVIGATION = {
         "docs/how-to/compare_fairly",
         "docs/how-to/draw_the_loss_landscape",
         "docs/how-to/use_from_python",
+        "docs/how-to/use_with_lightning_and_transformers",
         "docs/how-to/run_published_recipes",
         "docs/how-to/import_configurations",
         "docs/how-to/export_and_predict",
@@ -31,6 +38,7 @@ NAVIGATION = {
     "Reference": [
         "docs/reference/options",
         "docs/reference/presets",
+        "docs/reference/python",
         "docs/reference/matrices",
         "docs/reference/data",
         "docs/reference/input_pipeline",
@@ -67,7 +75,9 @@ NAVIGATION = {
 }
 
 project = "dimred"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+autodoc_mock_imports = ["dimred._core", "h5py", "lightning", "numpy", "pandas", "scipy", "sklearn", "torch", "transformers", "xxhash"]
+autodoc_typehints = "none"  # the docstrings say what they take
 root_doc = "README"
 include_patterns = ["README.md", "docs/**.md", "experiments/records/*.md"]
 exclude_patterns = [".*", "build*", "runs"]  # not walked
@@ -89,6 +99,18 @@ def append_navigation(app, page: str, source: list[str]) -> None:
             source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```\n"
 
 
+def keep_lines(app, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """A docstring is text that is read as it stands, no markup; lines that were broken for their length are joined."""
+    joined: list[str] = []
+    for before, line in zip(["", *lines], lines):
+        is_text = before and line and not joined[-1].startswith(" ")
+        goes_on = is_text and (line.startswith(" ") or (len(before) > 110 and not re.match(r"[\w, ]+: ", line)))
+        joined[-1:] = [f"{joined[-1]} {line.strip()}"] if goes_on else [*joined[-1:], line]
+    if any(joined):
+        lines[:] = ["::", "", *(f"   {line}" for line in joined), ""]
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
     app.connect("source-read", append_navigation)
+    app.connect("autodoc-process-docstring", keep_lines)

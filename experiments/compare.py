@@ -4,7 +4,8 @@
     python experiments/compare.py experiments/comparisons/fashion.toml --output runs/fashion --confirm
 
 Shared work is done once. Stopped and started again it goes on where it was; what is done is not repeated.
---confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
+--rows FILE adds a line for each finished run to FILE, and takes as done what has a line there: kept in a repository it
+lets a comparison go on where the folders are not. --confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
 these on the confirmation seeds. --choices FILE confirms what another folder's choices.json fixed, without its
 selection: on another machine, or by somebody else. Writes results.csv and results.parquet (a line per run), summary.csv and
 summary.txt. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
@@ -27,6 +28,7 @@ from comparison.options import ConfigError, read_options_of
 from comparison.plan import Plan, read_plan
 from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
+from comparison.rows import Rows
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
 from comparison.summary import (
     EQUALS,
@@ -54,6 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--confirm", action="store_true", help="run the chosen ones on the confirmation seeds")
     parser.add_argument("--choices", type=Path, metavar="FILE",
                         help="confirm what this choices.json froze, without the selection")  # fmt: skip
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="lines of finished runs, to go on from and to add to")
     parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads)")
     parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
@@ -146,19 +149,29 @@ class Comparison:
         self.planner = Planner(plan, options.output)
         self.selection = self.planner.entries(plan.selection_seeds)
         self.failed: dict[Path, str] = {}
+        self.rows = Rows(options.rows, options.output)
 
     def execute(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Runs what is not done, then reads everything."""
         options, journal = self.options, self.journal
         say = partial(print, flush=True)
         scheduler = Scheduler(options.dimred, options.jobs, options.threads, journal, self.lock, say)
-        self.failed |= scheduler.run(jobs_of(entries))
-        return Reader(self.readings, journal, self.failed).outcomes(entries, phase)
+        try:
+            self.failed |= scheduler.run(jobs_of([entry for entry in entries if not self.rows.has(entry)]))
+        finally:  # also where it was stopped
+            self.rows.add(self.outcomes([entry for entry in entries if entry.job.done()], phase), journal)
+        return self.outcomes(entries, phase)
+
+    def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
+        """From rows and folders."""
+        reader = Reader(self.readings, self.journal, self.failed)
+        here = iter(reader.outcomes([entry for entry in entries if not self.rows.has(entry)], phase))
+        return [self.rows.outcome(entry, phase) if self.rows.has(entry) else next(here) for entry in entries]
 
     def done_already(self) -> list[Outcome]:
         """The results of a selection that was made here, for the tables; nothing is run."""
-        done = [entry for entry in self.selection if all(job.done() for job in jobs_of([entry]))]
-        return Reader(self.readings, self.journal, self.failed).outcomes(done, "selection")
+        done = [entry for entry in self.selection if self.rows.has(entry) or all(job.done() for job in jobs_of([entry]))]
+        return self.outcomes(done, "selection")
 
     def run(self) -> int:
         """All of it. Returns the exit code."""
@@ -231,8 +244,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         comparison = Comparison(options, plan)
         if options.dry_run:
             frozen = read_choices(options.choices, plan) if options.choices else None
-            for job in jobs_of(comparison.selection if frozen is None else comparison.confirmed(frozen)):
-                print("done  " if job.done() else "to run", job.name)
+            entries = comparison.selection if frozen is None else comparison.confirmed(frozen)
+            elsewhere = {entry.job.target for entry in entries if comparison.rows.has(entry)}
+            needed = {job.target for job in jobs_of([entry for entry in entries if not comparison.rows.has(entry)])}
+            for job in jobs_of(entries):
+                done = job.done() or job.target in elsewhere or job.target not in needed
+                print("done  " if done else "to run", job.name)
             return 0
         return comparison.run()
     except ConfigError as error:

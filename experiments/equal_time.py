@@ -14,7 +14,7 @@ import glob
 import sys
 from collections.abc import Sequence
 
-from dimred_runs import BadRun, Run, mean_interval, read_run
+from dimred.runs import BadRun, Run, mean_interval, read_run
 from workbench.text_table import text_table
 
 PARTS = (0.25, 0.5, 0.75, 1.0)

@@ -16,7 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from dimred_runs import is_finished, read_run, read_runs
+from dimred.runs import is_finished, read_run, read_runs
 from workbench.jobs import DIMRED, REPOSITORY, flags
 from workbench.page import page
 from workbench.ranks import ranks_of, rate, wire_per_step

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from comparison.options import ConfigError, nearest, read_options_of
-from dimred_runs import BadRun, read_run
+from dimred.runs import BadRun, read_run
 from workbench.jobs import DIMRED
 from workbench.recipe_steps import VERIFIED, RecipeError, Step, command_line, require_made_so, require_order
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dimred_runs import Run, flatten, read_runs
+from dimred.runs import Run, flatten, read_runs
 from workbench.jobs import DIMRED, CommandFailed, fit, pairs, train
 from workbench.text_table import text_table, write_csv
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pandas as pd
 import recipe
 from comparison.options import ConfigError
-from dimred_runs import BadRun, read_run
+from dimred.runs import BadRun, read_run
 from dimred_twins.training import CannotFollow, require_followable, train_as
 from workbench.files import write_whole
 from workbench.text_table import text_table

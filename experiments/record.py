@@ -7,13 +7,14 @@ configuration, failures. Reads the comparison's folder only; the answer in words
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from comparison.rows import Rows, machine_of
 from comparison.schedule import Journal, in_words
 from workbench.files import write_whole
 
@@ -26,13 +27,11 @@ def sections(summary: str) -> dict[str, str]:
     return {head: body.strip("\n").split("\n\n")[0] for head, body in zip(found[1::2], found[2::2], strict=True)}
 
 
-def machine(folders: list[Path]) -> str:
+def machine(reports: list[dict[str, Any]]) -> str:
     """The machines that the runs ran on: every different value, as they differ at times."""
     seen: dict[str, set[str]] = {}
-    for folder in folders:
-        manifest = json.loads((folder / "manifest.json").read_text())
-        report = {key: manifest.get(key) for key in ("processor", "device", "threads", "precision", "revision")}
-        for key, value in (report | manifest["versions"]).items():
+    for report in reports:
+        for key, value in report.items():
             seen.setdefault(key, set()).add(str(value))
     return "; ".join(f"{key} {', '.join(sorted(values))}" for key, values in seen.items())
 
@@ -56,18 +55,22 @@ def resolved(folder: Path) -> str:
     return "\n".join(line for line in text.splitlines() if line and not re.match(r"#|\w+ = ['\"]?/", line))
 
 
-def record(output: Path) -> str:
-    """The page. Raises OSError for a folder without a comparison."""
+def record(output: Path, rows: Path | None = None) -> str:
+    """The page; `rows`: of runs whose folders are elsewhere. Raises OSError for a folder without a comparison."""
     text = (output / "comparison.toml").read_text()
     toml = tomllib.loads(text)
     results = pd.read_csv(output / "results.csv")
     tables = sections((output / "summary.txt").read_text())
     finished = results[results["outcome"] == "finished"]
-    folders = [output / folder for folder in finished["folder"].drop_duplicates()]
-    seconds = sum(Journal(output / "journal.jsonl").by_target.values())
+    names = list(finished["folder"].drop_duplicates())
+    elsewhere = {name: row for name, row in Rows(rows, output).kept.items() if name in names and not (output / name).is_dir()}
+    folders = [output / name for name in names if name not in elsewhere]
+    journal = Journal(output / "journal.jsonl").by_target
+    seconds = sum(journal.values()) + sum(row["job_seconds"] for row in elsewhere.values())
+    machines = [*map(machine_of, folders), *(row["machine"] for row in elsewhere.values())]
     start = next((folder for folder in folders if folder.name.startswith("stage1")), None)
     parts = [f"# {toml.get('title', output.name)}", toml.get("question", ""),
-             f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. {machine(folders)}."]  # fmt: skip
+             f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. {machine(machines)}."]  # fmt: skip
     for phase in ("confirmation", "selection"):
         for words in AGAINST:
             if table := tables.get(f"{phase}, {words}"):
@@ -83,9 +86,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("comparison", type=Path, help="folder that compare.py wrote")
     parser.add_argument("--output", type=Path, required=True, help="the page")
+    parser.add_argument("--rows", type=Path, help="what compare.py --rows wrote, of runs whose folders are elsewhere")
     options = parser.parse_args(arguments)
     try:
-        page = record(options.comparison)
+        page = record(options.comparison, options.rows)
     except OSError as error:
         print(f"record: {error}", file=sys.stderr)
         return 1

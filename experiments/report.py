@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from dimred_runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
+from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
 from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
@@ -32,7 +32,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
             last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
             found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
         else:
-            raise NotARun(f"[dimred_runs] {place} is not a run folder: it has no curve.csv")
+            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv")
     return found
 
 

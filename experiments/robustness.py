@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from dimred_runs import read_run
+from dimred.runs import read_run
 from workbench.jobs import DIMRED, CommandFailed, fit, train
 from workbench.text_table import text_table, write_csv
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import pandas as pd
 from comparison.results import save_table
 from comparison.summary import percent
-from dimred_runs import BadRun, holm, mean_interval, paired_difference, read_run
+from dimred.runs import BadRun, holm, mean_interval, paired_difference, read_run
 from workbench.jobs import DIMRED
 from workbench.text_table import text_table
 

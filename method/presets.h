@@ -42,20 +42,25 @@ const std::vector<Preset>& presets();
 /// Throws std::invalid_argument for an unknown name, with the nearest.
 const Preset& preset(const std::string& name);
 
-/// As for_each_hyperparameter of MethodOptions, and then the numbers that a preset has beside its
-/// method's.
+/// As for_each_hyperparameter of MethodOptions.
+template <class Visit>
+void for_each_hyperparameter(PenaltyOptions& penalty, const Visit& visit) {
+  visit("weight_decay",
+        penalty.weight_decay,
+        at_least(0),
+        "added to loss and gradient of every method");
+  visit("sam_radius",
+        penalty.sam_radius,
+        at_least(0),
+        "the loss at w + radius g / |g| instead (SAM); one more gradient");
+}
+
+/// All numbers of a preset: its method's first.
 template <class Visit>
 void for_each_hyperparameter(Preset& preset, const Visit& visit) {
   const Range part{.low = 0, .high = 1, .high_open = true};
   for_each_hyperparameter(preset.method, visit);
-  visit("weight_decay",
-        preset.penalty.weight_decay,
-        at_least(0),
-        "added to loss and gradient of every method");
-  visit("sam_radius",
-        preset.penalty.sam_radius,
-        at_least(0),
-        "the loss at w + radius g / |g| instead (SAM); one more gradient");
+  for_each_hyperparameter(preset.penalty, visit);
   visit("average_from",
         preset.average.from,
         part,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-REFUSED = 3  # exit code
+REFUSED, FAILED = 3, 4  # exit codes
 
 
 class Refused(Exception):
@@ -306,7 +306,8 @@ def save(module: torch.jit.ScriptModule, output: str) -> None:
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(output) or ".", prefix=".dimred-", delete=False) as file:
         try:
             torch.jit.save(module, file)
-            os.chmod(file.name, 0o644)
+            os.umask(mask := os.umask(0))
+            os.chmod(file.name, 0o666 & ~mask)
             os.replace(file.name, output)
         except BaseException:
             os.unlink(file.name)
@@ -349,9 +350,10 @@ def main(text: str) -> int:
     try:
         print(json.dumps(write(json.loads(text))))
     except Exception as error:
-        line = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        refused = isinstance(error, Refused)
+        line = str(error) if refused else f"{type(error).__name__}: {error}"
         print(line.splitlines()[0], file=sys.stderr)
-        return REFUSED
+        return REFUSED if refused else FAILED
     return 0
 
 

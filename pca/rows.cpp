@@ -34,12 +34,12 @@ Row snapshot_row(const fs::path& path) {
           info.epoch};
 }
 
-/// The tensors of a file of the row, behind those that it has.
+/// The float tensors of a file of the row, behind those that it has.
 void add_tensors(Row& row,
                  std::vector<layout::Parameter>& parameters,
                  const std::vector<checkpoints::StoredTensor>& tensors) {
   for (const auto& tensor : tensors) {
-    if (is_running_statistic(tensor.name)) continue;
+    if (!checkpoints::is_float_type(tensor.dtype) || is_running_statistic(tensor.name)) continue;
     parameters.push_back({tensor.name, tensor.shape});
     for (const auto& piece : tensor.pieces) {
       auto& run = row.runs.emplace_back();
@@ -92,6 +92,13 @@ Row sharded_row(const fs::path& index) {
     std::erase_if(tensors, [&](const auto& tensor) {
       return !names.contains(tensor.name) && !names.contains("module." + tensor.name);
     });
+    require_environment(
+        tensors.size() == names.size(),
+        "[pca::open_source] '{}' lists {} tensors of the shard {}, which holds {} of them",
+        index,
+        names.size(),
+        shard,
+        tensors.size());
     add_tensors(row, parameters, tensors);
   }
   complete(row, parameters);

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -8,13 +9,14 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/state.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
 #include "pca/basis.h"
@@ -56,6 +58,19 @@ struct Source {
 
 std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& files) {
   return {files.begin(), files.end()};
+}
+
+/// A state's scalars as JSON, and all its vectors, in the file's order.
+using RunState = std::tuple<std::string,
+                            std::map<std::string, std::vector<float>>,
+                            std::map<std::string, std::vector<std::int64_t>>>;
+
+/// The newest state of a run folder, or the state that the folder is. Throws as
+/// checkpoints::read_state.
+RunState read_run_state(const std::string& folder) {
+  const auto states = checkpoints::states_of(folder);
+  auto state = checkpoints::read_state(states.empty() ? folder : states.back().string());
+  return {state.scalars.dump(), std::move(state.vectors), std::move(state.counters)};
 }
 
 using TensorArguments = std::tuple<std::string, Shape, std::string, Array>;
@@ -152,15 +167,6 @@ void check_basis(const std::string& npy, bool values) {
   if (values) pca::load_basis(npy, file.layout, layout::shard_of(file.layout, 0, 1));
 }
 
-std::vector<std::tuple<std::string, std::string, Shape, std::int64_t>> safetensors_header(
-    const std::string& path) {
-  std::vector<std::tuple<std::string, std::string, Shape, std::int64_t>> tensors;
-  for (const auto& tensor : checkpoints::read_safetensors_header(path)) {
-    tensors.emplace_back(tensor.name, tensor.dtype, tensor.shape, tensor.offset);
-  }
-  return tensors;
-}
-
 /// A copy of a network's values, and the snapshots that are made of it.
 class Recording {
  public:
@@ -245,8 +251,9 @@ NB_MODULE(_core, module) {
              "mean"_a.none(),
              "progress"_a.none());
   bind_method(module);
+  module.def(
+      "read_run_state", read_run_state, "folder"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("check_basis", check_basis, "npy"_a, "values"_a);
-  module.def("safetensors_header", safetensors_header, "path"_a);
   nb::class_<Recording>(module, "Recording")
       .def(nb::init<const std::vector<std::tuple<std::string, Shape>>&,
                     std::int64_t,

@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
+#include <cmath>
 
 #include "method/method.h"
 #include "method/presets.h"
@@ -74,19 +74,28 @@ class PythonSpace final : public method::SubspaceSpace {
   std::span<const Eigen::Index> block_sizes_;
 };
 
-/// A preset with the numbers and words that a user sets in it.
+/// A preset with the numbers and words that a user sets in it; not those of its average, which a
+/// step does not take.
 method::Preset preset_with(const std::string& name,
                            const std::map<std::string, double>& numbers,
                            const std::map<std::string, std::string>& words) {
   auto preset = method::preset(name);
   auto left = numbers;
-  method::for_each_hyperparameter(
-      preset, [&left](const char* option, auto& field, const auto&, const char*) {
-        const auto found = left.find(option);
-        if (found == left.end()) return;
-        field = static_cast<std::remove_reference_t<decltype(field)>>(found->second);
-        left.erase(found);
-      });
+  const auto take = [&left](const char* option, auto& field, const Range& range, const char*) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    const auto found = left.find(option);
+    if (found == left.end()) return;
+    const double value = found->second;
+    method::require_in_range(option, value, range);
+    require(!std::is_integral_v<Field> || std::trunc(value) == value,
+            "[method] {} needs a whole number, received {}",
+            option,
+            value);
+    field = static_cast<Field>(value);
+    left.erase(found);
+  };
+  method::for_each_hyperparameter(preset.method, take);
+  method::for_each_hyperparameter(preset.penalty, take);
   require(left.empty(),
           "[dimred] knows no hyperparameter {}",
           left.empty() ? std::string() : left.begin()->first);
@@ -165,11 +174,6 @@ void bind_method(nb::module_& module) {
       .def_prop_ro("depends_on_length", [](const PresetMethod& method) {
         return method::depends_on_length(method.preset().method);
       });
-  module.def("preset_names", [] {
-    std::vector<std::string> names;
-    for (const auto& preset : method::presets()) names.push_back(preset.name);
-    return names;
-  });
 }
 
 }  // namespace dimred::python

@@ -21,8 +21,9 @@ optional_packages=(chromium)
 
 say() { printf '\n== %s\n' "$*"; }
 
-is_offered() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
-is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+# No `| grep -q` here: it ends at the match, and with pipefail a writer that is not done yet counts as failed.
+is_offered() { [[ $(LC_ALL=C apt-cache policy "$1" 2>/dev/null) =~ 'Candidate: '[^\(] ]]; }
+is_installed() { [[ $(dpkg-query -W -f='${Status}' "$1" 2>/dev/null) = *'ok installed'* ]]; }
 
 is_at_least() { printf '%s\n' "$2" "$1" | sort -CV; }
 
@@ -89,6 +90,13 @@ install_python() {
   cp "$1" "$stamp"
 }
 
+# What .venv imports as dimred: the package as built, or of its sources what needs no build (dimred.runs).
+link_package() {
+  local site
+  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  printf '%s\n' "$PWD/build/python" "$PWD/python" >"$site/dimred.pth"
+}
+
 install_test_python() { install_python requirements-test.txt "Python packages of tests, benchmarks and notebooks"; }
 
 # find_package(Torch) of a CUDA wheel needs a toolkit, also where no GPU is. Prints its root.
@@ -96,7 +104,7 @@ cuda_toolkit() {
   if [ "${DIMRED_CUDA_TOOLKIT:-}" != pypi ]; then
     local nvcc
     nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
-    if [ -n "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.0'; then
+    if [ -n "$nvcc" ] && [[ $("$nvcc" --version) = *'release 13.0'* ]]; then
       dirname "$(dirname "$(readlink -f "$nvcc")")"
       return
     fi
@@ -137,6 +145,7 @@ install_packages
 require_versions
 case "${1:-}" in '' | --tests | --benchmarks) build_ahead ;; esac
 install_python requirements.txt "Python packages (torch and its libraries: about 3 GB)"
+link_package
 case "${1:-}" in
   --no-build) ;;
   --lint) install_python requirements-lint.txt "clang-format, clang-tidy, lizard" ;;

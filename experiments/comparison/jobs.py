@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dimred_runs import is_finished
+from dimred.runs import is_finished
 
 from .idle import idle
 from .options import RELATIVE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dimred_runs import flatten
+from dimred.runs import flatten
 
 from .idle import idle
 from .options import RELATIVE, ConfigError, Option, line_of, nearest

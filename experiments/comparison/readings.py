@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import dimred_runs
-from dimred_runs import COSTS, BadRun, Run, read_run
-from dimred_runs.family import adopt
+import dimred.runs
+from dimred.runs import COSTS, BadRun, Run, read_run
+from dimred.runs.family import adopt
 from workbench.files import write_whole
 
 FILES = ("manifest.json", "config.toml", "curve.csv", "steps.csv")
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 def code_digest() -> str:
     """The digest of all that makes a reading of a run: readings of other code are read anew."""
-    sources = [*sorted(Path(dimred_runs.__file__).parent.glob("*.py")), Path(__file__)]
+    sources = [*sorted(Path(dimred.runs.__file__).parent.glob("*.py")), Path(__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from dimred_runs import COSTS, BadRun
+from dimred.runs import COSTS, BadRun
 from workbench.files import write_whole
 
 from .jobs import Entry, as_text

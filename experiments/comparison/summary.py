@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
-from dimred_runs import holm, mean_interval, paired_difference
+from dimred.runs import holm, mean_interval, paired_difference
 from workbench.text_table import text_table
 
 from .jobs import as_text

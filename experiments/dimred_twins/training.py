@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from dimred_runs import read_options, read_run
+from dimred.runs import read_options, read_run
 from safetensors.torch import load_file, safe_open
 from torch import nn
 from torch.nn import functional

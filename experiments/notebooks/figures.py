@@ -11,8 +11,8 @@ EXPERIMENTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXPERIMENTS))
 
 import matplotlib.pyplot as plt  # noqa: E402
-from dimred_runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
-from dimred_runs.matrices import is_plain  # noqa: E402
+from dimred.runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
+from dimred.runs.matrices import is_plain  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
 from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: E402

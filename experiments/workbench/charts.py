@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 import pandas as pd
-from dimred_runs import Run
+from dimred.runs import Run
 
 from .groups import group_names, groups
 from .svg import Chart, Series

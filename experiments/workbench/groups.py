@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from dimred_runs import Run
+from dimred.runs import Run
 
 # Options that differ between seeds, machines and folders without being another experiment.
 PLACES = ("output", "checkpoint", "resume_from", "pca_mat", "snapshots", "start_file", "data", "threads", "prefetch",

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from dimred_runs import is_finished
+from dimred.runs import is_finished
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DIMRED = REPOSITORY / "build" / "bin" / "dimred"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dimred_runs import Run
+from dimred.runs import Run
 
 from . import charts
 from .groups import groups, shown

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from statistics import fmean
 
-from dimred_runs import Run
+from dimred.runs import Run
 
 from .charts import Chart, Series
 from .svg import render

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dimred_runs import is_finished
+from dimred.runs import is_finished
 
 from .jobs import flags
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from dimred_runs import coordinates, explained_variance_ratio, leave_last_out, random_walk_ratio
+from dimred.runs import coordinates, explained_variance_ratio, leave_last_out, random_walk_ratio
 
 from .svg import Chart, Series
 

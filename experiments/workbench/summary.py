@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-from dimred_runs import Run
+from dimred.runs import Run
 
 from .groups import groups, preference
 from .tables import is_baseline, uncertainty

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from statistics import fmean
 
-from dimred_runs import Run, holm, mean_interval, paired_difference
+from dimred.runs import Run, holm, mean_interval, paired_difference
 
 from .groups import groups, preference, seed_of, settings
 

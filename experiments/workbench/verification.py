@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from dimred_runs import Run
+from dimred.runs import Run
 
 from .charts import colours
 from .svg import Chart, Series, render

@@ -1,30 +1,40 @@
-"""Dimension-reduce training: an exact PCA of weight snapshots, larger than memory if need be, and what records them."""
+"""Dimension-reduce training: an exact PCA of weight snapshots, larger than memory if need be, what records them, and what descends in it."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dimred._basis import Basis
-from dimred._core import version as __version__
-from dimred._fit import fit
-from dimred._minimize import Minimized, minimize
-from dimred._readouts import Average, average, recalibrate_batchnorm
-from dimred._recorder import SnapshotRecorder
-
 if TYPE_CHECKING:
-    from dimred import plot
+    from dimred import plot, runs
+    from dimred._basis import Basis
+    from dimred._core import version as __version__
     from dimred._estimator import SnapshotPCA
+    from dimred._fit import fit
+    from dimred._minimize import Minimized, minimize
     from dimred._optimizer import SubspaceOptimizer
+    from dimred._readouts import Average, average, recalibrate_batchnorm
+    from dimred._recorder import SnapshotRecorder
 
 __all__ = ["Average", "Basis", "Minimized", "SnapshotPCA", "SnapshotRecorder", "SubspaceOptimizer", "__version__", "average", "fit", "minimize",
-           "plot", "recalibrate_batchnorm"]  # fmt: skip
-LATE = {"SnapshotPCA": "_estimator", "SubspaceOptimizer": "_optimizer"}  # which import scikit-learn or torch
+           "plot", "recalibrate_batchnorm", "runs"]  # fmt: skip
+# Imported at their first use: some need torch, scikit-learn, matplotlib or pandas, which not everyone has.
+MODULES = {"Average": "_readouts", "Basis": "_basis", "Minimized": "_minimize", "SnapshotPCA": "_estimator", "SnapshotRecorder": "_recorder",
+           "SubspaceOptimizer": "_optimizer", "average": "_readouts", "fit": "_fit", "minimize": "_minimize",
+           "recalibrate_batchnorm": "_readouts"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return importlib.import_module("dimred.plot")
-    if name not in LATE:
+    if name in ("plot", "runs"):
+        return importlib.import_module(f"dimred.{name}")
+    if name == "__version__":
+        return importlib.import_module("dimred._core").version
+    if name not in MODULES:
         raise AttributeError(f"module 'dimred' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"dimred.{LATE[name]}"), name)
+    value = getattr(importlib.import_module(f"dimred.{MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

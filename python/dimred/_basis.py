@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ class Basis:
         self.components = components
         self.mean = mean
         self._sidecar = sidecar
+        self._digest: str | None = None
         about: dict[str, Any] = {} if sidecar is None else json.loads(sidecar)
         self.kind: str | None = about.get("kind")
         self.singular_values = np.array(about.get("singular_values", []))
@@ -50,6 +52,17 @@ class Basis:
     def __repr__(self) -> str:
         k, columns = self.components.shape
         return f"Basis(kind={self.kind!r}, k={k}, M={columns}, explained={self.explained_variance_ratio.sum():.3f})"
+
+    def checksum(self) -> str:
+        """A text that tells this matrix from others: its sidecar's checksum, or a digest of all values, which are then read once."""
+        if self._sidecar is not None:
+            return _checksum(self._sidecar)
+        if self._digest is None:
+            digest = hashlib.sha256(repr(self.components.shape).encode())
+            for row in self.components:
+                digest.update(np.ascontiguousarray(row).data)
+            self._digest = f"sha256:{digest.hexdigest()}"
+        return self._digest
 
     def project(self, weights: Any) -> NDArray[np.float64]:
         """P w in float64, [k]: of a vector [M], of a state dict by name, or [n, k] of n x M rows. Nothing is subtracted."""

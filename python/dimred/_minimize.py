@@ -44,23 +44,19 @@ def minimize(
         float32 or float64, as given, and is only to be read.
     steps: how many; with batches, at most.
     loss(w) or loss(w, batch): of the trials, where it costs less than loss_and_grad.
-    preset, hyperparameters: as SubspaceOptimizer takes them; weight decay and SAM are the caller's to add to the loss.
+    preset, hyperparameters: as SubspaceOptimizer takes them, but for weight_decay and sam_radius: a preset's are left out, and yours
+        to add to the loss.
     callback: called after each step; what it raises ends the descent.
 
     Raises ValueError for a basis of another length and a gradient of another shape.
     """
     if steps is None and batches is None:
         raise ValueError("[dimred.minimize] needs steps or batches")
-    numbers = {name: float(value) for name, value in hyperparameters.items() if not isinstance(value, str)}
-    words = {name: value for name, value in hyperparameters.items() if isinstance(value, str)}
+    for name in ("weight_decay", "sam_radius"):
+        if hyperparameters.get(name):
+            raise ValueError(f"[dimred.minimize] {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}")
     space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
-    method = _core.Method(preset, numbers, words, [len(rows) for _, rows in space.blocks])
-    if method.needs_basis and basis is None:
-        raise ValueError(f"[dimred.minimize] the preset {preset} needs a basis, received None")
-    if method.weight_decay > 0 or method.sam_radius > 0:
-        method = _core.Method(preset, {**numbers, "weight_decay": 0, "sam_radius": 0}, words, [len(rows) for _, rows in space.blocks])
-    if method.depends_on_length and steps is None:
-        raise ValueError(f"[dimred.minimize] the preset {preset} has a rate that falls over the run: needs steps")
+    method = method_of("[dimred.minimize]", preset, basis, len(space.blocks), hyperparameters, ("steps", steps))
     done = Minimized(space.w)
     for step, batch in enumerate(repeat(NO_BATCH) if batches is None else batches):
         if steps is not None and step >= steps:
@@ -71,6 +67,20 @@ def minimize(
         if callback is not None:
             callback(done)
     return done
+
+
+def method_of(
+    scope: str, preset: str, basis: Basis | None, blocks: int, hyperparameters: dict[str, float | str], length: tuple[str, int | None]
+) -> _core.Method:
+    """A preset on so many blocks of the basis, for a run of `length` (the argument's name and value)."""
+    numbers = {name: float(value) for name, value in hyperparameters.items() if not isinstance(value, str)}
+    words = {name: value for name, value in hyperparameters.items() if isinstance(value, str)}
+    method = _core.Method(preset, numbers, words, [0 if basis is None else len(basis.components)] * blocks)
+    if method.needs_basis and basis is None:
+        raise ValueError(f"{scope} the preset {preset} needs a basis, received None")
+    if method.depends_on_length and length[1] is None:
+        raise ValueError(f"{scope} the preset {preset} has a rate that falls over the run: needs {length[0]}")
+    return method
 
 
 class _ArraySpace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,10 +13,12 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 from torch.nn import Module, Parameter
 
 from dimred import _core
 from dimred._basis import Basis
+from dimred._minimize import method_of
 from dimred._recorder import bare
 
 Closure = Callable[[], Tensor]
@@ -43,9 +47,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     process_group: of bare modules on several ranks (True: the default group): gradients and losses are averaged over it.
     hyperparameters: `rho`, `alpha`, `trials`, `weight_decay` and all others that a preset has; `update_rule`.
 
-    step(closure) -> the loss before the step. The closure runs the network forward on ONE batch, the same at each call, and returns
-    the mean loss, a scalar tensor; it does not call backward. It is called with gradients once and without them for each trial, under
-    the same random numbers. If it raises, weights, buffers and state are as before. `report` says what the last step did.
+    step(closure) -> the loss before the step, weight decay included. The closure runs the network forward on ONE batch, the same at
+    each call, and returns the mean loss, a scalar tensor; it does not call backward. It is called with gradients once and without them
+    for each trial, under the same random numbers. If it raises, weights, buffers and state are as before. `report` says what the last step did.
 
     Cost of a step: one pass with gradients, a forward pass a trial, two readings of the basis (k x M float32; over ranks each reads
     its part), on R ranks one all-reduce of k + 2 numbers and one all-gather of M.
@@ -60,21 +64,15 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         total_steps: int | None = None,
         flatten: bool = True,
         check_closure: bool = False,
-        grad_scaler: torch.amp.GradScaler | None = None,
+        grad_scaler: GradScaler | None = None,
         process_group: Any = None,
         **hyperparameters: float | str,
     ) -> None:
         named, groups, buffers = _parts(model_or_params)
         super().__init__(groups, {})
-        numbers = {name: float(value) for name, value in hyperparameters.items() if not isinstance(value, str)}
-        words = {name: value for name, value in hyperparameters.items() if isinstance(value, str)}
         blocks = [] if basis is None else _blocks(basis)
-        components = 0 if basis is None else len(basis.components)
-        self._method = _core.Method(preset, numbers, words, [components] * len(blocks))
-        if self._method.needs_basis and basis is None:
-            raise ValueError(f"{SCOPE} the preset {preset} needs a basis, received None")
-        if self._method.depends_on_length and total_steps is None:
-            raise ValueError(f"{SCOPE} the preset {preset} has a rate that falls over the run: needs total_steps")
+        self._method = method_of(SCOPE, preset, basis, len(blocks), hyperparameters, ("total_steps", total_steps))
+        self._basis = basis
         self.preset, self.total_steps, self.steps = preset, total_steps, 0
         self.report: dict[str, Any] = {}
         self._check_closure = check_closure
@@ -88,7 +86,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         progress = 0.0 if self.total_steps is None else min(1.0, self.steps / self.total_steps)
         self._space.begin(closure, self._check_closure or self.steps == 0)
         self.report = self._method.step(self._space, progress)
-        self._space.end()
+        self._space.end(lost=not np.isfinite(self.report["loss"]))
         self.steps += 1
         return torch.tensor(self.report["loss"])
 
@@ -98,12 +96,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return self._method
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the method, the residual momentum (this rank's columns), and the steps done."""
-        own = {"preset": self.preset, "method": self._method.state_dict(), "momentum": self._space.momentum.clone(),
-               "columns": list(self._space.own), "steps": self.steps}  # fmt: skip
+        """Of the method, the residual momentum (this rank's columns), and the steps done; the basis by its checksum."""
+        own = {"preset": self.preset, "basis": self._checksum(), "method": self._method.state_dict(),
+               "momentum": self._space.momentum.clone(), "columns": list(self._space.own), "steps": self.steps}  # fmt: skip
         return {**super().state_dict(), "dimred": own}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:  # type: ignore[override]
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Of the same preset, basis and number of ranks."""
         if "dimred" not in state_dict:
             raise ValueError(f"{SCOPE} needs a state of its own, received one with {', '.join(state_dict)}")
@@ -111,10 +109,29 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         if own["preset"] != self.preset or list(own["columns"]) != list(self._space.own):
             raise ValueError(f"{SCOPE} needs a state of the preset {self.preset} and columns {list(self._space.own)}, "
                              f"received {own['preset']} and {own['columns']}")  # fmt: skip
+        if own["basis"] != self._checksum():
+            raise ValueError(f"{SCOPE} needs a state of the basis {self._checksum()}, received one of {own['basis']}")
         self._method.restore(own["method"])
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "dimred"})
         self._space.momentum.copy_(own["momentum"])
         self.steps = own["steps"]
+
+    def load_run(self, run: str | os.PathLike[str]) -> None:
+        """Takes up a state of `dimred stage2` with the same network, preset and matrix: weights, buffers, momentum, the method's numbers.
+
+        run: its folder, of which the newest state is taken, or one of its states (RUN/checkpoints/state_...). Parameters are found by
+        their names. Raises ValueError for another network, method or matrix, OSError for a damaged state.
+        """
+        text, vectors, counters = _core.read_run_state(os.fspath(run))
+        scalars = json.loads(text)
+        if scalars.get("stage") != "stage2" or "residual_momentum" not in vectors:
+            raise ValueError(f"{SCOPE} needs a run of stage 2, received '{os.fspath(run)}' of {scalars.get('stage')}")
+        self._space.take_up(scalars, vectors, counters)
+        self._method.restore(scalars["method"])
+        self.steps = scalars["step"]
+
+    def _checksum(self) -> str | None:
+        return None if self._basis is None else self._basis.checksum()
 
 
 class _Ranks:
@@ -166,10 +183,10 @@ class _TorchSpace:
         blocks: list[tuple[int, int]],
         ranks: _Ranks,
         flatten: bool,
-        scaler: torch.amp.GradScaler | None,
+        scaler: GradScaler | None,
     ) -> None:
         self._optimizer, self._ranks, self._scaler, self._buffers = optimizer, ranks, scaler, buffers
-        self._parameters = [parameter for _, parameter in named]
+        self._named, self._parameters = named, [parameter for _, parameter in named]
         _refuse_parameters(named, flatten)
         sizes = [parameter.numel() for parameter in self._parameters]
         ends = np.cumsum([0, *sizes]).tolist()
@@ -217,11 +234,46 @@ class _TorchSpace:
         self._random, self._random_after = _random_state(self._w.device), None
         self._start, self._shift, self._t, self._moved, self._unscaled = None, None, 0.0, False, False
 
-    def end(self) -> None:
-        """After it: the random numbers go on as after the pass with gradients."""
+    def end(self, *, lost: bool) -> None:
+        """After it: the random numbers go on as after the pass with gradients; statistics of a batch whose loss was lost do not stay."""
+        if lost:
+            _copy(self._buffers, self._before)
         if self._random_after is not None:
             _set_random_state(self._random_after)
         self._closure = None
+
+    def take_up(self, scalars: dict[str, Any], vectors: dict[str, list[float]], counters: dict[str, list[int]]) -> None:
+        """A state of the trainer: w, m and the buffers in this order of parameters."""
+        layout = scalars["layout"]
+        there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in layout["parameters"]}
+        for (name, _), parameter in zip(self._named, self._parameters, strict=True):
+            if there.get(name, (0, None))[1] != tuple(parameter.shape):
+                raise ValueError(f"{SCOPE} the run has no parameter {name} {list(parameter.shape)}")
+        order = [torch.arange(there[name][0], there[name][0] + p.numel()) for (name, _), p in zip(self._named, self._parameters, strict=True)]
+        columns = torch.cat(order)
+        if len(columns) != len(vectors["weights"]):
+            raise ValueError(f"{SCOPE} the run has {len(vectors['weights'])} weights, the model trains {len(columns)}")
+        w = torch.tensor(vectors["weights"])[columns]
+        if not np.allclose(scalars["coordinates"], self._coordinates(w), rtol=0, atol=1e-5 * float(w.norm())):
+            raise ValueError(f"{SCOPE} the run is of another matrix")
+        floats = [buffer for buffer in self._buffers if buffer.is_floating_point()]
+        whole = [buffer for buffer in self._buffers if not buffer.is_floating_point()]
+        with torch.no_grad():
+            self._w[: len(w)] = w
+            self._give_weights()
+            momentum = torch.zeros(self._ranks.size * len(self.momentum))
+            momentum[: len(w)] = torch.tensor(vectors["residual_momentum"])[columns]
+            self.momentum.copy_(momentum[self._own])
+        _fill(floats, torch.tensor(vectors["buffers"]))
+        _fill(whole, torch.tensor(counters["counters"], dtype=torch.int64))
+
+    def _coordinates(self, w: Tensor) -> Numbers:
+        """P w of all ranks."""
+        whole = torch.zeros_like(self._w)
+        whole[: len(w)] = w
+        own = whole[self._own]
+        parts = [_products(rows, own[columns]) for columns, rows in self._blocks]
+        return self._ranks.sum(torch.cat([*parts, torch.zeros(0, dtype=torch.float64, device=own.device)])).cpu().numpy()
 
     # What the method asks for.
 
@@ -403,6 +455,14 @@ def _copy(tensors: list[Tensor], values: list[Tensor]) -> None:
     with torch.no_grad():
         for tensor, value in zip(tensors, values, strict=True):
             tensor.copy_(value)
+
+
+def _fill(tensors: list[Tensor], values: Tensor) -> None:
+    """One behind another."""
+    sizes = [tensor.numel() for tensor in tensors]
+    if sum(sizes) != len(values):
+        raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, the model {sum(sizes)}")
+    _copy(tensors, [part.view(tensor.shape) for tensor, part in zip(tensors, torch.split(values, sizes), strict=True)])
 
 
 def _random_state(device: torch.device) -> Random:

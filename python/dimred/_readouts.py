@@ -123,6 +123,8 @@ class _Judge:
 def _row(rows: _core.Source, i: int) -> Floats:
     w = np.empty(rows.columns, np.float32)
     rows.read(i, w)
+    if not np.isfinite(w).all():
+        raise ValueError(f"[dimred.average] {rows.names[i]} has a value that is not finite, at column {int(np.argmin(np.isfinite(w)))}")
     return w
 
 

@@ -53,7 +53,7 @@ def _open_path(text: str) -> _core.Source:
         return _open_files(found)
     if not path.exists():
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")
-    os.environ.setdefault("DIMRED_PYTHON", sys.executable)  # which reads torch's files for the core
+    _name_python()
     return _core.open_path(str(path / "snapshots" if (path / "snapshots").is_dir() else path))
 
 
@@ -61,5 +61,10 @@ def _open_files(files: list[Path]) -> _core.Source:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(f"[dimred.fit] '{file}' does not exist")
-    os.environ.setdefault("DIMRED_PYTHON", sys.executable)
+    _name_python()
     return _core.open_files([str(file) for file in files])
+
+
+def _name_python() -> None:
+    """The Python that reads torch's files for the core, unless the user has named one."""
+    os.environ.setdefault("DIMRED_PYTHON", sys.executable)

@@ -15,7 +15,8 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would the programs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments")]
+PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments"), str(PACKAGE)]
 
 # Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait seconds for what they import.
 pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")

@@ -161,6 +161,29 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
     assert calls(copy) == before
 
 
+def test_rows_go_on_where_the_folders_are_not(copy: Path, tmp_path_factory, monkeypatch, capsys) -> None:
+    rows = copy / "kept/rows.jsonl"
+    assert compare.main(arguments(copy, f"--rows={rows}")) == 0
+    here = results(copy)
+    assert len(rows.read_text().splitlines()) == len(set(here["folder"]))
+    other = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv("FAKE_FOLDER", str(other))
+    (other / "comparison.toml").write_text(CONFIG)
+    kept = [line for line in rows.read_text().splitlines() if "seed_3/" not in line]  # all of one seed is still to run
+    (other / "rows.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    assert compare.main(arguments(other, f"--rows={other}/rows.jsonl", "--dry_run")) == 0
+    assert all(("seed 3" in line) == line.startswith("to run") for line in capsys.readouterr().out.splitlines())
+    for _ in range(2):
+        assert compare.main(arguments(other, f"--rows={other}/rows.jsonl")) == 0
+        pd.testing.assert_frame_equal(results(other).drop(columns="matrix_seconds"), here.drop(columns="matrix_seconds"))
+        pd.testing.assert_frame_equal(*(pd.read_csv(folder / "out/summary.csv")[["method", "variant", "n", "difference", "p"]] for folder in (copy, other)))
+        assert sorted(json.loads(line)["folder"] for line in (other / "rows.jsonl").read_text().splitlines()) == sorted(set(here["folder"]))
+    assert not any(f"--seed={seed} " in line for line in calls(other) for seed in (1, 2))
+    (other / "rows.jsonl").write_text('{"folder": "seed_1/x"}\n')
+    assert compare.main(arguments(other, f"--rows={other}/rows.jsonl")) == 2
+    assert "rows.jsonl is no file of rows (KeyError('reading'))" in capsys.readouterr().err
+
+
 def test_choices_made_elsewhere_are_confirmed_without_the_selection(copy: Path, tmp_path_factory, monkeypatch, capsys) -> None:
     assert compare.main(arguments(copy, "--confirm")) == 0
     here, choices = results(copy), copy / "out/choices.json"
@@ -238,7 +261,7 @@ def test_damaged_and_half_finished_runs_are_named_and_counted(damage: str, copy:
         (folder / "curve.csv").write_text("stage,weights\n")
         capsys.readouterr()
         assert compare.main(arguments(copy)) == 1
-        assert f"annealed, seed 2 (selection): damaged: [dimred_runs] {folder}/curve.csv" in capsys.readouterr().out
+        assert f"annealed, seed 2 (selection): damaged: [dimred.runs] {folder}/curve.csv" in capsys.readouterr().out
         table = results(copy)
         assert table["outcome"].value_counts().to_dict() == {"finished": 26, "damaged": 1}
     else:  # taken up again, and finished without another row

@@ -17,7 +17,7 @@ from comparison.jobs import Entry, Job
 from comparison.readings import Reading
 from comparison.results import foreign, is_place
 from comparison.summary import ranking, rival, shown, summarise
-from dimred_runs import holm, paired_difference
+from dimred.runs import holm, paired_difference
 from fake_comparison import arguments, results
 
 pytest_plugins = ["fake_comparison"]

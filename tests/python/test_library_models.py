@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,13 +117,31 @@ def test_what_cannot_be_written_is_refused(name: str, others: dict[str, object],
 
 def test_the_command_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None:
     environment = {**os.environ, "DIMRED_PYTHON": sys.executable}
-    for words, text in ((["keras:vgg"], "received keras"), (["cifarnet", "--output=net.bin"], "needs a name that ends in .pt")):
+    for words, text in ((["keras:vgg"], "received keras"), (["cifarnet", "--output=net.bin"], "needs a name that ends in .pt"),
+                        (["cifarnet", "--output=none/net.pt"], "FileNotFoundError: [Errno 2]")):  # fmt: skip
         done = subprocess.run([binaries / "dimred", "model", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and text in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+        assert done.returncode == (1 if "Errno" in text else 2) and text in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     without = subprocess.run([binaries / "dimred", "model", "cifarnet"], cwd=tmp_path, env={**environment, "DIMRED_PYTHON": "no-python"},
                              capture_output=True, text=True, check=False)  # fmt: skip
-    assert without.returncode == 1 and "needs a Python with torch ($DIMRED_PYTHON, else python3)" in without.stderr
     assert list(tmp_path.iterdir()) == []
+    assert without.returncode == 1 and "needs a Python with torch ($DIMRED_PYTHON, else python3)" in without.stderr
+
+
+def test_a_file_has_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        library.write(request("cifarnet", tmp_path))
+    finally:
+        os.umask(before)
+    assert next(tmp_path.iterdir()).stat().st_mode & 0o777 == 0o640
+
+
+def test_fastnns_names_mean_the_same_to_dimred_import(tmp_path: Path, binaries: Path) -> None:
+    for name, (_, builder) in library.FASTNN.items():
+        (tmp_path / "hyper.txt").write_text(f"model_name={name}\n")
+        done = subprocess.run([binaries / "dimred", "import", "hyper.txt"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        said = rf"model = {builder}\b" if name in NATIVE else f"dimred model {name} "
+        assert re.search(said, done.stdout), (said, done.stdout)
 
 
 def test_fastnns_file_takes_the_module_where_it_lies(tmp_path: Path, binaries: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import itertools
 import json
 import os
 import re
@@ -14,18 +16,18 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 import torch
-from conftest import REPOSITORY
+from conftest import PACKAGE, REPOSITORY
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import mindspore_checkpoint
 from safetensors.numpy import save_file
-
-PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
-sys.path.insert(0, str(PACKAGE))
+from sklearn.datasets import load_iris
+from sklearn.decomposition.tests import test_pca as pca_cases
 
 import dimred
 
@@ -139,7 +141,8 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
         save_file(state, tmp_path / "whole" / f"step_{i}.safetensors")
         folder = tmp_path / "sharded" / f"checkpoint-{i + 5}"
         folder.mkdir(parents=True)
-        shards = {"model-1.safetensors": ["fc.weight"], "model-2.safetensors": ["conv.bias", "conv.weight"]}
+        state["norm.num_batches_tracked"] = np.array(i)  # no weight, and listed all the same
+        shards = {"model-1.safetensors": ["fc.weight"], "model-2.safetensors": ["conv.bias", "conv.weight", "norm.num_batches_tracked"]}
         for file, names in shards.items():
             save_file({name: state[name] for name in names}, folder / file)
         index = {"weight_map": {name: file for file, names in shards.items() for name in names}}
@@ -154,7 +157,9 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"checkpoint-6/model.safetensors.index.json' names the shard 'model-2.safetensors'"):
         dimred.fit(tmp_path / "sharded", K)
     for text, said in (("{", "line 1, column"), ('{"weight_map": 3}', "is damaged: it has no weight_map"),
-                       ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it")):  # fmt: skip
+                       ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it"),
+                       ('{"weight_map": {"fc.weight": "model-1.safetensors", "fc.bias": "model-1.safetensors"}}',
+                        "lists 2 tensors of the shard model-1.safetensors, which holds 1 of them")):  # fmt: skip
         (tmp_path / "sharded" / "checkpoint-6" / "model.safetensors.index.json").write_text(text)
         with pytest.raises((OSError, ValueError), match=said):
             dimred.fit(tmp_path / "sharded", K)
@@ -407,6 +412,48 @@ def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None
     assert_allclose(np.abs(np.sum(ours.components_ * theirs.components_, axis=1)), 1, atol=1e-6)
     assert_allclose(np.abs(ours.transform(snapshots)), np.abs(theirs.transform(snapshots)), atol=1e-3)
     assert_allclose(ours.inverse_transform(ours.transform(snapshots)), theirs.inverse_transform(theirs.transform(snapshots)), atol=1e-4)
+
+
+# Of scikit-learn's own tests of its PCA, those that apply; a case with several solvers runs once, as there is one here.
+PCA_CASES: dict[str, dict[str, list[Any]]] = {
+    "test_pca_explained_variance_empirical": {"X": [np.random.RandomState(0).randn(100, 80), np.random.RandomState(1).randn(60, 90)]},
+    "test_pca_singular_values_consistency": {}, "test_pca_singular_values": {}, "test_pca_check_projection": {},
+    "test_pca_check_projection_list": {}, "test_pca_deterministic_output": {}, "test_variance_correctness": {"copy": [True]},
+    "test_pca_inverse": {"whiten": [False]},
+    "test_n_components_none": {"data": [load_iris().data], "n_components_": [4]}}  # fmt: skip
+NO_MODEL = "no noise model, so no covariance, score or noise variance"
+INTEGERS = "n_components is a whole number or None"
+OTHERS = {
+    "test_pca": NO_MODEL, "test_pca_score": NO_MODEL, "test_pca_score3": NO_MODEL, "test_pca_score_consistency_solvers": NO_MODEL,
+    "test_pca_sanity_noise_variance": NO_MODEL, "test_pca_zero_noise_variance_edge_cases": NO_MODEL,
+    "test_n_components_mle": INTEGERS, "test_n_components_mle_error": INTEGERS, "test_pca_dim": INTEGERS, "test_mle_redundant_data": INTEGERS,
+    "test_mle_simple_case": INTEGERS, "test_fit_mle_too_few_samples": INTEGERS, "test_infer_dim_by_explained_variance": INTEGERS,
+    "test_pca_n_components_mostly_explained_variance_ratio": INTEGERS, "test_pca_mle_array_api_compliance": INTEGERS,
+    "test_pca_validation": "compares the words of its messages", "test_feature_names_out": "compares the class's name",
+    "test_whitening": "no whitening", "test_pca_dtype_preservation": "components are float32",
+    "test_no_empty_slice_warning": "k <= n - 1, as one direction goes with the mean",
+    **dict.fromkeys(["test_pca_sparse", "test_pca_sparse_fit_transform", "test_sparse_pca_solver_error",
+                     "test_sparse_pca_auto_arpack_singular_values_consistency"], "weights are dense"),
+    **dict.fromkeys(["test_pca_solver_equivalence", "test_pca_svd_solver_auto", "test_pca_randomized_svd_n_oversamples"], "one solver"),
+    **dict.fromkeys(["test_pca_array_api_compliance", "test_array_api_error_and_warnings_on_unsupported_params"], "arrays of other kinds: dimred.fit"),
+    **dict.fromkeys(["test_infer_dim_1", "test_infer_dim_2", "test_infer_dim_3", "test_assess_dimension_bad_rank",
+                     "test_assess_dimension_rank_one", "test_small_eigenvalues_mle"], "of a private function of theirs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PCA_CASES)
+def test_cases_of_scikit_learn_s_pca(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pca_cases, "PCA", lambda n_components=None, **_: dimred.SnapshotPCA(n_components))
+    case = getattr(pca_cases, name)
+    solver = {key: ["full"] for key in ("svd_solver", "solver") if key in inspect.signature(case).parameters}
+    options = PCA_CASES[name] | solver
+    for values in itertools.product(*options.values()):
+        case(**dict(zip(options, values, strict=True)))
+
+
+def test_every_case_of_theirs_runs_or_has_a_reason() -> None:
+    theirs = {name for name in vars(pca_cases) if name.startswith("test_")}
+    assert theirs == {*PCA_CASES, *OTHERS} and len(theirs) == len(PCA_CASES) + len(OTHERS)
 
 
 # The recorder.

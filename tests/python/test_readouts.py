@@ -8,13 +8,11 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from test_package import PACKAGE
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
 import dimred
 
-assert PACKAGE.is_dir()
 mpl.use("agg")
 N, M = 12, 50
 
@@ -161,10 +159,13 @@ def test_pictures(trained: tuple[Net, Path], tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> None:
+    lost = snapshots.copy()
+    lost[-1, 2] = np.nan
     (tmp_path / "curve.csv").write_text("epoch,test_loss\n1,\n")
     for call, text in (
         (lambda: dimred.average(snapshots, "median"), "needs one of mean, ema, greedy, learned, received median"),
         (lambda: dimred.average(snapshots, last=0), "needs last >= 1"),
+        (lambda: dimred.average(lost), "has a value that is not finite, at column 2"),
         (lambda: dimred.average(snapshots, "greedy"), "greedy needs evaluate"),
         (lambda: dimred.average(snapshots, "learned"), "need each other"),
         (lambda: dimred.average(snapshots, evaluate=lambda w: np.nan), "received shape .*, or NaN"),

@@ -17,7 +17,7 @@ import recipe
 import recipe_twin
 from comparison.options import parse_help, read_options_of
 from conftest import REPOSITORY
-from dimred_runs import read_options
+from dimred.runs import read_options
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
 from fashion import few
 from PIL import Image

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import report
-from dimred_runs import read_runs
+from dimred.runs import read_runs
 from run_folders import row, write_run
 from workbench.groups import groups as groups_of
 from workbench.page import page

@@ -1,4 +1,4 @@
-"""dimred_runs' mathematics: spectra and their null, angles between bases, paired differences, Holm's correction."""
+"""dimred.runs' mathematics: spectra and their null, angles between bases, paired differences, Holm's correction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from dimred_runs import (
+from dimred.runs import (
     explained_variance_ratio,
     gram_matrix,
     holm,

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import REPOSITORY
+from conftest import PACKAGE, REPOSITORY
 from dimred_twins import build
 from fashion import few
 from reference.problem import Problem, minibatches, reference
 from safetensors.torch import load_file
-from test_package import PACKAGE
 from test_presets import CASES, TOLERANCE, Case, deviation
 from torch import nn
 from torch.nn import functional
@@ -43,8 +42,10 @@ def stage1(tmp_path_factory, execute) -> Path:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     """ConvNet: from its weights, on its batches, in its matrix. Curvature between batches amplifies rounding, so that quasi-Newton
-    presets take 5 steps here, and 20 on the smooth problems below, on which the C++ is compared with the same reference."""
-    rate = {"psgd": {"learning_rate": 0.05}, "twa": {"learning_rate": 0.05}, "mindspore-first": {"trials": 12}}.get(preset, {})
+    presets take 5 steps here, and 20 on the smooth problems below, on which the C++ is compared with the same reference; so does a
+    constant rate of 0.05 in all weights."""
+    rate = {"psgd": {"learning_rate": 0.05}, "twa": {"learning_rate": 0.05}, "mindspore-first": {"trials": 12},
+            "swa": {"learning_rate": 0.005}, "ema": {"learning_rate": 0.005}}.get(preset, {})  # fmt: skip
     steps = 5 if preset in ("robust", "dldr") or preset.startswith("mindspore") else 20
     words = [f"--{name}={value}" for name, value in rate.items()]
     execute("dimred", "stage2", "--checkpoint", stage1, "--preset", preset, f"--batch_size={1280 // steps}", "--threads=1",
@@ -67,6 +68,34 @@ def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path,
     got = nn.utils.parameters_to_vector(model.parameters()).detach()
     assert (expected - start).norm() > 5e-4 * start.norm()
     assert (got - expected).norm() <= TOLERANCE * expected.norm()
+
+
+@pytest.mark.parametrize("preset", ["robust", "psgd"])
+def test_a_run_of_the_trainer_is_taken_up(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
+    rate = {"learning_rate": 0.05} if preset == "psgd" else {}
+    execute("dimred", "stage2", "--checkpoint", stage1, "--preset", preset, "--batch_size=320", "--threads=1", "--hooks=batches", "--epochs=2",
+            *(f"--{name}={value}" for name, value in rate.items()), "--output", tmp_path / "run")  # fmt: skip
+    first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
+    model = build("convnet", 1, 28, 28, 10)
+    basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
+    optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, total_steps=8, **rate)
+    optimizer.load_run(first)
+    assert optimizer.steps == 4
+    for file in sorted((tmp_path / "run" / "batches").glob("step_*.safetensors"))[4:]:
+        batch = load_file(file)
+        optimizer.step(lambda batch=batch: functional.cross_entropy(model(batch["images"]), batch["labels"]))
+    expected = torch.from_numpy(np.fromfile(last / "weights.f32", np.float32))
+    got = nn.utils.parameters_to_vector(model.parameters()).detach()
+    assert (got - expected).norm() <= TOLERANCE * expected.norm()
+    optimizer.load_run(tmp_path / "run")  # its newest state
+    assert torch.equal(nn.utils.parameters_to_vector(model.parameters()).detach(), expected)
+    rows = np.linalg.qr(np.random.default_rng(2).normal(size=basis.components.shape[::-1]))[0].T
+    other = dimred.SubspaceOptimizer(model, basis_of(rows), preset=preset, total_steps=8, **rate)
+    for other, text in ((other, "the run is of another matrix"), (dimred.SubspaceOptimizer(net(), random_basis(net())), "has no parameter")):
+        with pytest.raises(ValueError, match=text):
+            other.load_run(first)
+    with pytest.raises(ValueError, match="needs a run of stage 2"):
+        optimizer.load_run(stage1)
 
 
 def decay_of(optimizer: dimred.SubspaceOptimizer, model: nn.Module) -> float:
@@ -151,9 +180,9 @@ def net() -> Net:
     return Net()
 
 
-def random_basis(model: nn.Module, k: int = 5) -> dimred.Basis:
+def random_basis(model: nn.Module, k: int = 5, seed: int = 2) -> dimred.Basis:
     size = sum(p.numel() for p in model.parameters())
-    return basis_of(np.linalg.qr(np.random.default_rng(2).normal(size=(size, k)))[0].T)
+    return basis_of(np.linalg.qr(np.random.default_rng(seed).normal(size=(size, k)))[0].T)
 
 
 def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -242,6 +271,9 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
     wrong = dimred.SubspaceOptimizer(net(), random_basis(model))
     with pytest.raises(ValueError, match="needs a state of the preset robust .* received psgd"):
         wrong.load_state_dict(saved["optimizer"])
+    of_another_basis = dimred.SubspaceOptimizer(other, random_basis(other, seed=9), preset="psgd", total_steps=8)
+    with pytest.raises(ValueError, match="needs a state of the basis sha256:.* received one of sha256:"):
+        of_another_basis.load_state_dict(saved["optimizer"])
 
 
 def test_frozen_and_tied_parameters_and_groups() -> None:
@@ -348,6 +380,17 @@ def test_a_gradient_that_overflows_is_left_out_and_lowers_the_scale() -> None:
     assert not optimizer.report["not_finite"] and scaler.get_scale() == 2.0**99
 
 
+def test_a_loss_that_is_not_finite_leaves_no_statistics() -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    optimizer.step(closure_of(model))
+    before = everything(model, optimizer)
+    images, labels = batch()
+    optimizer.step(lambda: functional.cross_entropy(model(images * torch.inf), labels))
+    assert optimizer.report["not_finite"]
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
+
+
 RANKS = """
 import os, sys
 import numpy as np, torch, torch.distributed as dist
@@ -437,6 +480,9 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="robots"), ValueError, "preset needs one of .* received robots"),
         (lambda: dimred.SubspaceOptimizer(model, basis, rho=2), ValueError, "rho needs .*, received 2"),
         (lambda: dimred.SubspaceOptimizer(model, basis, rhoo=0.5), ValueError, "knows no hyperparameter rhoo"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, trials=2.5), ValueError, "trials needs a whole number, received 2.5"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, trials=np.nan), ValueError, r"trials needs in \[1, 100\], received nan"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, ema_decay=0.5), ValueError, "knows no hyperparameter ema_decay"),
         (lambda: dimred.SubspaceOptimizer(model, basis, update_rule="dfp"), ValueError, "there is no update rule dfp"),
         (lambda: dimred.SubspaceOptimizer(model, None), ValueError, "the preset robust needs a basis"),
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="swa"), ValueError, "sgd has no subspace, received 5 rows"),
@@ -447,6 +493,7 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: dimred.SubspaceOptimizer(FullyShardedDataParallel(net()), basis), TypeError, "sharded by FSDP"),
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis, steps=1), ValueError, "the basis has .* columns, w has 3"),
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis), ValueError, "needs steps or batches"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), None, steps=1, sam_radius=0.1), ValueError, "sam_radius is yours to add"),
         (lambda: dimred.minimize(lambda w: (0.0, w[:2]), np.zeros(9), basis_of(np.eye(2, 9)), steps=1), ValueError, r"needs a gradient \[9\]"),
     ):
         with pytest.raises(kind, match=text):

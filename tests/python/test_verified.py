@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import verified
-from dimred_runs import holm, paired_difference
+from dimred.runs import holm, paired_difference
 from run_folders import row, write_run
 
 # Verifies weights whose text is the accuracy, and counts its calls.

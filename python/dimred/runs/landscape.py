@@ -31,7 +31,7 @@ def read_landscape(file: Path | str) -> Landscape:
     grids = {name: table.pivot_table(index="b", columns="a", values=name, dropna=False) for name in COLUMNS[2:]}
     loss = grids["loss"]
     if loss.size != len(table):
-        raise Damaged(f"[dimred_runs] {file} is not a grid: {len(table)} points for {loss.shape}")
+        raise Damaged(f"[dimred.runs] {file} is not a grid: {len(table)} points for {loss.shape}")
     beside = file.with_name(f"{file.stem}_path.csv")
     path = read_csv(beside, ("a", "b"), whole=True) if beside.is_file() else None
     return Landscape(loss.columns.to_numpy(), loss.index.to_numpy(), loss.to_numpy(),

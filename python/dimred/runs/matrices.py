@@ -36,11 +36,11 @@ def read_sidecar(file: Path) -> dict[str, Any]:
     """pca_mat.json. Raises Damaged where its checksum differs, OtherVersion for another format."""
     text, sidecar = read_text(file), read_json(file)
     if sidecar.get("format", FORMAT) != FORMAT:
-        raise OtherVersion(f"[dimred_runs] {file} has another format: {sidecar['format']!r}, this reads {FORMAT!r}")
+        raise OtherVersion(f"[dimred.runs] {file} has another format: {sidecar['format']!r}, this reads {FORMAT!r}")
     checksum = sidecar.get("checksum")
     counted = text[: text.rfind('"checksum"')].encode()
     if checksum and xxhash.xxh3_128_hexdigest(counted) != checksum:
-        raise Damaged(f"[dimred_runs] {file} is damaged or edited: its checksum differs")
+        raise Damaged(f"[dimred.runs] {file} is damaged or edited: its checksum differs")
     return sidecar
 
 
@@ -56,19 +56,19 @@ def read_basis(file: Path | str, digest: bool = False) -> Basis:
     """A matrix without loading it; with `digest`, every byte is compared with the sidecar's digests."""
     file = Path(file)
     if not file.is_file():
-        raise NotARun(f"[dimred_runs] {file} is not there")
+        raise NotARun(f"[dimred.runs] {file} is not there")
     try:
         rows = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError) as error:
-        raise Damaged(f"[dimred_runs] {file} is damaged: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
     beside = file.with_suffix(".json")
     sidecar = read_sidecar(beside) if beside.is_file() else {}
     shape = (sidecar.get("components", rows.shape[0]), sidecar.get("parameters", rows.shape[-1]))
     if rows.shape != shape:
-        raise Damaged(f"[dimred_runs] {file} is {rows.shape}, its sidecar says {shape}")
+        raise Damaged(f"[dimred.runs] {file} is {rows.shape}, its sidecar says {shape}")
     written = sidecar.get("digests")
     if digest and written and block_digests(rows, written["columns"]) != written["blocks"]:
-        raise Damaged(f"[dimred_runs] {file} is damaged: its columns do not have the sidecar's digests")
+        raise Damaged(f"[dimred.runs] {file} is damaged: its columns do not have the sidecar's digests")
     return Basis(file, rows, sidecar)
 
 
@@ -140,9 +140,9 @@ def read_gram(file: Path | str) -> np.ndarray:
     try:
         gram = np.load(file, allow_pickle=False)
     except FileNotFoundError:
-        raise NotARun(f"[dimred_runs] {file} is not there") from None
+        raise NotARun(f"[dimred.runs] {file} is not there") from None
     except (ValueError, OSError) as error:
-        raise Damaged(f"[dimred_runs] {file} is damaged: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not np.allclose(gram, gram.T):
-        raise Damaged(f"[dimred_runs] {file} is not a Gram matrix: its shape is {gram.shape}")
+        raise Damaged(f"[dimred.runs] {file} is not a Gram matrix: its shape is {gram.shape}")
     return gram

@@ -1,4 +1,4 @@
-"""experiments/dimred_runs: what it reads and what it refuses."""
+"""dimred.runs: what it reads and what it refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from dimred_runs import (
+from dimred.runs import (
     BadRun,
     Damaged,
     NotARun,

@@ -45,7 +45,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Differen
 def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
     """first - second, pair by pair (the same seed in both)."""
     if len(first) != len(second):
-        raise ValueError(f"[dimred_runs] pairs need two lists of one length, received {len(first)} and {len(second)}")
+        raise ValueError(f"[dimred.runs] pairs need two lists of one length, received {len(first)} and {len(second)}")
     return mean_interval(np.asarray(first, dtype=float) - np.asarray(second, dtype=float), confidence)
 
 

@@ -21,17 +21,17 @@ def check_snapshot(file: Path, digest: bool = True) -> None:
     """Compares a snapshot with the digest in its head, or (quicker) only looks at the format's number.
     Raises NotARun, OtherVersion or Damaged."""
     if not file.is_file():  # a pipe would be waited for
-        raise NotARun(f"[dimred_runs] {file} is no file")
+        raise NotARun(f"[dimred.runs] {file} is no file")
     with file.open("rb") as stream:
         block = stream.read(USER_BLOCK)
         if not block.startswith(MAGIC):
-            raise NotARun(f"[dimred_runs] {file} is not a snapshot")
+            raise NotARun(f"[dimred.runs] {file} is not a snapshot")
         if not block.startswith(MAGIC + KNOWN):
-            raise OtherVersion(f"[dimred_runs] {file} has another format: {block.split(bytes([10]))[0]!r}")
+            raise OtherVersion(f"[dimred.runs] {file} has another format: {block.split(bytes([10]))[0]!r}")
         if digest:
             written = re.match(rb".*\nxxh3-128 ([0-9a-f]{32})\n", block)
             if not written or xxhash.xxh3_128_hexdigest(stream.read()).encode() != written[1]:
-                raise Damaged(f"[dimred_runs] {file} is damaged: it does not have the digest in its head")
+                raise Damaged(f"[dimred.runs] {file} is damaged: it does not have the digest in its head")
 
 
 def snapshot_files(run: Path | str) -> list[Path]:
@@ -59,5 +59,5 @@ def read_weights(file: Path | str, digest: bool = True) -> np.ndarray:
         # A link, or data kept elsewhere, could lead into another file or to a pipe.
         own = isinstance(h5.get("weights", getlink=True), h5py.HardLink)
         if not own or h5["weights"].is_virtual or h5["weights"].external:
-            raise Damaged(f"[dimred_runs] {file} is damaged: its weights lie in another place")
+            raise Damaged(f"[dimred.runs] {file} is damaged: its weights lie in another place")
         return h5["weights"][:]

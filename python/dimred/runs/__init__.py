@@ -1,13 +1,12 @@
 """Reads what dimred leaves behind, for pandas, and asks the questions that a comparison needs.
 
-    import sys; sys.path.append("experiments")
-    from dimred_runs import read_run, read_runs, read_basis
+    from dimred.runs import read_run, read_runs, read_basis
 
     run = read_run("runs/stage2")          # refuses a folder that is damaged or of another version
     run.curve, run.steps                   # pandas tables
     run.result()["test_accuracy"], run.costs()["spent"]
 
-Needs numpy, pandas, scipy, h5py and xxhash; nothing else of this repository.
+Needs pandas, scipy, h5py and xxhash: pip install dimred[runs].
 """
 
 from .family import read_good_runs, read_runs

@@ -57,9 +57,9 @@ def read_text(file: Path) -> str:
     try:
         return file.read_bytes().decode()
     except FileNotFoundError:
-        raise NotARun(f"[dimred_runs] {file.parent} is not a run folder: it has no {file.name}") from None
+        raise NotARun(f"[dimred.runs] {file.parent} is not a run folder: it has no {file.name}") from None
     except (UnicodeDecodeError, OSError) as error:
-        raise Damaged(f"[dimred_runs] {file} cannot be read: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} cannot be read: {error}") from error
 
 
 def read_options(file: Path) -> dict[str, Any]:
@@ -68,11 +68,11 @@ def read_options(file: Path) -> dict[str, Any]:
     if text.startswith(DIGEST_LINE):
         head, _, text = text.partition("\n")
         if xxhash.xxh3_128_hexdigest(text.encode()) != head.removeprefix(DIGEST_LINE):
-            raise Damaged(f"[dimred_runs] {file} is damaged, or was changed after the run wrote it")
+            raise Damaged(f"[dimred.runs] {file} is damaged, or was changed after the run wrote it")
     try:
         return flatten(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise Damaged(f"[dimred_runs] {file} is damaged: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(read_text(file))
     except json.JSONDecodeError as error:
-        raise Damaged(f"[dimred_runs] {file} is damaged: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
     if not isinstance(value, dict):
-        raise Damaged(f"[dimred_runs] {file} is damaged: it holds no object")
+        raise Damaged(f"[dimred.runs] {file} is damaged: it holds no object")
     return value
 
 
@@ -91,7 +91,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / "manifest.json")
     version = str(manifest.get("versions", {}).get("dimred", VERSION))
     if not version.startswith(VERSION):
-        raise OtherVersion(f"[dimred_runs] {folder} was written by dimred {version}, this reads {VERSION}x")
+        raise OtherVersion(f"[dimred.runs] {folder} was written by dimred {version}, this reads {VERSION}x")
     return manifest
 
 
@@ -101,14 +101,14 @@ def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
     text = read_text(file)
     if not text.endswith("\n"):
         if whole:
-            raise Damaged(f"[dimred_runs] {file} is damaged: its last line has no end")
+            raise Damaged(f"[dimred.runs] {file} is damaged: its last line has no end")
         text = text[: text.rfind("\n") + 1]
     try:
         table = pd.read_csv(io.StringIO(text))
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise Damaged(f"[dimred_runs] {file} is damaged: {error}") from error
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
     if missing := [column for column in columns if column not in table]:
-        raise Damaged(f"[dimred_runs] {file} needs the columns {missing}, received {list(table)[:20]}")
+        raise Damaged(f"[dimred.runs] {file} needs the columns {missing}, received {list(table)[:20]}")
     return table
 
 
@@ -126,4 +126,4 @@ def require_prefix(file: Path, counted: object, witness: Path) -> None:
         return
     begin = file.read_bytes()[: counted["length"]]
     if len(begin) < counted["length"] or xxhash.xxh3_128_hexdigest(begin) != counted["digest"]:
-        raise Damaged(f"[dimred_runs] {file} is damaged: it does not begin as {witness} saw it")
+        raise Damaged(f"[dimred.runs] {file} is damaged: it does not begin as {witness} saw it")

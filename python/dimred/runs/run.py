@@ -123,14 +123,14 @@ def read_run(folder: Path | str, finished: bool = False) -> Run:
     folder = Path(folder)
     for name in ("curve.csv", "config.toml", "manifest.json"):
         if not (folder / name).is_file():
-            raise NotARun(f"[dimred_runs] {folder} is not a run folder: it has no {name}")
+            raise NotARun(f"[dimred.runs] {folder} is not a run folder: it has no {name}")
     manifest = read_manifest(folder)
     ended = manifest.get("outcome") == "finished"
     if finished and not ended:
-        raise Unfinished(f"[dimred_runs] {folder} is not finished: its outcome is {manifest.get('outcome')}")
+        raise Unfinished(f"[dimred.runs] {folder} is not finished: its outcome is {manifest.get('outcome')}")
     curve = read_csv(folder / "curve.csv", NEEDED, whole=ended)
     if not len(curve):
-        raise Unfinished(f"[dimred_runs] {folder}/curve.csv has no evaluation yet")
+        raise Unfinished(f"[dimred.runs] {folder}/curve.csv has no evaluation yet")
     check_prefix(folder, folder / "curve.csv", manifest)
     config = read_options(folder / "config.toml")
     steps = folder / "steps.csv"

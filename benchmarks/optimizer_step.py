@@ -1,0 +1,104 @@
+"""A step of dimred.SubspaceOptimizer against the trainer's, and against a forward and backward pass of eager PyTorch: ConvNet on
+mock images of 3 x 28 x 28, batch 512, one thread, preset robust, the same matrix. Contestants take turns; prints seconds a step and ratios, median (range).
+
+    .venv/bin/python benchmarks/optimizer_step.py [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch.nn import functional
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "experiments")]
+
+import dimred  # noqa: E402
+from dimred_twins import build  # noqa: E402
+
+BATCH, STEPS = 512, 15
+DATA = ("--dataset", "mock", "--mock_shape", "3,28,28", "--num_classes", 10, "--num_samples", 20_480)
+
+
+def run(*words: object) -> None:
+    subprocess.run([ROOT / "build" / "bin" / "dimred", *map(str, words)], check=True, capture_output=True)
+
+
+def of_trainer(folder: Path, number: int) -> tuple[float, float]:
+    """Seconds and trials of a step of `dimred stage2`, in its second epoch."""
+    output = folder / f"stage2_{number}"
+    run("stage2", *DATA, "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy", "--train_samples", BATCH * STEPS, "--batch_size", BATCH,
+        "--epochs", 2, "--test_samples", 100, "--precision", "float32", "--threads", 1, "--quiet", "--output", output)  # fmt: skip
+    curve = pd.read_csv(output / "curve.csv", comment="#").drop_duplicates("epoch", keep="last").set_index("epoch")
+    seconds, passes = (curve[name].iloc[-1] - curve[name].iloc[-2] for name in ("seconds", "forward_passes"))
+    return seconds / STEPS, passes / STEPS - 1
+
+
+def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
+    """Those of SubspaceOptimizer, behind some steps to warm up."""
+    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # as the trainer has it
+    dimred.average(folder / "stage1" / "snapshots", last=1).load_into(model)
+    optimizer = dimred.SubspaceOptimizer(model, dimred.Basis.load(folder / "pca_mat.npy"), preset="robust")
+    taken = trials = 0
+    for step in range(STEPS + 5):
+        if step == 5:
+            begin, trials = time.perf_counter(), 0
+        rows = torch.randint(len(images), (BATCH,))
+        x, y = images[rows], labels[rows]
+        optimizer.step(lambda x=x, y=y: functional.cross_entropy(model(x), y))
+        trials += optimizer.report["trials"]
+        taken += 1
+    return (time.perf_counter() - begin) / STEPS, trials / STEPS
+
+
+def of_passes(images: torch.Tensor, labels: torch.Tensor) -> float:
+    """Seconds of a forward and backward pass."""
+    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # as the trainer has it
+    for step in range(STEPS + 5):
+        if step == 5:
+            begin = time.perf_counter()
+        rows = torch.randint(len(images), (BATCH,))
+        model.zero_grad()
+        functional.cross_entropy(model(images[rows]), labels[rows]).backward()
+    return (time.perf_counter() - begin) / STEPS
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.3g} ({min(values):.3g} - {max(values):.3g})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run("stage1", *DATA, "--train_samples", 10_000, "--test_samples", 100, "--epochs", 5, "--snapshots_per_epoch", 8, "--quiet",
+            "--output", folder / "stage1")  # fmt: skip
+        run("pca", "--snapshots", folder / "stage1" / "snapshots", "--components", 32, "--output", folder / "pca_mat.npy")
+        images = torch.randn(10_000, 3, 28, 28).contiguous(memory_format=torch.channels_last)
+        labels = torch.randint(10, (10_000,))
+        trainer, python, passes = [], [], []
+        for number in range(rounds):
+            trainer.append(of_trainer(folder, number))
+            python.append(of_python(folder, images, labels))
+            passes.append(of_passes(images, labels))
+    print(f"dimred stage2           {spread([s for s, _ in trainer])} s a step, {statistics.mean(t for _, t in trainer):.2f} trials")
+    print(f"SubspaceOptimizer       {spread([s for s, _ in python])} s a step, {statistics.mean(t for _, t in python):.2f} trials")
+    print(f"forward and backward    {spread(passes)} s")
+    print(f"SubspaceOptimizer over dimred stage2: {spread([p[0] / t[0] for p, t in zip(python, trainer, strict=True)])}")
+    print(f"SubspaceOptimizer over forward and backward: {spread([p[0] / f for p, f in zip(python, passes, strict=True)])}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""Snapshots of a training by Hugging Face's Trainer, and one that descends in their subspace."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Trainer, TrainerCallback
+
+from dimred._basis import Basis
+from dimred._optimizer import SubspaceOptimizer
+from dimred._recorder import SnapshotRecorder
+
+
+class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
+    """A SnapshotRecorder of the model that a Trainer trains.
+
+        Trainer(model, arguments, callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
+
+    every_steps, per_epoch, from_epoch: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's: per_epoch (2 where
+    neither is given) needs a training set of known length. A training from a checkpoint goes on with the recording.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, every_steps: int | None = None, per_epoch: int | None = None, from_epoch: int = 1) -> None:
+        if every_steps is not None and per_epoch is not None:
+            raise ValueError("[SnapshotCallback] needs every_steps or per_epoch, received both")
+        self._folder, self._every, self._per_epoch, self._from = folder, every_steps, per_epoch or 2, from_epoch
+        self.recorder: SnapshotRecorder | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **_: Any) -> None:
+        """Where a training begins."""
+        common = {"first_step": state.global_step, "rank": 0 if state.is_world_process_zero else 1}
+        if self._every is not None:
+            self.recorder = SnapshotRecorder(model, self._folder, every_steps=self._every, **common)
+            return
+        try:
+            steps = math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
+        except TypeError:
+            raise ValueError("[SnapshotCallback] needs every_steps: the training set does not say its length") from None
+        self.recorder = SnapshotRecorder(model, self._folder, epochs_of=steps, per_epoch=self._per_epoch, from_epoch=self._from, **common)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """After each step of the optimizer."""
+        if self.recorder is not None:
+            self.recorder.step()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """The last snapshot is durable when train() returns."""
+        if self.recorder is not None:
+            self.recorder.close()
+
+
+class SubspaceTrainer(Trainer):  # type: ignore[misc]
+    """A Trainer whose optimizer is a SubspaceOptimizer; all else (data, evaluation, checkpoints, logging) is Trainer's.
+
+        SubspaceTrainer(model, arguments, basis=dimred.fit("snapshots"), preset="robust", train_dataset=texts).train()
+
+    basis, preset, hyperparameters: as SubspaceOptimizer takes them. What arguments say of the optimizer and its schedule, and
+    max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the search found.
+
+    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch) and for fp16 (use bf16).
+    """
+
+    def __init__(
+        self, *arguments: Any, basis: Basis | None, preset: str = "robust", hyperparameters: Mapping[str, float | str] | None = None, **others: Any
+    ) -> None:
+        super().__init__(*arguments, **others)
+        if self.args.gradient_accumulation_steps > 1:
+            raise ValueError("[SubspaceTrainer] needs gradient_accumulation_steps = 1, as a line is searched on one batch; "
+                             f"received {self.args.gradient_accumulation_steps}")  # fmt: skip
+        if self.args.fp16:
+            raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
+        self._basis, self._preset, self._hyperparameters = basis, preset, dict(hyperparameters or {})
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
+        if not hasattr(self, "_searching"):
+            group = True if self.args.world_size > 1 else None
+            self._searching = _SteppedBefore(self.model, self._basis, preset=self._preset, total_steps=1, process_group=group,
+                                             flatten=False, **self._hyperparameters)  # as accelerate replaces parameters  # fmt: skip
+            self.optimizer = self._searching
+        return self._searching
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The search finds the step sizes."""
+        self._searching.total_steps = num_training_steps
+        self.lr_scheduler = _StepSizes(self._searching)
+        return self.lr_scheduler
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
+        """One searched step; the loss before it."""
+        inputs = self._prepare_inputs(inputs)
+        own = self.accelerator.unwrap_model(model)  # whose gradients the optimizer averages over the ranks
+        own.train()
+
+        def closure() -> Tensor:
+            with self.compute_loss_context_manager():
+                loss: Tensor = self.compute_loss(own, inputs, num_items_in_batch=num_items_in_batch)
+            return loss
+
+        return self._searching.search(closure).to(self.args.device)
+
+
+class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
+    """What Trainer asks for the learning rate: the step size of the last search."""
+
+    def get_lr(self) -> list[float | Tensor]:
+        """Of each group."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float | Tensor]:
+        """Trainer asks before it calls step()."""
+        return self.get_lr()
+
+
+class _SteppedBefore(SubspaceOptimizer):
+    """Trainer calls step() after the step that training_step has taken."""
+
+    def __init__(self, *arguments: Any, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        for group in self.param_groups:
+            group["lr"] = 0.0
+
+    def search(self, closure: Any) -> Tensor:
+        loss = super().step(closure)
+        for group in self.param_groups:
+            group["lr"] = self.report["step_size"]
+        return loss
+
+    def step(self, closure: Any = None) -> Tensor:  # type: ignore[override]
+        """Nothing."""
+        return torch.zeros(())
