@@ -389,6 +389,26 @@ def test_matrices_of_other_programs_are_loaded_and_checked(tmp_path: Path) -> No
         dimred.Basis.load(tmp_path / "absent.npy")
 
 
+FAULTS = """
+import resource, numpy as np, dimred
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.full(5_000_000, 1.0)  # 40 MB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+returned = faults()
+assert dimred.keep_freed_memory()
+faults()
+print(returned, faults())
+"""
+
+
+def test_freed_memory_is_kept() -> None:
+    said = subprocess.run([sys.executable, "-c", FAULTS], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, check=True, capture_output=True, text=True)
+    returned, kept = map(int, said.stdout.split())
+    assert kept < 0.1 * returned
+
+
 # scikit-learn.
 
 # Checks that do not fit, and why; empty is the goal.
