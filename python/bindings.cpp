@@ -1,6 +1,5 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -60,17 +59,29 @@ std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& file
   return {files.begin(), files.end()};
 }
 
-/// A state's scalars as JSON, and all its vectors, in the file's order.
-using RunState = std::tuple<std::string,
-                            std::map<std::string, std::vector<float>>,
-                            std::map<std::string, std::vector<std::int64_t>>>;
+/// As arrays of NumPy, which own the vectors.
+template <class Value>
+nb::dict arrays_of(std::map<std::string, std::vector<Value>>& vectors) {
+  nb::dict arrays;
+  for (auto& [name, values] : vectors) {
+    auto* own = new std::vector<Value>(std::move(values));
+    const nb::capsule owner(
+        own, [](void* held) noexcept { delete static_cast<std::vector<Value>*>(held); });
+    arrays[name.c_str()] =
+        nb::cast(nb::ndarray<nb::numpy, Value, nb::ndim<1>>(own->data(), {own->size()}, owner));
+  }
+  return arrays;
+}
 
-/// The newest state of a run folder, or the state that the folder is. Throws as
-/// checkpoints::read_state.
-RunState read_run_state(const std::string& folder) {
-  const auto states = checkpoints::states_of(folder);
-  auto state = checkpoints::read_state(states.empty() ? folder : states.back().string());
-  return {state.scalars.dump(), std::move(state.vectors), std::move(state.counters)};
+/// The newest state of a run folder, or the state that the folder is: its scalars as JSON, its
+/// vectors and counters in the file's order. Throws as checkpoints::read_state.
+nb::tuple read_run_state(const std::string& folder) {
+  auto state = [&folder] {
+    const nb::gil_scoped_release released;
+    const auto states = checkpoints::states_of(folder);
+    return checkpoints::read_state(states.empty() ? folder : states.back().string());
+  }();
+  return nb::make_tuple(state.scalars.dump(), arrays_of(state.vectors), arrays_of(state.counters));
 }
 
 using TensorArguments = std::tuple<std::string, Shape, std::string, Array>;
@@ -251,8 +262,7 @@ NB_MODULE(_core, module) {
              "mean"_a.none(),
              "progress"_a.none());
   bind_method(module);
-  module.def(
-      "read_run_state", read_run_state, "folder"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("read_run_state", read_run_state, "folder"_a);
   module.def("check_basis", check_basis, "npy"_a, "values"_a);
   nb::class_<Recording>(module, "Recording")
       .def(nb::init<const std::vector<std::tuple<std::string, Shape>>&,

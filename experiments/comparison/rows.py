@@ -9,9 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from workbench.files import write_whole
+
 from .jobs import Entry
 from .options import ConfigError
-from .readings import Reading
+from .readings import Reading, plain
 from .results import Outcome
 from .schedule import Journal
 
@@ -54,8 +56,8 @@ class Rows:
         return Outcome(entry, phase, Reading(**row["reading"]), "finished", "", row["matrix_seconds"])
 
     def add(self, outcomes: Sequence[Outcome], journal: Journal) -> None:
-        """Those of finished runs, behind the others."""
-        new = []
+        """Those of finished runs, behind the others; the file is written anew, whole or not at all."""
+        before = len(self.kept)
         for outcome in outcomes:
             name = self.name(outcome.entry)
             if self.file is None or outcome.reading is None or name in self.kept:
@@ -63,10 +65,7 @@ class Rows:
             reading = asdict(outcome.reading) | {"config": {}}  # whose options the folder's name stands for
             self.kept[name] = {"folder": name, "reading": reading, "matrix_seconds": outcome.matrix_seconds,
                                "job_seconds": journal.seconds(outcome.entry.job), "machine": machine_of(outcome.entry.job.target)}  # fmt: skip
-            new.append(json.dumps(self.kept[name], default=lambda number: number.item()) + "\n")
-        if self.file is not None and new:
+        if self.file is not None and len(self.kept) > before:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a") as stream:
-                stream.writelines(new)
-                stream.flush()
-                os.fsync(stream.fileno())
+            text = "".join(json.dumps(row, default=plain) + "\n" for row in self.kept.values())
+            write_whole(self.file, lambda path: path.write_text(text))

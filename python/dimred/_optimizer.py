@@ -126,8 +126,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         scalars = json.loads(text)
         if scalars.get("stage") != "stage2" or "residual_momentum" not in vectors:
             raise ValueError(f"{SCOPE} needs a run of stage 2, received '{os.fspath(run)}' of {scalars.get('stage')}")
-        self._space.take_up(scalars, vectors, counters)
+        take_up = self._space.checked(scalars, vectors, counters)
         self._method.restore(scalars["method"])
+        take_up()
         self.steps = scalars["step"]
 
     def _checksum(self) -> str | None:
@@ -242,36 +243,36 @@ class _TorchSpace:
             _set_random_state(self._random_after)
         self._closure = None
 
-    def take_up(self, scalars: dict[str, Any], vectors: dict[str, list[float]], counters: dict[str, list[int]]) -> None:
-        """A state of the trainer: w, m and the buffers in this order of parameters."""
-        layout = scalars["layout"]
-        there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in layout["parameters"]}
+    def checked(self, scalars: dict[str, Any], vectors: dict[str, Any], counters: dict[str, Any]) -> Callable[[], None]:
+        """A state of the trainer, w, m and the buffers in this order of parameters, as a function that takes it up and does not fail."""
+        there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in scalars["layout"]["parameters"]}
         for (name, _), parameter in zip(self._named, self._parameters, strict=True):
             if there.get(name, (0, None))[1] != tuple(parameter.shape):
                 raise ValueError(f"{SCOPE} the run has no parameter {name} {list(parameter.shape)}")
-        order = [torch.arange(there[name][0], there[name][0] + p.numel()) for (name, _), p in zip(self._named, self._parameters, strict=True)]
-        columns = torch.cat(order)
+        columns = torch.cat([torch.arange(there[name][0], there[name][0] + p.numel()) for (name, _), p in zip(self._named, self._parameters, strict=True)])
         if len(columns) != len(vectors["weights"]):
             raise ValueError(f"{SCOPE} the run has {len(vectors['weights'])} weights, the model trains {len(columns)}")
-        w = torch.tensor(vectors["weights"])[columns]
+        w, momentum = (torch.zeros(len(self._w)) for _ in range(2))
+        for whole, name in ((w, "weights"), (momentum, "residual_momentum")):
+            whole[: len(columns)] = torch.from_numpy(vectors[name])[columns]
         if not np.allclose(scalars["coordinates"], self._coordinates(w), rtol=0, atol=1e-5 * float(w.norm())):
             raise ValueError(f"{SCOPE} the run is of another matrix")
         floats = [buffer for buffer in self._buffers if buffer.is_floating_point()]
-        whole = [buffer for buffer in self._buffers if not buffer.is_floating_point()]
-        with torch.no_grad():
-            self._w[: len(w)] = w
+        whole_numbers = [buffer for buffer in self._buffers if not buffer.is_floating_point()]
+        parts = [*_parted(vectors["buffers"], floats), *_parted(counters["counters"], whole_numbers)]
+
+        def take_up() -> None:
+            with torch.no_grad():
+                self._w.copy_(w)
+                self.momentum.copy_(momentum[self._own])
             self._give_weights()
-            momentum = torch.zeros(self._ranks.size * len(self.momentum))
-            momentum[: len(w)] = torch.tensor(vectors["residual_momentum"])[columns]
-            self.momentum.copy_(momentum[self._own])
-        _fill(floats, torch.tensor(vectors["buffers"]))
-        _fill(whole, torch.tensor(counters["counters"], dtype=torch.int64))
+            _copy([*floats, *whole_numbers], parts)
+
+        return take_up
 
     def _coordinates(self, w: Tensor) -> Numbers:
-        """P w of all ranks."""
-        whole = torch.zeros_like(self._w)
-        whole[: len(w)] = w
-        own = whole[self._own]
+        """P w of all ranks; w padded as theirs."""
+        own = w.to(self._w.device)[self._own]
         parts = [_products(rows, own[columns]) for columns, rows in self._blocks]
         return self._ranks.sum(torch.cat([*parts, torch.zeros(0, dtype=torch.float64, device=own.device)])).cpu().numpy()
 
@@ -457,12 +458,12 @@ def _copy(tensors: list[Tensor], values: list[Tensor]) -> None:
             tensor.copy_(value)
 
 
-def _fill(tensors: list[Tensor], values: Tensor) -> None:
-    """One behind another."""
+def _parted(values: NDArray[Any], tensors: list[Tensor]) -> list[Tensor]:
+    """Values that lie one behind another, in the tensors' shapes."""
     sizes = [tensor.numel() for tensor in tensors]
     if sum(sizes) != len(values):
         raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, the model {sum(sizes)}")
-    _copy(tensors, [part.view(tensor.shape) for tensor, part in zip(tensors, torch.split(values, sizes), strict=True)])
+    return [part.view(tensor.shape) for tensor, part in zip(tensors, torch.split(torch.from_numpy(values), sizes), strict=True)]
 
 
 def _random_state(device: torch.device) -> Random:

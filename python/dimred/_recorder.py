@@ -136,6 +136,24 @@ class SnapshotRecorder:
                              "choose another folder, or give first_step to go on")  # fmt: skip
 
 
+class CallbackOptions:
+    """What the callbacks of trainers take, and the recorder that they make of it where a training begins."""
+
+    def __init__(self, folder: str | os.PathLike[str], every_steps: int | None, per_epoch: int | None, from_epoch: int) -> None:
+        if every_steps is not None and per_epoch is not None:
+            raise ValueError("[SnapshotCallback] needs every_steps or per_epoch, received both")
+        self.folder, self.every_steps, self.per_epoch, self.from_epoch = folder, every_steps, per_epoch or 2, from_epoch
+
+    def recorder(self, model: Any, epoch_steps: int | None, first_step: int, rank: int) -> SnapshotRecorder:
+        """epoch_steps: of the optimizer in an epoch; None where the training set does not say its length."""
+        if self.every_steps is not None:
+            return SnapshotRecorder(model, self.folder, every_steps=self.every_steps, first_step=first_step, rank=rank)
+        if epoch_steps is None:
+            raise ValueError("[SnapshotCallback] needs every_steps: the training set does not say its length")
+        return SnapshotRecorder(model, self.folder, epochs_of=epoch_steps, per_epoch=self.per_epoch, from_epoch=self.from_epoch,
+                                first_step=first_step, rank=rank)  # fmt: skip
+
+
 def _rank() -> int:
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

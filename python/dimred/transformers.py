@@ -13,7 +13,7 @@ from transformers import Trainer, TrainerCallback
 
 from dimred._basis import Basis
 from dimred._optimizer import SubspaceOptimizer
-from dimred._recorder import SnapshotRecorder
+from dimred._recorder import CallbackOptions, SnapshotRecorder
 
 
 class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
@@ -26,22 +26,16 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, every_steps: int | None = None, per_epoch: int | None = None, from_epoch: int = 1) -> None:
-        if every_steps is not None and per_epoch is not None:
-            raise ValueError("[SnapshotCallback] needs every_steps or per_epoch, received both")
-        self._folder, self._every, self._per_epoch, self._from = folder, every_steps, per_epoch or 2, from_epoch
+        self._options = CallbackOptions(folder, every_steps, per_epoch, from_epoch)
         self.recorder: SnapshotRecorder | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **_: Any) -> None:
         """Where a training begins."""
-        common = {"first_step": state.global_step, "rank": 0 if state.is_world_process_zero else 1}
-        if self._every is not None:
-            self.recorder = SnapshotRecorder(model, self._folder, every_steps=self._every, **common)
-            return
         try:
             steps = math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
         except TypeError:
-            raise ValueError("[SnapshotCallback] needs every_steps: the training set does not say its length") from None
-        self.recorder = SnapshotRecorder(model, self._folder, epochs_of=steps, per_epoch=self._per_epoch, from_epoch=self._from, **common)
+            steps = None
+        self.recorder = self._options.recorder(model, steps, state.global_step, 0 if state.is_world_process_zero else 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """After each step of the optimizer."""
@@ -62,7 +56,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
     basis, preset, hyperparameters: as SubspaceOptimizer takes them. What arguments say of the optimizer and its schedule, and
     max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the search found.
 
-    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch) and for fp16 (use bf16).
+    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16) and optimizers=.
     """
 
     def __init__(
@@ -74,6 +68,8 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
                              f"received {self.args.gradient_accumulation_steps}")  # fmt: skip
         if self.args.fp16:
             raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
+        if any(getattr(self, name) is not None for name in ("optimizer", "lr_scheduler")):
+            raise ValueError("[SubspaceTrainer] makes its optimizer and scheduler itself, received optimizers=")
         self._basis, self._preset, self._hyperparameters = basis, preset, dict(hyperparameters or {})
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

@@ -183,6 +183,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         (lambda: LightningSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
         (lambda: TrainerSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
         (lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None), "gradient_accumulation_steps = 1"),
+        (lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)), "received optimizers="),
     ):
         with pytest.raises(ValueError, match=text):
             make()

@@ -176,7 +176,8 @@ def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path:
         ends[ranks] = weights(run / "final.h5")
         with (run / "steps.csv").open(newline="") as stream:
             losses[ranks] = [float(row["loss"]) for row in csv.DictReader(stream)]
-    assert losses[1][:4] == pytest.approx(losses[3][:4], rel=1e-5)  # each step amplifies the rounding of sums in another order
+    assert losses[1][:3] == pytest.approx(losses[3][:3], rel=1e-6)
+    assert losses[1][3] == pytest.approx(losses[3][3], rel=3e-6)  # each step amplifies the rounding of sums in another order
     if name in ("layers", "same"):
         return  # a search that rounding decides the other way, or sixty curvatures: it grows within twenty steps
     difference = np.linalg.norm(ends[1] - ends[3]) / np.linalg.norm(ends[1])

@@ -94,8 +94,16 @@ def test_a_run_of_the_trainer_is_taken_up(preset: str, stage1: Path, tmp_path: P
     for other, text in ((other, "the run is of another matrix"), (dimred.SubspaceOptimizer(net(), random_basis(net())), "has no parameter")):
         with pytest.raises(ValueError, match=text):
             other.load_run(first)
+    before = everything(model, optimizer)
     with pytest.raises(ValueError, match="needs a run of stage 2"):
         optimizer.load_run(stage1)
+    (last / "residual_momentum.f32").write_bytes(bytes(8))
+    with pytest.raises(OSError, match="residual_momentum.f32"):
+        optimizer.load_run(tmp_path / "run")
+    of_other_method = dimred.SubspaceOptimizer(model, basis, preset="psgd" if preset == "robust" else "robust", total_steps=8)
+    with pytest.raises(ValueError):
+        of_other_method.load_run(first)
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
 
 
 def decay_of(optimizer: dimred.SubspaceOptimizer, model: nn.Module) -> float:
