@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "method/effects.h"
 #include "support/errors.h"
 
 namespace dimred::commands {
@@ -93,7 +94,9 @@ void require_effects(const OptionTable& table, const stage1::Options& options) {
       options.saves.snapshot_from_epoch);
 }
 
-void require_effects(const OptionTable& table, const training::LossScaleOptions& options) {
+void require_effects(const OptionTable& table, const training::CommonOptions& options) {
+  using training::AttackKind;
+  const auto attack = options.attack.kind;
   refuse_idle(table,
               "training",
               {{{"init_loss_scaling",
@@ -101,40 +104,25 @@ void require_effects(const OptionTable& table, const training::LossScaleOptions&
                  "decr_every_n_nan_or_inf",
                  "incr_ratio",
                  "decr_ratio"},
-                options.dynamic,
-                "use_dynamic_loss_scaling"}});
+                options.loss_scale.dynamic,
+                "use_dynamic_loss_scaling"},
+               {{"epsilon", "attack_samples"}, attack != AttackKind::none, "attack = fgsm or pgd"},
+               {{"attack_steps", "attack_step_size"}, attack == AttackKind::pgd, "attack = pgd"}});
 }
 
 void require_effects(const OptionTable& table, const stage2::Resolved& resolved) {
-  using enum method::MethodKind;
-  using method::AverageKind;
-  const auto kind = resolved.train.method.kind;
-  const auto average = resolved.train.average.kind;
-  refuse_idle(
-      table,
-      "stage2",
-      {{{"rho",
-         "sigma",
-         "trials",
-         "update_rule",
-         "curvature",
-         "curvature_floor",
-         "relative_curvature_floor"},
-        kind == quasi_newton,
-        "method = quasi-newton"},
-       {{"learning_rate", "momentum", "schedule"}, kind != quasi_newton, "method = psgd or sgd"},
-       {{"alpha", "gamma", "alpha_schedule"}, kind != sgd, "method = quasi-newton or psgd"},
-       {{"first_drop"},
-        resolved.train.method.schedule == method::Decay::step ||
-            resolved.train.method.alpha_schedule == method::Decay::step,
-        "schedule or alpha_schedule = step"},
-       {{"weight_decay_of"}, resolved.train.penalty.weight_decay > 0, "weight_decay"},
-       {{"average_from"}, average != AverageKind::none, "average = uniform or ema"},
-       {{"ema_decay"}, average == AverageKind::ema, "average = ema"},
-       {{"start_latest"},
-        is_among(resolved.start, {method::Start::mean, method::Start::soup}),
-        "start = mean or soup"},
-       {{"start_file"}, resolved.start == method::Start::file, "start = file"}});
+  const auto& train = resolved.train;
+  std::vector<Dependence> dependences{
+      {{"start_latest"},
+       is_among(resolved.start, {method::Start::mean, method::Start::soup}),
+       "start = mean or soup"},
+      {{"start_file"}, resolved.start == method::Start::file, "start = file"}};
+  for (const auto& row : table.rows()) {
+    const auto needed =
+        method::needed_for_effect(row.name, train.method, train.penalty, train.average);
+    if (!needed.empty()) dependences.push_back({{row.name}, false, needed});
+  }
+  refuse_idle(table, "stage2", dependences);
 }
 
 }  // namespace dimred::commands

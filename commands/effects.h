@@ -13,7 +13,7 @@ namespace dimred::commands {
 /// config.toml does.
 void require_effects(const OptionTable& table, const stage1::Options& options);
 void require_effects(const OptionTable& table, const optimizers::OptimizerOptions& options);
-void require_effects(const OptionTable& table, const training::LossScaleOptions& options);
+void require_effects(const OptionTable& table, const training::CommonOptions& options);
 void require_effects(const OptionTable& table, const stage2::Resolved& resolved);
 
 }  // namespace dimred::commands

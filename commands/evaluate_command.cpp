@@ -1,5 +1,6 @@
 #include <iomanip>
 
+#include "commands/effects.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -7,9 +8,14 @@
 #include "commands/trainer_commands.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
+#include "training/weights/landscape.h"
 
 namespace dimred::commands {
 namespace {
+
+struct EvaluateOptions : SavedOptions {
+  std::int64_t attack_samples = 0;
+};
 
 std::string line(const char* what, const char* set, const training::Score& score) {
   std::ostringstream out;
@@ -19,10 +25,23 @@ std::string line(const char* what, const char* set, const training::Score& score
   return out.str();
 }
 
+/// The scores of a set, and of its attacked images.
+void print_scores(training::Setup& setup,
+                  const data::SharedDataset& samples,
+                  const char* set,
+                  std::int64_t attack_samples) {
+  const auto name = formatted("{}{}", set, std::string(10 - std::string(set).size(), ' '));
+  print(line(name.c_str(), set, training::evaluate(setup, *samples)));
+  if (setup.attack.kind == training::AttackKind::none) return;
+  const auto chosen =
+      data::subset(samples, training::drawn_indices(samples->size(), attack_samples, setup.seed));
+  print(line("  attacked", set, training::evaluate(setup, *chosen, setup.attack)));
+}
+
 }  // namespace
 
 int evaluate_command(const std::vector<std::string>& arguments) {
-  SavedOptions options;
+  EvaluateOptions options;
   OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
   table.group("Evaluate");
   add_saved_options(table, options);
@@ -35,22 +54,28 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             at_least(0));
   training::add_model_options(table, options.common.model);
   training::add_loss_options(table, options.common);
+  table.group("Attack");
+  training::add_options(table, options.common.attack);
+  table.add("attack_samples",
+            &options.attack_samples,
+            "so many samples of each set are attacked, drawn by seed; 0: all",
+            at_least(0));
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   adopt_run_of(table, options, "evaluate");
   training::resolve(options.common, launch::discover().size, table);
-  return with_saved_network(table, options, [](training::Setup& setup) {
+  require_effects(table, options.common);
+  return with_saved_network(table, options, [&](training::Setup& setup) {
     const auto& data = setup.data;
     require(
         data.validation || data.test,
         "[evaluate] needs samples that were not trained on, and {} has no test set: --test_data "
         "PATH names one, --data PATH other data that has one",
         data.train->title());
-    if (data.validation)
-      print(line("validation", "validation", training::evaluate(setup, *data.validation)));
+    if (data.validation) print_scores(setup, data.validation, "validation", options.attack_samples);
     if (data.test)
-      print(line("test      ", "test", training::evaluate(setup, *data.test)));
+      print_scores(setup, data.test, "test", options.attack_samples);
     else
       print("no test set; --test_data PATH names one\n");
     return exit_success;

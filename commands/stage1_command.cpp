@@ -114,6 +114,7 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common);
   training::add_options(table, common.loss_scale);
+  training::add_options(table, common.attack);
   schedules::add_options(table, options.schedule);
   optimizers::add_options(table, options.optimizer);
   training::add_transfer_options(table, options.transfer);
@@ -252,7 +253,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   training::validate(options.hooks, rank_info.size);
   require_validation_set(options.control, common.data);
   require_effects(table, resolved);
-  require_effects(table, common.loss_scale);
+  require_effects(table, common);
 
   return with_ranks(table, common, [&](const auto& ranks) {
     const auto preprocessing = common.data.preprocessing_name;

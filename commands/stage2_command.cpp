@@ -296,6 +296,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common);
   training::add_options(table, plan.common.loss_scale);
+  training::add_options(table, plan.common.attack);
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   add_store_options(table, /*uploads=*/true);
@@ -331,7 +332,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::resolve(plan.common, rank_info.size, table);
   training::validate(plan.hooks, rank_info.size);
   require_effects(table, plan.resolved);
-  require_effects(table, plan.common.loss_scale);
+  require_effects(table, plan.common);
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
           "[stage2] --device_algebra fused needs --device cuda, received {}",

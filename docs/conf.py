@@ -21,6 +21,7 @@ NAVIGATION = {
         "docs/how-to/start_from_other_weights",
         "docs/how-to/train_and_verify_faces",
         "docs/how-to/compare_fairly",
+        "docs/how-to/average_several_networks",
         "docs/how-to/draw_the_loss_landscape",
         "docs/how-to/use_from_python",
         "docs/how-to/use_with_lightning_and_transformers",

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "pca/dense.h"
 #include "pca/gram.h"
+#include "pca/variance_part.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -47,6 +47,10 @@ class Block {
 
  private:
   void measure_gram() {
+    if (!shared_.gram.empty()) {
+      fit_.gram.assign(shared_.gram.begin(), shared_.gram.end());
+      return;
+    }
     agree(shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
     sum_over(shared_.ranks, fit_.gram);
     count_pass();
@@ -67,10 +71,7 @@ class Block {
   }
 
   void count_rows(const std::vector<double>& values) {
-    const double part = n_ * std::numeric_limits<double>::epsilon();
-    const double floor =
-        std::max(part, shared_.all_rows ? 0.0 : kWorthARow) * std::max(0.0, values.front());
-    const auto directions = std::ranges::count_if(values, [floor](double v) { return v > floor; });
+    const auto directions = count_directions(values, shared_.all_rows ? 0.0 : kWorthARow);
     require(directions >= pass_.components || !shared_.all_rows,
             "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
             "some equal?)",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct BlockPlan {
   bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
   const Ranks& ranks;
   const MatrixFile& matrix;
+  std::span<const double> gram =
+      {};  // of the one block, summed over the ranks; empty: not measured
 };
 
 /// One block of columns of P. The same on every rank, but for the digests and bytes.

@@ -8,10 +8,12 @@
 
 #include "checkpoints/npy.h"
 #include "pca/block_fit.h"
+#include "pca/dense.h"
 #include "pca/gaussian_source.h"
 #include "pca/gram.h"
 #include "pca/output.h"
 #include "pca/shuffle.h"
+#include "pca/variance_part.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/stopwatch.h"
@@ -30,6 +32,7 @@ struct Problem {
   Pass centred;                               // over the snapshots
   std::vector<layout::ColumnRange> layers;    // columns of the layout's entries; empty: no layout
   std::vector<layout::ColumnRange> blocks;    // of P
+  std::vector<double> gram;                   // of the pass's rows, where k follows from it
 };
 
 bool is_centred(Kind kind) { return kind == Kind::pca || kind == Kind::shuffled; }
@@ -37,6 +40,7 @@ bool is_centred(Kind kind) { return kind == Kind::pca || kind == Kind::shuffled;
 /// k, where the options leave it to the kind or to the snapshots.
 std::int64_t components_of(const FitOptions& options, std::int64_t n) {
   if (options.kind == Kind::span && options.components == 0) return n;
+  if (options.variance > 0) return n - 1;  // at most: see choose_components
   const bool fewer = options.fewer_allowed && is_centred(options.kind);
   return fewer ? std::min(options.components, n - 1) : options.components;
 }
@@ -64,6 +68,15 @@ void check_components(const FitOptions& options, std::int64_t n, std::int64_t co
 
 void check_options(const FitOptions& options, const std::vector<layout::ColumnRange>& layers) {
   require(options.threads >= 0, "[pca::fit] needs threads >= 0, received {}", options.threads);
+  require(options.variance >= 0 && options.variance < 1,
+          "[pca::fit] needs a part of the variance in (0, 1), received {}",
+          options.variance);
+  require(
+      options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
+      "[pca::fit] a part of the variance is of kind pca or shuffled in blocks = whole, received "
+      "{} in {}",
+      name_of(options.kind),
+      options.blocks == Blocks::whole ? "whole" : "layers");
   require(options.tile_bytes >= 1 << 20,
           "[pca::fit] needs tile_bytes >= 1048576, received {}",
           options.tile_bytes);
@@ -104,10 +117,12 @@ Pass pass_of(const SnapshotSource& rows,
 /// The same on every rank, or their sums are of different problems.
 std::string problem_text(const Problem& problem, const FitOptions& options) {
   return formatted(
-      "{} x {} snapshots, k = {}, kind {}, blocks {}, seed {}, from {} to {} skip {}{}",
+      "{} x {} snapshots, k = {}, variance {}, kind {}, blocks {}, seed {}, from {} to {} skip "
+      "{}{}",
       problem.snapshots->rows(),
       problem.snapshots->columns(),
       problem.pass.components,
+      options.variance,
       name_of(options.kind),
       problem.blocks.size(),
       options.seed,
@@ -147,6 +162,26 @@ Problem plan_fit(const SnapshotSource& source,
   });
   require_same(ranks, "pca::fit", problem_text(problem, options));
   return problem;
+}
+
+/// k of the part of the variance that is asked for, by the first pass of the fit.
+void choose_components(Problem& problem,
+                       const FitOptions& options,
+                       const Ranks& ranks,
+                       FitReport& report) {
+  const Stopwatch watch;
+  const auto n = problem.snapshots->rows();
+  agree(ranks, [&] { problem.gram = gram_matrix(problem.pass); });
+  sum_over(ranks, problem.gram);
+  report.bytes_read += n * problem.pass.own.size() * problem.snapshots->info().item_bytes;
+  std::vector<double> chosen(1);
+  on_rank_0(ranks, [&] {
+    chosen[0] = count_for_part(eigenpairs(problem.gram, n).values, options.variance);
+  });
+  broadcast_from_rank_0(ranks, chosen);
+  const auto k = std::min(static_cast<std::int64_t>(chosen[0]), report.columns);
+  problem.centred = problem.pass = pass_of(*problem.snapshots, k, options, ranks);
+  report.seconds_gram += watch.seconds();
 }
 
 Sidecar sidecar_of(const Problem& problem,
@@ -191,7 +226,7 @@ class Fit {
   /// P in `matrix`; returns its digests, all ranks'.
   std::vector<std::string> write(const MatrixFile& matrix, FitReport& report) {
     const bool whole = options_.blocks == Blocks::whole;
-    const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix};
+    const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix, problem_.gram};
     std::vector<std::string> digests;
     for (const auto& block : problem_.blocks) {
       auto part = fit_block(shared, block);
@@ -266,15 +301,16 @@ FitReport fit(const SnapshotSource& source,
               const fs::path& output,
               const Ranks& ranks) {
   const Stopwatch total;
-  const auto problem = plan_fit(source, options, output, ranks);
+  auto problem = plan_fit(source, options, output, ranks);
   FitReport report;
   report.kind = options.kind;
   report.seed = options.seed;
   report.rows = problem.snapshots->rows();
   report.columns = source.columns();
-  report.components = problem.pass.components;
   report.kernels = problem.pass.kernels->name;
   report.bytes_read = source.info().bytes_verified;
+  if (options.variance > 0) choose_components(problem, options, ranks, report);
+  report.components = problem.pass.components;
 
   const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -14,6 +15,8 @@
 #include <tuple>
 #include <utility>
 
+#include "checkpoints/folder_lock.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "layout/layout.h"
@@ -73,15 +76,66 @@ nb::dict arrays_of(std::map<std::string, std::vector<Value>>& vectors) {
   return arrays;
 }
 
-/// The newest state of a run folder, or the state that the folder is: its scalars as JSON, its
-/// vectors and counters in the file's order. Throws as checkpoints::read_state.
+/// The newest state of a run folder, or the state that the folder is: its folder, its scalars as
+/// JSON, its vectors and counters in the file's order. Throws as checkpoints::read_state.
 nb::tuple read_run_state(const std::string& folder) {
-  auto state = [&folder] {
+  auto [path, state] = [&folder] {
     const nb::gil_scoped_release released;
     const auto states = checkpoints::states_of(folder);
-    return checkpoints::read_state(states.empty() ? folder : states.back().string());
+    const auto newest = states.empty() ? folder : states.back().string();
+    return std::pair(newest, checkpoints::read_state(newest));
   }();
-  return nb::make_tuple(state.scalars.dump(), arrays_of(state.vectors), arrays_of(state.counters));
+  return nb::make_tuple(
+      path, state.scalars.dump(), arrays_of(state.vectors), arrays_of(state.counters));
+}
+
+/// The run that a state belongs to, and its configuration as TOML; empty where it lies outside one.
+/// Throws as checkpoints::read_config.
+nb::tuple run_of_state(const std::string& state) {
+  const auto run = checkpoints::run_of(state);
+  return nb::make_tuple(run.string(), run.empty() ? "" : checkpoints::read_config(run));
+}
+
+using Floats = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Integers =
+    nb::ndarray<nb::ro, const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Of a vector of the state, which has as many values.
+template <class Arrays, class Vectors>
+void replace_values(const Arrays& arrays, Vectors& vectors) {
+  for (const auto& [name, values] : arrays) {
+    auto& vector = vectors.at(name);
+    check(values.size() == vector.size(), "a vector keeps its length");
+    vector.assign(values.data(), values.data() + values.size());
+  }
+}
+
+/// The state after the newest one of a run, whose scalars still are `taken`: what is given in place
+/// of its own, durable, under the run's lock; returns its folder. Throws std::invalid_argument
+/// where the run has another newest state, std::runtime_error where somebody else holds the run.
+std::string write_run_state(const std::string& run,
+                            const std::string& taken,
+                            const std::string& scalars,
+                            const std::map<std::string, Floats>& vectors,
+                            const std::map<std::string, Integers>& counters) {
+  const nb::gil_scoped_release released;
+  const checkpoints::FolderLock lock(run);
+  const auto states = checkpoints::states_of(run);
+  checkpoints::State state;
+  if (!states.empty()) state = checkpoints::read_state(states.back());
+  require(!states.empty() && state.scalars == nlohmann::json::parse(taken),
+          "[SubspaceOptimizer] save_run needs the newest state of '{}' taken up, received one of "
+          "step {} beside {}",
+          run,
+          nlohmann::json::parse(taken).at("step").dump(),
+          states.empty() ? "none" : states.back().filename().string());
+  state.scalars = nlohmann::json::parse(scalars);
+  replace_values(vectors, state.vectors);
+  replace_values(counters, state.counters);
+  // All others stay, as the run's manifest lists them.
+  const checkpoints::StateStore store(std::filesystem::path(run) / "checkpoints",
+                                      std::ssize(states) + 1);
+  return store.save(state).string();
 }
 
 using TensorArguments = std::tuple<std::string, Shape, std::string, Array>;
@@ -152,7 +206,7 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
 void fit(const Source& source,
          const std::string& output,
          std::int64_t components,
-         bool fewer_allowed,
+         double variance,
          const std::string& kind,
          const std::string& blocks,
          std::uint64_t seed,
@@ -160,7 +214,7 @@ void fit(const Source& source,
          std::optional<Vector> mean,
          const nb::object& progress) {
   const pca::FitOptions options{.components = components,
-                                .fewer_allowed = fewer_allowed,
+                                .variance = variance,
                                 .kind = named(pca::kind_names(), kind),
                                 .blocks = named(pca::blocks_names(), blocks),
                                 .seed = seed,
@@ -254,7 +308,7 @@ NB_MODULE(_core, module) {
              "source"_a,
              "output"_a,
              "components"_a,
-             "fewer_allowed"_a,
+             "variance"_a,
              "kind"_a,
              "blocks"_a,
              "seed"_a,
@@ -263,6 +317,14 @@ NB_MODULE(_core, module) {
              "progress"_a.none());
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);
+  module.def("run_of_state", run_of_state, "state"_a);
+  module.def("write_run_state",
+             write_run_state,
+             "run"_a,
+             "taken"_a,
+             "scalars"_a,
+             "vectors"_a,
+             "counters"_a);
   module.def("check_basis", check_basis, "npy"_a, "values"_a);
   nb::class_<Recording>(module, "Recording")
       .def(nb::init<const std::vector<std::tuple<std::string, Shape>>&,

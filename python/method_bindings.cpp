@@ -5,10 +5,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "method/effects.h"
 #include "method/method.h"
 #include "method/presets.h"
+#include "schedules/schedule.h"
 #include "support/errors.h"
 
 namespace dimred::python {
@@ -104,7 +108,42 @@ method::Preset preset_with(const std::string& name,
     preset.method.update_rule = value;
   }
   method::validate(preset);
+  const auto require_effect = [&preset](const auto& given) {
+    for (const auto& [option, value] : given) {
+      const auto needed =
+          method::needed_for_effect(option, preset.method, preset.penalty, preset.average);
+      require(needed.empty(), "[stage2] {} has no effect: it needs {}", option, needed);
+    }
+  };
+  require_effect(numbers);
+  require_effect(words);
   return preset;
+}
+
+const char* name_of(method::Curvature curvature) {
+  return curvature == method::Curvature::same ? "same" : "between";
+}
+
+template <class Enum>
+std::string name_in(const std::vector<std::pair<std::string, Enum>>& names, Enum value) {
+  return std::ranges::find(names, value, &std::pair<std::string, Enum>::second)->first;
+}
+
+/// All that decides a step, as config.toml of a run of stage 2 says it.
+nb::dict options_of(method::Preset preset) {
+  nb::dict options;
+  const auto put = [&options](const char* name, auto value, const Range&, const char*) {
+    options[name] = value;
+  };
+  method::for_each_hyperparameter(preset.method, put);
+  method::for_each_hyperparameter(preset.penalty, put);
+  options["method"] = name_in(method::method_names(), preset.method.kind);
+  options["update_rule"] = preset.method.update_rule;
+  options["curvature"] = name_of(preset.method.curvature);
+  options["schedule"] = name_in(schedules::schedule_kinds(), preset.method.schedule);
+  options["alpha_schedule"] = name_in(schedules::schedule_kinds(), preset.method.alpha_schedule);
+  options["weight_decay_of"] = preset.penalty.weight_decay_all ? "all" : "weights";
+  return options;
 }
 
 /// A method and the options that it has from its preset.
@@ -160,6 +199,8 @@ void bind_method(nb::module_& module) {
       .def("step", &PresetMethod::step, "space"_a, "progress"_a)
       .def("state_dict", &PresetMethod::state_dict)
       .def("restore", &PresetMethod::restore, "state"_a)
+      .def_prop_ro("options",
+                   [](const PresetMethod& method) { return options_of(method.preset()); })
       .def_prop_ro("weight_decay",
                    [](const PresetMethod& method) { return method.preset().penalty.weight_decay; })
       .def_prop_ro(

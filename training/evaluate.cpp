@@ -23,6 +23,10 @@ std::string first_message(const data::LoaderReport& report) {
   return report.messages.empty() ? std::string() : report.messages.front();
 }
 
+void seed_attack(const Setup& setup, const AttackOptions& attack, std::int64_t step) {
+  if (attack.kind != AttackKind::none) seed_pass(setup, {.epoch = 0, .step = step}, /*pass=*/0);
+}
+
 /// Tells of bad samples when there are others than at the last time.
 void count_bad(const Score& score,
                const char* set,
@@ -42,7 +46,7 @@ std::string bad_text(const Score& score, const char* set) {
       "{} bad samples are left out of the {} set; the first: {}", score.bad, set, score.first_bad);
 }
 
-Score evaluate(Setup& setup, const data::Dataset& dataset) {
+Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& attack) {
   const torch::NoGradGuard no_grad;
   auto& communicator = *setup.communicator;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
@@ -53,10 +57,13 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
 
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
+  std::int64_t step = 0;
   while (auto batch = next_on_all_ranks(*batches, communicator)) {
     // The last batch may have fewer samples than ranks.
     if (batch->count == 0 && !needs_all_ranks(setup.model)) continue;
-    const auto result = setup.model.objective->evaluate(batch->tensors, models::Mode::evaluate);
+    seed_attack(setup, attack, step++);
+    const auto images = attacked(setup, batch->tensors, models::Mode::evaluate, attack);
+    const auto result = setup.model.objective->evaluate(images, models::Mode::evaluate);
     const auto copied = read_back(sums_of(result));
     if (!setup.model.device.is_cpu()) batches->prefetch();
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();

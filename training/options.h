@@ -12,6 +12,7 @@
 #include "models/margin.h"
 #include "models/objective.h"
 #include "support/options.h"
+#include "training/passes/attack.h"
 #include "training/passes/loss_scale.h"
 
 namespace dimred::training {
@@ -116,6 +117,7 @@ struct CommonOptions {
   models::LossOptions loss;
   models::HeadOptions head;
   LossScaleOptions loss_scale;
+  AttackOptions attack;
   RunOptions run;
   launch::ConnectOptions ranks;
 };

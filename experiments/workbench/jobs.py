@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dimred.runs import is_finished
@@ -21,10 +21,10 @@ def flags(options: Mapping[str, object]) -> list[str]:
     return [f"--{key}={value}" for key, value in options.items() if value is not None]
 
 
-def execute(binary: Path, command: str, options: Mapping[str, object], log: Path) -> None:
-    """Runs `dimred command`, appending what it prints to `log`. Raises CommandFailed."""
+def execute(binary: Path, command: str, options: Mapping[str, object], log: Path, inputs: Sequence[Path] = ()) -> None:
+    """Runs `dimred command INPUTS`, appending what it prints to `log`. Raises CommandFailed."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    arguments = [str(binary), command, *flags(options)]
+    arguments = [str(binary), command, *map(str, inputs), *flags(options)]
     with log.open("a") as stream:
         stream.write("$ " + " ".join(arguments) + "\n")
         stream.flush()

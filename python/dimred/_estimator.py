@@ -18,14 +18,15 @@ import dimred
 class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """dimred.fit behind scikit-learn's interface, for rows that are much longer than they are many.
 
-    n_components: k; None takes min(n_samples - 1, n_features), which the rows then have to span.
+    n_components: k; a float in (0, 1) takes the fewest components that explain more than this part of the variance; None takes
+        min(n_samples - 1, n_features), which the rows then have to span.
     threads: 0 takes all cores of this process.
 
     As sklearn.decomposition.PCA but for these: components are float32 and their largest entry is positive; k <= n_samples - 1, as
     one direction goes with the mean; there is no whitening, and no noise model.
     """
 
-    def __init__(self, n_components: int | None = None, *, threads: int = 0) -> None:
+    def __init__(self, n_components: float | None = None, *, threads: int = 0) -> None:
         self.n_components = n_components
         self.threads = threads
 
@@ -34,9 +35,11 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = validate_data(self, X, dtype=[np.float32, np.float64], ensure_min_samples=2)
         most = min(X.shape[0] - 1, X.shape[1])
         wanted = most if self.n_components is None else self.n_components
-        if not isinstance(wanted, (int, np.integer)) or not 1 <= wanted <= most:
-            raise ValueError(f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}")
-        basis = dimred.fit(X, int(wanted), threads=self.threads, progress=False)
+        part = isinstance(wanted, (float, np.floating)) and 0 < wanted < 1
+        if not part and not (isinstance(wanted, (int, np.integer)) and 1 <= wanted <= most):
+            raise ValueError(f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}, or a float "
+                             "between 0 and 1")  # fmt: skip
+        basis = dimred.fit(X, wanted, threads=self.threads, progress=False)
         self.components_ = np.asarray(basis.components)
         self.mean_ = basis.mean
         self.singular_values_ = basis.singular_values

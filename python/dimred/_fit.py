@@ -21,7 +21,7 @@ Kind = Literal["pca", "span", "random", "shuffled"]
 
 def fit(
     source: Any,
-    components: int | None = 32,
+    components: float | None = 32,
     kind: Kind = "pca",
     *,
     output: str | os.PathLike[str] | None = None,
@@ -36,7 +36,8 @@ def fit(
         bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
         .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run); an .npy; a list of state dicts or of vectors.
         Files are taken in natural number order. BatchNorm's running statistics and integers are left out.
-    components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n).
+    components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n). A float in (0, 1): the fewest
+        components that explain more than this part of the variance (kinds pca and shuffled), by the same two passes.
     kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.
     output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved.
     blocks: "layers" fits each parameter by itself.
@@ -49,9 +50,10 @@ def fit(
     """
     rows = open_source(source)
     mean = None if kind == "random" else np.empty(rows.columns, np.float32)
-    k = _default_components(kind, rows) if components is None else int(components)
+    most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
+    k, variance = (most, 0.0) if components is None else _counted(components, most)
     with _Progress(progress) as report:
-        arguments = (k, False, kind, blocks, seed, threads, mean, report)
+        arguments = (k, variance, kind, blocks, seed, threads, mean, report)
         if output is not None:
             path = Path(output)
             _core.fit(rows, str(path), *arguments)
@@ -61,8 +63,13 @@ def fit(
             return Basis._of_files(folder / "pca_mat.npy", mean)
 
 
-def _default_components(kind: str, rows: _core.Source) -> int:
-    return min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
+def _counted(components: float, most: int) -> tuple[int, float]:
+    """k, and the part of the variance, which is 0 unless it decides; k is then the most that there can be."""
+    if isinstance(components, (int, np.integer)):
+        return int(components), 0.0
+    if not isinstance(components, (float, np.floating)) or not 0 < components < 1:
+        raise ValueError(f"[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, received {components!r}")
+    return most, float(components)
 
 
 class _Workplace:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from dimred import _core
 from dimred._basis import Basis
 from dimred._minimize import method_of
 from dimred._recorder import bare
+from dimred._stage2_run import Cost, TakenRun
 
 Closure = Callable[[], Tensor]
 Numbers = NDArray[np.float64]
@@ -76,6 +79,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self.preset, self.total_steps, self.steps = preset, total_steps, 0
         self.report: dict[str, Any] = {}
         self._check_closure = check_closure
+        self._taken: TakenRun | None = None
         ranks = _Ranks(model_or_params, process_group)
         self._space = _TorchSpace(self, named, buffers, basis, blocks, ranks, flatten, grad_scaler)
 
@@ -83,11 +87,13 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         """One step on the closure's batch; the loss before it. See the class."""
         if closure is None:
             raise TypeError(f"{SCOPE} step() needs a closure that runs the network forward and returns the loss")
+        begin = time.perf_counter()
         progress = 0.0 if self.total_steps is None else min(1.0, self.steps / self.total_steps)
         self._space.begin(closure, self._check_closure or self.steps == 0)
         self.report = self._method.step(self._space, progress)
         self._space.end(lost=not np.isfinite(self.report["loss"]))
         self.steps += 1
+        self._space.cost.seconds += time.perf_counter() - begin
         return torch.tensor(self.report["loss"])
 
     @property
@@ -114,6 +120,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._method.restore(own["method"])
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "dimred"})
         self._space.momentum.copy_(own["momentum"])
+        self._taken = None
         self.steps = own["steps"]
 
     def load_run(self, run: str | os.PathLike[str]) -> None:
@@ -122,7 +129,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         run: its folder, of which the newest state is taken, or one of its states (RUN/checkpoints/state_...). Parameters are found by
         their names. Raises ValueError for another network, method or matrix, OSError for a damaged state.
         """
-        text, vectors, counters = _core.read_run_state(os.fspath(run))
+        state, text, vectors, counters = _core.read_run_state(os.fspath(run))
         scalars = json.loads(text)
         if scalars.get("stage") != "stage2" or "residual_momentum" not in vectors:
             raise ValueError(f"{SCOPE} needs a run of stage 2, received '{os.fspath(run)}' of {scalars.get('stage')}")
@@ -130,6 +137,28 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._method.restore(scalars["method"])
         take_up()
         self.steps = scalars["step"]
+        self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
+
+    def save_run(self) -> Path:
+        """The way back of load_run: the steps since then as the run's next state, from which `dimred stage2` goes on; its folder.
+
+        The run is that of load_run, with the same preset and constants; whole epochs of its batch size and data, taken in any order,
+        count as its epochs. Weights, buffers, momentum, the method's numbers, step, epoch and cost go on, all else is as it was; the
+        program's first act is to evaluate the epoch for curve.csv. steps.csv has no rows of these steps. Whole or not at all.
+
+        Raises ValueError within an epoch; for another preset or constant, another newest state, a run with an average of its iterates
+        or a loss scale, several ranks; OSError while another process has the run, or for a full disk.
+        """
+        taken = self._taken
+        if taken is None:
+            raise ValueError(f"{SCOPE} save_run needs a run that load_run has taken up")
+        run = taken.require_way_back(self.preset, self._method, self.total_steps, self._space.ranks)
+        vectors, counters, coordinates = self._space.saved(taken.scalars)
+        scalars = taken.following(self.steps - taken.scalars["step"], self._space.cost, self._method.state_dict(), coordinates)
+        text = json.dumps(scalars)
+        state = _core.write_run_state(str(run), taken.text, text, vectors, counters)
+        self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
+        return Path(state)
 
     def _checksum(self) -> str | None:
         return None if self._basis is None else self._basis.checksum()
@@ -216,6 +245,7 @@ class _TorchSpace:
                 here = range(max(begin, self.own[0]), max(begin, self.own[0], min(end, self.own[1], columns)))
                 rows = _rows_of(basis, order, here, device)
                 self._blocks.append((slice(here.start - self.own[0], here.stop - self.own[0]), rows))
+        self._basis_bytes = sum(rows.nbytes for _, rows in self._blocks)
         self.momentum = torch.zeros(part, device=device)
         self._other = torch.zeros_like(self.momentum)
         self._gradient = self._g[self._own]
@@ -223,6 +253,8 @@ class _TorchSpace:
         self._shift: Tensor | None = None
         self._random_after: Random | None = None
         self._closure: Closure | None = None
+        self.ranks = ranks.size
+        self.cost = Cost()
 
     def begin(self, closure: Closure, check: bool) -> None:
         """Before a step of the method."""
@@ -245,11 +277,7 @@ class _TorchSpace:
 
     def checked(self, scalars: dict[str, Any], vectors: dict[str, Any], counters: dict[str, Any]) -> Callable[[], None]:
         """A state of the trainer, w, m and the buffers in this order of parameters, as a function that takes it up and does not fail."""
-        there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in scalars["layout"]["parameters"]}
-        for (name, _), parameter in zip(self._named, self._parameters, strict=True):
-            if there.get(name, (0, None))[1] != tuple(parameter.shape):
-                raise ValueError(f"{SCOPE} the run has no parameter {name} {list(parameter.shape)}")
-        columns = torch.cat([torch.arange(there[name][0], there[name][0] + p.numel()) for (name, _), p in zip(self._named, self._parameters, strict=True)])
+        columns = self._columns_in(scalars)
         if len(columns) != len(vectors["weights"]):
             raise ValueError(f"{SCOPE} the run has {len(vectors['weights'])} weights, the model trains {len(columns)}")
         w, momentum = (torch.zeros(len(self._w)) for _ in range(2))
@@ -269,6 +297,28 @@ class _TorchSpace:
             _copy([*floats, *whole_numbers], parts)
 
         return take_up
+
+    def saved(self, scalars: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]], Numbers]:
+        """w, m and the buffers as a state of the trainer has them, and P w."""
+        columns = self._columns_in(scalars)
+        vectors: dict[str, NDArray[Any]] = {}
+        with torch.no_grad():
+            self._take_weights()
+            for name, whole in (("weights", self._w), ("residual_momentum", self.momentum)):
+                out = torch.empty(len(columns))
+                out[columns] = whole[: len(columns)].cpu()
+                vectors[name] = out.numpy()
+            vectors["buffers"] = _joined([b for b in self._buffers if b.is_floating_point()], torch.float32)
+            counters = {"counters": _joined([b for b in self._buffers if not b.is_floating_point()], torch.int64)}
+            return vectors, counters, self._coordinates(self._w)
+
+    def _columns_in(self, scalars: dict[str, Any]) -> Tensor:
+        """Where the trainer's vectors have each value of ours."""
+        there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in scalars["layout"]["parameters"]}
+        for (name, _), parameter in zip(self._named, self._parameters, strict=True):
+            if there.get(name, (0, None))[1] != tuple(parameter.shape):
+                raise ValueError(f"{SCOPE} the run has no parameter {name} {list(parameter.shape)}")
+        return torch.cat([torch.arange(there[name][0], there[name][0] + p.numel()) for (name, _), p in zip(self._named, self._parameters, strict=True)])
 
     def _coordinates(self, w: Tensor) -> Numbers:
         """P w of all ranks; w padded as theirs."""
@@ -304,12 +354,14 @@ class _TorchSpace:
 
     def project(self) -> tuple[Numbers, float, float, float]:
         parts = [_products(rows, self._gradient[columns]) for columns, rows in self._blocks]
+        self.cost.basis_bytes_read += self._basis_bytes
         squares = _products(torch.stack([self.momentum, self._gradient]), self._gradient)
         numbers = self._ranks.sum(torch.cat([*parts, squares])).cpu().numpy()
         return np.ascontiguousarray(numbers[:-2]), float(numbers[-2]), float(numbers[-1]), self._loss
 
     def set_line(self, direction: Numbers, projected: Numbers, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool) -> None:
         with torch.no_grad():
+            self.cost.basis_bytes_read += self._basis_bytes
             both = torch.zeros(2, len(self.momentum), device=self._w.device)
             row = 0
             for columns, rows in self._blocks:
@@ -343,6 +395,7 @@ class _TorchSpace:
         assert self._closure is not None
         _set_random_state(self._random)
         kept = [buffer.clone() for buffer in self._buffers]
+        self.cost.forward_passes += 1
         with torch.no_grad(), self._shifted():
             loss = self._ranks.mean(_scalar(self._closure()))
         _copy(self._buffers, kept)
@@ -370,6 +423,8 @@ class _TorchSpace:
     def _pass(self) -> tuple[Tensor, float]:
         """The mean gradient, own columns, and the mean loss."""
         assert self._closure is not None
+        self.cost.forward_passes += 1
+        self.cost.backward_passes += 1
         for parameter in self._parameters:
             parameter.grad = None
         _set_random_state(self._random)
@@ -464,6 +519,11 @@ def _parted(values: NDArray[Any], tensors: list[Tensor]) -> list[Tensor]:
     if sum(sizes) != len(values):
         raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, the model {sum(sizes)}")
     return [part.view(tensor.shape) for tensor, part in zip(tensors, torch.split(torch.from_numpy(values), sizes), strict=True)]
+
+
+def _joined(tensors: list[Tensor], dtype: torch.dtype) -> NDArray[Any]:
+    """Their values, one behind another."""
+    return torch.cat([torch.empty(0, dtype=dtype), *(tensor.detach().cpu().flatten().to(dtype) for tensor in tensors)]).numpy()
 
 
 def _random_state(device: torch.device) -> Random:

@@ -90,7 +90,8 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
 TEST(RanksRefuse, DifferentProblems) {
   const TemporaryFolder folder;
   const auto other = source_of(random_matrix(kRows, 20000, 5));
-  const std::string rest = " snapshots, k = 5, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
+  const std::string rest =
+      " snapshots, k = 5, variance 0, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
   EXPECT_EQ(ranks_refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
             "caller: [pca::fit] needs the same on every rank, received 13 x 103305" + rest +
                 " on rank 0, 13 x 20000" + rest + " on rank 2");

@@ -143,6 +143,24 @@ def test_trainer_takes_searched_steps(tmp_path: Path) -> None:
     assert [entry["learning_rate"] > 0 for entry in logged] == [True] * 10 and logged[5]["loss"] < logged[0]["loss"]  # of the first batch
 
 
+def test_trainer_searches_in_bfloat16(tmp_path: Path) -> None:
+    """On a processor: weights, momentum and sums in float32, the passes under torch's autocast."""
+    trainer = Subspace(Regression(), arguments(tmp_path / "out", 1, bf16=True), basis=basis(), train_dataset=Rows())
+    trainer.train()
+    model = network()
+    optimizer = searched(model)
+    for x, y in DataLoader(TensorDataset(*data()), BATCH):
+
+        def closure(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                return functional.mse_loss(model(x), y)
+
+        optimizer.step(closure)
+    assert {parameter.dtype for parameter in trainer.model.parameters()} == {torch.float32}
+    np.testing.assert_array_equal(weights(trainer.model), weights(model))
+    assert not np.array_equal(weights(model), plain_loop(searched, 1)[-1])
+
+
 def test_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     whole = Subspace(Regression(), arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5), basis=basis(), train_dataset=Rows())
     whole.train()

@@ -423,6 +423,27 @@ def test_scikit_learn_s_estimator_checks() -> None:
     assert len([result for result in results if result["status"] == "passed"]) >= 40
 
 
+@pytest.mark.parametrize("kind", ["pca", "shuffled"])
+def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, snapshots: np.ndarray) -> None:
+    states = [state_of(row) for row in snapshots]
+    reached = dimred.fit(states, None).explained_variance_ratio.cumsum()
+    for part in (1e-9, 0.5, float(reached[2]), np.nextafter(reached[2], 0), np.float32(0.9), 1 - 1e-16):
+        k = min(int(np.searchsorted(reached, part, side="right")) + 1, N - 1)
+        basis = dimred.fit(states, part, kind)
+        exact = dimred.fit(states, k, kind)
+        assert_array_equal(basis.components, exact.components)
+        assert_array_equal(basis.explained_variance_ratio, exact.explained_variance_ratio)
+        assert_array_equal(basis.mean, exact.mean)
+    for wrong in (0.0, 1.0, 3.7, -0.5, np.nan, "mle"):
+        with pytest.raises(ValueError, match="needs components as a whole number, as a part of the variance"):
+            dimred.fit(snapshots, wrong)
+    for options in ({"kind": "span"}, {"blocks": "layers"}):
+        with pytest.raises(ValueError, match="a part of the variance is of kind pca or shuffled in blocks = whole"):
+            dimred.fit(states, 0.5, **options)
+    with pytest.raises(ValueError, match="span k = 1 directions, received 9 that span 0"):
+        dimred.fit(np.ones((N, M), np.float32), 0.5)
+
+
 def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None:
     from sklearn.decomposition import PCA
 
@@ -434,21 +455,27 @@ def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None
     assert_allclose(ours.inverse_transform(ours.transform(snapshots)), theirs.inverse_transform(theirs.transform(snapshots)), atol=1e-4)
 
 
+def parametrized(name: str) -> list[Any]:
+    """The values of the case's own pytest.mark.parametrize, but for those of solvers."""
+    [mark] = [mark for mark in getattr(pca_cases, name).pytestmark if "solver" not in mark.args[0]]
+    return list(mark.args[1])
+
+
 # Of scikit-learn's own tests of its PCA, those that apply; a case with several solvers runs once, as there is one here.
-PCA_CASES: dict[str, dict[str, list[Any]]] = {
+PCA_CASES: dict[str, dict[Any, list[Any]]] = {
     "test_pca_explained_variance_empirical": {"X": [np.random.RandomState(0).randn(100, 80), np.random.RandomState(1).randn(60, 90)]},
     "test_pca_singular_values_consistency": {}, "test_pca_singular_values": {}, "test_pca_check_projection": {},
     "test_pca_check_projection_list": {}, "test_pca_deterministic_output": {}, "test_variance_correctness": {"copy": [True]},
-    "test_pca_inverse": {"whiten": [False]},
+    "test_pca_inverse": {"whiten": [False]}, "test_pca_n_components_mostly_explained_variance_ratio": {},
+    "test_infer_dim_by_explained_variance": {("X", "n_components", "n_components_validated"): parametrized("test_infer_dim_by_explained_variance")},
     "test_n_components_none": {"data": [load_iris().data], "n_components_": [4]}}  # fmt: skip
 NO_MODEL = "no noise model, so no covariance, score or noise variance"
-INTEGERS = "n_components is a whole number or None"
+NO_MLE = "no noise model, so no n_components='mle'"
 OTHERS = {
     "test_pca": NO_MODEL, "test_pca_score": NO_MODEL, "test_pca_score3": NO_MODEL, "test_pca_score_consistency_solvers": NO_MODEL,
     "test_pca_sanity_noise_variance": NO_MODEL, "test_pca_zero_noise_variance_edge_cases": NO_MODEL,
-    "test_n_components_mle": INTEGERS, "test_n_components_mle_error": INTEGERS, "test_pca_dim": INTEGERS, "test_mle_redundant_data": INTEGERS,
-    "test_mle_simple_case": INTEGERS, "test_fit_mle_too_few_samples": INTEGERS, "test_infer_dim_by_explained_variance": INTEGERS,
-    "test_pca_n_components_mostly_explained_variance_ratio": INTEGERS, "test_pca_mle_array_api_compliance": INTEGERS,
+    "test_n_components_mle": NO_MLE, "test_n_components_mle_error": NO_MLE, "test_pca_dim": NO_MLE, "test_mle_redundant_data": NO_MLE,
+    "test_mle_simple_case": NO_MLE, "test_fit_mle_too_few_samples": NO_MLE, "test_pca_mle_array_api_compliance": NO_MLE,
     "test_pca_validation": "compares the words of its messages", "test_feature_names_out": "compares the class's name",
     "test_whitening": "no whitening", "test_pca_dtype_preservation": "components are float32",
     "test_no_empty_slice_warning": "k <= n - 1, as one direction goes with the mean",
@@ -468,7 +495,10 @@ def test_cases_of_scikit_learn_s_pca(name: str, monkeypatch: pytest.MonkeyPatch)
     solver = {key: ["full"] for key in ("svd_solver", "solver") if key in inspect.signature(case).parameters}
     options = PCA_CASES[name] | solver
     for values in itertools.product(*options.values()):
-        case(**dict(zip(options, values, strict=True)))
+        given: dict[str, Any] = {}
+        for names, value in zip(options, values, strict=True):
+            given |= dict(zip(names, value, strict=True)) if isinstance(names, tuple) else {names: value}
+        case(**given)
 
 
 def test_every_case_of_theirs_runs_or_has_a_reason() -> None:

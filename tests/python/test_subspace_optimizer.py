@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import fcntl
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,6 +14,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +25,7 @@ from fashion import few
 from reference.problem import Problem, minibatches, reference
 from safetensors.torch import load_file
 from test_presets import CASES, TOLERANCE, Case, deviation
+from test_script_models import Net as ScriptNet
 from torch import nn
 from torch.nn import functional
 
@@ -104,6 +110,146 @@ def test_a_run_of_the_trainer_is_taken_up(preset: str, stage1: Path, tmp_path: P
     with pytest.raises(ValueError):
         of_other_method.load_run(first)
     assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
+
+
+def files_of(state: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in state.iterdir() if file.suffix != ".json"}
+
+
+def scalars_of(state: Path) -> dict[str, Any]:
+    return json.loads((state / "state.json").read_text())["scalars"]
+
+
+def rows_of(run: Path) -> list[dict[str, str]]:
+    with (run / "curve.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("preset", ["robust", "psgd"])
+def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
+    """Its first and third epoch there and the second one here are three epochs there."""
+    rate = {"learning_rate": 0.05} if preset == "psgd" else {}
+    words = ("stage2", "--checkpoint", stage1, "--preset", preset, "--batch_size=320", "--threads=1", "--hooks=batches", "--epochs=3",
+             "--keep_checkpoints=3", *(f"--{name}={value}" for name, value in rate.items()), "--output")  # fmt: skip
+    execute("dimred", *words, tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "run")
+    for step in (8, 12):
+        shutil.rmtree(tmp_path / "run" / "checkpoints" / f"state_{step:08}")
+    model = build("convnet", 1, 28, 28, 10)
+    basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
+    optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, total_steps=12, **rate)
+    optimizer.load_run(tmp_path / "run")
+    for file in sorted((tmp_path / "whole" / "batches").glob("step_*.safetensors"))[4:8]:
+        batch = load_file(file)
+        optimizer.step(lambda batch=batch: functional.cross_entropy(model(batch["images"]), batch["labels"]))
+    state = optimizer.save_run()
+    assert state == tmp_path / "run" / "checkpoints" / "state_00000008"
+    saved, expected = scalars_of(state), scalars_of(tmp_path / "whole" / "checkpoints" / state.name)
+    assert saved.keys() == expected.keys()
+    assert saved["position"]["totals"]["seconds"] > scalars_of(state.with_name("state_00000004"))["position"]["totals"]["seconds"]
+    for name in ("images", "forward_passes", "backward_passes", "basis_bytes_read"):
+        # P's rows are padded there.
+        assert saved["position"]["totals"][name] == pytest.approx(expected["position"]["totals"][name], rel=1e-3 if name == "basis_bytes_read" else 0), name
+
+    other = build("convnet", 1, 28, 28, 10)
+    again = dimred.SubspaceOptimizer(other, basis, preset=preset, total_steps=12, **rate)
+    again.load_run(state)
+    assert all(torch.equal(a, b) for a, b in zip(everything(model, optimizer), everything(other, again), strict=True)) and again.steps == 8
+
+    said = execute("dimred", *words, tmp_path / "run")
+    assert "continuing at epoch 1, step 8 " in said
+    theirs, ours = rows_of(tmp_path / "whole"), rows_of(tmp_path / "run")
+    assert [(row["epoch"], row["step"], row["images"]) for row in ours] == [(row["epoch"], row["step"], row["images"]) for row in theirs]
+    assert [row["train_loss"] != "" for row in ours if row["weights"] == "raw"] == [False, True, False, True]  # start; those of the program
+    for row, same in zip(ours, theirs, strict=True):
+        assert float(row["test_loss"]) == pytest.approx(float(same["test_loss"]), rel=1e-3)
+    for name in ("weights", "residual_momentum"):
+        got, want = (np.fromfile(tmp_path / run / "checkpoints" / "state_00000012" / f"{name}.f32", np.float32) for run in ("run", "whole"))
+        assert np.linalg.norm(got - want) <= 10 * TOLERANCE * np.linalg.norm(want), name
+    assert len({*files_of(state)} - {"weights.f32", "residual_momentum.f32", "buffers.f32", "counters.i64"}) == 0
+
+
+def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Path, tmp_path: Path, execute) -> None:
+    execute("dimred", "stage2", "--checkpoint", stage1, "--batch_size=640", "--threads=1", "--epochs=2", "--output", tmp_path / "run")
+    first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
+    basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
+
+    def refused(text: str, taken: Path | None = tmp_path / "run", steps: int = 2, kind: type[Exception] = ValueError, **others: Any) -> None:
+        model = build("convnet", 1, 28, 28, 10)
+        optimizer = dimred.SubspaceOptimizer(model, basis, **others)
+        images, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
+        if taken is not None:
+            optimizer.load_run(taken)
+        for _ in range(steps):
+            optimizer.step(lambda: functional.cross_entropy(model(images), labels))
+        if text == "loss scale":
+            optimizer._taken.scalars["loss_scale"] = {"scale": 1024}
+        before = sorted((tmp_path / "run").rglob("*"))
+        with pytest.raises(kind, match=text):
+            optimizer.save_run()
+        assert sorted((tmp_path / "run").rglob("*")) == before
+
+    refused("needs a run that load_run has taken up", taken=None)
+    refused("needs whole epochs of 2 steps since load_run, received 3 steps", steps=3)
+    refused("needs whole epochs of 2 steps since load_run, received 0 steps", steps=0)
+    refused("needs the options of the run, whose preset is robust, received mindspore-latest", preset="mindspore-latest")
+    refused("whose rho is 0.55, received 0.5", rho=0.5)
+    refused(f"needs the newest state of '.*run' taken up, received one of step 2 beside {last.name}", taken=first)
+    refused("loss scale")
+    shutil.copytree(last, tmp_path / "alone")
+    refused("needs a state in its run, received '.*alone' outside one", taken=tmp_path / "alone")
+    held = (tmp_path / "run" / ".lock").open("a")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    refused("is in use|is taken|locked", kind=OSError)
+    held.close()
+    config = tmp_path / "run" / "config.toml"
+    text = config.read_text()
+    config.write_text(text + "#")
+    refused("config.toml", kind=OSError)
+    config.write_text(text)
+
+
+def test_rates_that_fall_need_the_length_of_the_trainer_s_run(stage1: Path, tmp_path: Path, execute) -> None:
+    execute("dimred", "stage2", "--checkpoint", stage1, "--preset=swa", "--batch_size=640", "--threads=1", "--epochs=1", "--learning_rate=0.005",
+            "--output", tmp_path / "mean")  # fmt: skip
+    execute("dimred", "stage2", "--checkpoint", stage1, "--preset=sgd", "--batch_size=640", "--threads=1", "--epochs=2", "--learning_rate=0.005",
+            "--output", tmp_path / "run")  # fmt: skip
+    for run, preset, steps, text in (("mean", "swa", None, "whose average is uniform, received none"),
+                                     ("run", "sgd", 6, "which ends after 4 steps, received total_steps = 6")):  # fmt: skip
+        optimizer = dimred.SubspaceOptimizer(build("convnet", 1, 28, 28, 10), None, preset=preset, total_steps=steps, learning_rate=0.005)
+        optimizer.load_run(tmp_path / run)
+        with pytest.raises(ValueError, match=text):
+            optimizer.save_run()
+
+
+def test_running_statistics_come_from_the_trainer_and_go_back(tmp_path: Path, execute) -> None:
+    """BatchNorm's: a module of one's own through both."""
+    torch.manual_seed(1)
+    torch.jit.script(ScriptNet(0.0)).save(tmp_path / "net.pt")
+    words = (f"--data={few()}", "--train_samples=640", "--test_samples=50", "--threads=1", "--memory_format=contiguous")
+    execute("dimred", "stage1", f"--model={tmp_path / 'net.pt'}", *words, "--epochs=3", "--batch_size=64", "--snapshots_per_epoch=2", "--output",
+            tmp_path / "first")  # fmt: skip
+    words = ("stage2", "--checkpoint", tmp_path / "first", "--n_component=4", "--batch_size=320", "--threads=1", "--hooks=batches")
+    execute("dimred", *words, "--epochs=2", "--keep_checkpoints=2", "--output", tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "state_00000004")
+    model = ScriptNet(0.0)
+    optimizer = dimred.SubspaceOptimizer(model, dimred.Basis.load(tmp_path / "run" / "pca_mat.npy"))
+    optimizer.load_run(tmp_path / "run")
+    taken = files_of(tmp_path / "run" / "checkpoints" / "state_00000002")
+    floats = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    assert torch.cat(floats).numpy().tobytes() == taken["buffers.f32"]
+    counts = [int(buffer) for buffer in model.buffers() if not buffer.is_floating_point()]
+    assert np.array(counts, np.int64).tobytes() == taken["counters.i64"] and min(counts) > 0
+    for file in sorted((tmp_path / "whole" / "batches").glob("step_*.safetensors"))[2:]:
+        batch = load_file(file)
+        optimizer.step(lambda batch=batch: functional.cross_entropy(model(batch["images"]), batch["labels"]))
+    got, expected = files_of(optimizer.save_run()), files_of(tmp_path / "whole" / "checkpoints" / "state_00000004")
+    assert got["counters.i64"] == expected["counters.i64"]
+    for name in ("buffers.f32", "weights.f32"):
+        a, b = np.frombuffer(got[name], np.float32), np.frombuffer(expected[name], np.float32)
+        assert np.linalg.norm(a - b) <= TOLERANCE * np.linalg.norm(b), name
+    assert "continuing at epoch 1, step 4 " in execute("dimred", *words, "--epochs=3", "--output", tmp_path / "run")
 
 
 def decay_of(optimizer: dimred.SubspaceOptimizer, model: nn.Module) -> float:
@@ -492,6 +638,11 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: dimred.SubspaceOptimizer(model, basis, trials=np.nan), ValueError, r"trials needs in \[1, 100\], received nan"),
         (lambda: dimred.SubspaceOptimizer(model, basis, ema_decay=0.5), ValueError, "knows no hyperparameter ema_decay"),
         (lambda: dimred.SubspaceOptimizer(model, basis, update_rule="dfp"), ValueError, "there is no update rule dfp"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, learning_rate=0.1), ValueError, "learning_rate has no effect: it needs method = psgd or sgd"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, first_drop=0.2), ValueError, "first_drop has no effect: it needs schedule or alpha_schedule"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, preset="psgd", total_steps=9, update_rule="sr1"), ValueError, "update_rule has no effect"),
+        (lambda: dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=9, gamma=0.5), ValueError, "gamma has no effect"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(9), basis_of(np.eye(2, 9)), steps=1, momentum=0.5), ValueError, "momentum has no effect"),
         (lambda: dimred.SubspaceOptimizer(model, None), ValueError, "the preset robust needs a basis"),
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="swa"), ValueError, "sgd has no subspace, received 5 rows"),
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="psgd"), ValueError, "needs total_steps"),

@@ -1,6 +1,8 @@
 #include "training/weights/soup.h"
 
 #include <algorithm>
+#include <numeric>
+#include <ranges>
 
 #include "support/errors.h"
 #include "training/evaluate.h"
@@ -11,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t recalibration_images = 10000;  // about
-
 /// Evaluates the validation accuracy of candidates, and counts the cost.
 class SoupEvaluator {
  public:
@@ -20,13 +20,7 @@ class SoupEvaluator {
 
   double accuracy(const Weights& weights) {
     apply(setup_.model, weights);
-    if (setup_.model.batchnorm_layers > 0) {
-      const auto batches = std::min(setup_.data.steps_per_epoch(),
-                                    1 + recalibration_images / setup_.data.global_batch_size);
-      recalibrate_batchnorm(setup_, batches);
-      images_ += batches * setup_.data.global_batch_size;
-    }
-    images_ += setup_.data.validation->size();
+    images_ += recalibrate_candidate(setup_) + setup_.data.validation->size();
     return evaluate(setup_, *setup_.data.validation).accuracy;
   }
   std::int64_t images() const { return images_; }
@@ -36,44 +30,62 @@ class SoupEvaluator {
   std::int64_t images_ = 0;
 };
 
-struct Candidate {
-  fs::path file;
-  double accuracy = 0;
-};
-
 }  // namespace
+
+void choose_greedily(const std::vector<double>& alone,
+                     const std::function<double(std::size_t)>& accuracy_with,
+                     const std::function<void(std::size_t)>& take) {
+  std::vector<std::size_t> order(alone.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return alone[i]; });
+  double best = alone[order.front()];
+  take(order.front());
+  for (const auto i : order | std::views::drop(1)) {
+    const double accuracy = accuracy_with(i);
+    if (accuracy < best) continue;
+    best = accuracy;
+    take(i);
+  }
+}
+
+std::int64_t recalibrate_candidate(Setup& setup) {
+  if (setup.model.batchnorm_layers == 0) return 0;
+  const auto batches = std::min(setup.data.steps_per_epoch(),
+                                1 + recalibration_images / setup.data.global_batch_size);
+  recalibrate_batchnorm(setup, batches);
+  return batches * setup.data.global_batch_size;
+}
 
 Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   require(setup.data.validation != nullptr,
           "[training::soup] start = soup chooses by validation accuracy: needs "
           "--validation_fraction > 0");
   SoupEvaluator evaluator(setup);
-  std::vector<Candidate> candidates;
-  for (const auto& file : snapshot_files(folder, latest))
-    candidates.push_back({file, evaluator.accuracy(load_weights(setup, file))});
-  // The later one first among equals: it has been trained longer.
-  std::ranges::reverse(candidates);
-  std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::accuracy);
+  const auto files = snapshot_files(folder, latest);
+  std::vector<double> alone;
+  for (const auto& file : files) alone.push_back(evaluator.accuracy(load_weights(setup, file)));
 
   Mean soup;
-  Weights best;
-  double best_accuracy = 0;
-  for (const auto& candidate : candidates) {
-    auto weights = load_weights(setup, candidate.file);
-    auto with = soup;
-    with.add(weights.values);
-    weights.values = with.values();
-    const bool first = soup.count() == 0;
-    const double accuracy = first ? candidate.accuracy : evaluator.accuracy(weights);
-    if (!first && accuracy < best_accuracy) continue;
-    soup = std::move(with);
-    best = std::move(weights);
-    best_accuracy = accuracy;
-  }
+  Weights best, candidate;
+  const auto with = [&](std::size_t i) {
+    candidate = load_weights(setup, files[i]);
+    auto mean = soup;
+    mean.add(candidate.values);
+    candidate.values = mean.values();
+    return mean;
+  };
+  const auto accuracy_with = [&](std::size_t i) {
+    with(i);
+    return evaluator.accuracy(candidate);
+  };
+  choose_greedily(alone, accuracy_with, [&](std::size_t i) {
+    soup = with(i);
+    best = std::move(candidate);
+  });
   best.kind = "mean";
   best.needs_recalibration = true;
   best.source =
-      formatted("greedy soup of {} of {} snapshots in {}", soup.count(), candidates.size(), folder);
+      formatted("greedy soup of {} of {} snapshots in {}", soup.count(), files.size(), folder);
   return {
       .weights = std::move(best), .taken = soup.count(), .images_evaluated = evaluator.images()};
 }

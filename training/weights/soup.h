@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <vector>
 
 #include "training/weights/weights.h"
 
@@ -12,11 +14,22 @@ struct Soup {
   std::int64_t images_evaluated = 0;  // what choosing has cost, forward passes of single images
 };
 
-/// Greedy soup of the `latest` snapshots of a folder (0: all): in order of their validation
-/// accuracy, each joins the mean when the mean's accuracy does not fall. For a network with
-/// BatchNorm every candidate's running statistics are estimated on about 10,000 training images.
-/// The network's weights are changed. Throws std::invalid_argument without a validation set.
-/// Source: Wortsman et al. 2022, recipe 1.
+/// The greedy choice among candidates that have these accuracies alone: in their order (the later
+/// one first among equals, which has been trained longer), each is taken where the accuracy of the
+/// mean of what was taken and it does not fall. Source: Wortsman et al. 2022, recipe 1.
+void choose_greedily(const std::vector<double>& alone,
+                     const std::function<double(std::size_t)>& accuracy_with,
+                     const std::function<void(std::size_t)>& take);
+
+/// Running statistics of BatchNorm are estimated on about so many training images for a candidate.
+inline constexpr std::int64_t recalibration_images = 10000;
+
+/// Estimates them for the present weights, where the network has any; returns the images used.
+std::int64_t recalibrate_candidate(Setup& setup);
+
+/// Greedy soup of the `latest` snapshots of a folder (0: all) by validation accuracy, each
+/// candidate recalibrated. The network's weights are changed. Throws std::invalid_argument without
+/// a validation set.
 Soup greedy_soup(Setup& setup, const std::filesystem::path& folder, std::int64_t latest = 0);
 
 }  // namespace dimred::training

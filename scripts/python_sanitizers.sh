@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The Python extension, and all that it links of ours, under the address and undefined-behaviour sanitizers: the Python tests that
+# need no trainer, in a build folder of its own; a table at the end. Needs what scripts/setup.sh --tests installs, and GCC's libasan.
+# Leaks are not looked for, as the interpreter keeps what it has; Python's own allocator is off, so that its objects are guarded, too.
+#   scripts/python_sanitizers.sh [TEST_FILE...]    default: all that use the extension
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$PWD/.venv/bin/python
+build=$PWD/build-sanitized
+reports=$build/reports
+[ $# -gt 0 ] || set -- tests/python/test_{package,subspace_optimizer,readouts}.py
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 -O1"
+cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="$flags" \
+  -DDIMRED_TRAINERS=OFF -DDIMRED_PACKAGE=ON -DDIMRED_PYTHON="$python" >/dev/null
+begin=$SECONDS
+ninja -C "$build" -j "${DIMRED_JOBS:-$(nproc)}" _core dimred >/dev/null
+echo "built in $((SECONDS - begin)) s"
+rm -rf "$reports"
+mkdir "$reports"
+status=0
+for file in "$@"; do
+  # The runtime comes first in every process; reports of children whose output a test reads are kept, too.
+  LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)" PYTHONMALLOC=malloc DIMRED_BUILD=$build \
+    ASAN_OPTIONS=detect_leaks=0:log_path=$reports/asan UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/ubsan \
+    "$python" -m pytest -q -p no:cacheprovider -k "not trainer" --junit-xml "$reports/$(basename "$file" .py).xml" "$file" || status=1
+done
+"$python" - "$reports" <<'EOF' || status=1
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+folder = Path(sys.argv[1])
+print(f"{'tests of':34} {'run':>4} {'failed':>6} {'skipped':>7} {'seconds':>7}")
+for file in sorted(folder.glob("*.xml")):
+    suite = ElementTree.parse(file).getroot()[0].attrib
+    failed = int(suite["failures"]) + int(suite["errors"])
+    print(f"{file.stem:34} {suite['tests']:>4} {failed:>6} {suite['skipped']:>7} {float(suite['time']):>7.0f}")
+found = sorted({*folder.glob("asan*"), *folder.glob("ubsan*")})
+print(f"reports of the sanitizers: {len(found)}")
+for report in found:
+    print(f"  {report}: " + next((line for line in report.read_text().splitlines() if "error" in line.lower()), "?"))
+sys.exit(bool(found))
+EOF
+exit $status
