@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 import soups
 from conftest import REPOSITORY
+from dimred.runs import smallest_effect
+from workbench import replicates
 
 SMALL = [
     "--train_samples=800",
@@ -149,7 +153,7 @@ def test_an_experiment_goes_on_from_its_rows(tmp_path: Path, binaries: Path, cap
     # The rival may spend what learning took, and a step more.
     assert 0 <= rows["annealed"]["images"] - (learned["forward_images"] + 2 * learned["backward_images"]) / 3 < 2 * 64
     first = capsys.readouterr().out
-    assert "replicate 1 is finished" in first and "1 replicate\n" in first
+    assert "replicate 1 is finished" in first and "1 replicate, best rival" in first
     assert soups.main([*common, "--output", str(tmp_path / "elsewhere")]) == 0
     assert first.endswith(capsys.readouterr().out) and not (tmp_path / "elsewhere").exists()
 
@@ -167,12 +171,24 @@ def test_arms_are_compared_with_the_rival_that_validation_chooses() -> None:
     rows = [{"replicate": r, "kind": kind, "validation_accuracy": v, "test_accuracy": t + 0.001 * r * (kind == "learned"), "test_loss": 1.0}
             for r in (1, 2, 3) for kind, (v, t) in scores.items()]  # fmt: skip
     rows.append({"replicate": 4, "kind": "best"})  # is not finished
-    lines = soups.table(rows).splitlines()
-    assert lines[0] == "3 replicates"
-    [mean] = [line for line in lines if line.startswith("mean")]
-    [learned] = [line for line in lines if line.startswith("learned")]
-    assert "the best rival" in mean  # though best is better on the test set
+    table = replicates.table(rows, soups.EXPERIMENT)
+    assert table.startswith("3 replicates, best rival by validation %: mean\n")  # though best is better on the test set
+    learned = next(line for line in table.splitlines() if line.startswith("learned"))
     assert "+5.20" in learned and "75.20 ± 0.10" in learned
+
+
+def test_replicates_that_finish_together_keep_their_rows(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda replicate: replicates.add(file, [{"replicate": replicate}]), range(40)))
+    assert sorted(row["replicate"] for row in replicates.stored(file)) == list(range(40))
+
+
+def test_the_smallest_effect_is_that_of_the_tables_of_power() -> None:
+    """Cohen's d of a paired test with a power of 0.8 at 0.05 is 0.996 for 10 pairs and 0.778 for 15 (G*Power)."""
+    assert smallest_effect(1, 10, alpha=0.05) == pytest.approx(0.996, abs=2e-3)
+    assert smallest_effect(2, 15, alpha=0.05) == pytest.approx(2 * 0.778, abs=4e-3)
+    assert math.isnan(smallest_effect(1, 1))
 
 
 @pytest.mark.parametrize(("change", "rule"), [

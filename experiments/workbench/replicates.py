@@ -1,0 +1,181 @@
+"""Experiments over replicates of a whole pipeline: rows that stay, and arms against the rival that validation chooses."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import statistics
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dimred.runs import holm, paired_difference, read_runs, smallest_effect
+from workbench.files import write_whole
+from workbench.jobs import DIMRED, CommandFailed
+from workbench.text_table import text_table
+
+Row = dict[str, Any]
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of the rows; accuracies are fractions in the rows and percent in tables."""
+
+    name: str
+    title: str
+
+    def of(self, row: Row) -> float:
+        """The row's value as it is shown."""
+        return float(row[self.name]) * (100 if self.name.endswith("accuracy") else 1)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms in their order, those among them that the others are judged against, and by what the best of these is chosen."""
+
+    arms: Sequence[str]
+    rivals: Sequence[str]
+    chosen_by: Metric
+    metrics: Sequence[Metric]
+    read_plan: Callable[[Path], dict[str, Any]]
+    run: Callable[[dict[str, Any], int, argparse.Namespace], list[Row]]  # a replicate: a row for each arm, its name in "kind"
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments that all experiments take."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("plan", type=Path)
+    made.add_argument("--output", type=Path, required=True)
+    made.add_argument("--replicates", type=int, nargs="+", default=list(range(1, 11)))
+    made.add_argument("--rows", type=Path, help="keep the rows of finished replicates in this file")
+    made.add_argument("--threads", type=int, default=2)
+    made.add_argument("--dimred", type=Path, default=DIMRED)
+    return made
+
+
+def read_tables(file: Path, needed: set[str], optional: set[str] = frozenset()) -> dict[str, Any]:
+    """A plan with these keys. Raises PlanError, OSError, ValueError."""
+    plan = tomllib.loads(file.read_text())
+    known = needed | optional
+    if unknown := sorted(set(plan) - known):
+        raise PlanError(f"{file}: unknown key {unknown[0]}; there are {', '.join(sorted(known))}")
+    if missing := sorted(needed - set(plan)):
+        raise PlanError(f"{file}: needs {missing[0]}")
+    return plan
+
+
+def needs_one_split(file: Path, options: Mapping[str, Any], table: str) -> None:
+    """Raises PlanError unless the options name the samples that all runs hold out."""
+    for name in ("validation_fraction", "split_seed"):
+        if name not in options:
+            raise PlanError(f"{file}: {table} needs {name}: all runs hold the same samples out")
+
+
+def newest_snapshot(run: Path) -> Path:
+    """The last weights of a run."""
+    return max((run / "snapshots").glob("*.h5"))
+
+
+def last_scores(run: Path) -> Row:
+    """Loss and accuracy in the last row of a run's curve, and what it cost in seconds and images."""
+    [found] = read_runs([run])
+    result, costs = found.result(), found.costs()
+    names = ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
+    return {**{name: float(result[name]) for name in names}, "seconds": costs["seconds"], "images": costs["images"]}
+
+
+def machine_of(run: Path) -> Row:
+    """What a run's figures depend on."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    return {key: manifest.get(key) for key in ("processor", "device", "threads", "precision", "revision")}
+
+
+def whole_replicates(rows: Sequence[Row], arms: Sequence[str]) -> list[dict[str, Row]]:
+    """The replicates that have a row for each of the arms, in order."""
+    by_replicate: dict[int, dict[str, Row]] = {}
+    for row in rows:
+        by_replicate.setdefault(row["replicate"], {})[row["kind"]] = row
+    return [found for _, found in sorted(by_replicate.items()) if set(arms) <= set(found)]
+
+
+def table(rows: Sequence[Row], experiment: Experiment) -> str:
+    """Each arm against the best rival in each metric: paired by replicate, Holm over the arms, and the smallest difference
+    that so many replicates would have shown at p < 0.01 with a power of 0.8, before Holm."""
+    arms = [arm for arm in experiment.arms if any(row["kind"] == arm for row in rows)]
+    whole = whole_replicates(rows, arms)
+    if not arms or not whole:
+        return "no replicate is finished"
+
+    def column(arm: str, metric: Metric) -> list[float]:
+        return [metric.of(found[arm]) for found in whole]
+
+    best = min if experiment.chosen_by.name.endswith("loss") else max
+    rival = best((arm for arm in arms if arm in experiment.rivals), key=lambda arm: statistics.fmean(column(arm, experiment.chosen_by)))
+    parts = [f"{len(whole)} replicate{'s' if len(whole) > 1 else ''}, best rival by {experiment.chosen_by.title}: {rival}"]
+    for metric in experiment.metrics:
+        digits = 2 if metric.name.endswith("accuracy") else 4
+        others = [arm for arm in arms if arm != rival]
+        differences = [paired_difference(column(arm, metric), column(rival, metric)) for arm in others]
+        corrected = dict(zip(others, zip(differences, holm([d.p for d in differences]), strict=True), strict=True))
+        lines = []
+        for arm in arms:
+            values = column(arm, metric)
+            spread = f" ± {statistics.stdev(values):.{digits}f}" if len(whole) > 1 else ""
+            cells = [arm, f"{statistics.fmean(column(arm, experiment.chosen_by)):.2f}", f"{statistics.fmean(values):.{digits}f}{spread}"]
+            if arm == rival:
+                lines.append([*cells, "", "", "", "", ""])
+                continue
+            d, p = corrected[arm]
+            if d.n < 2:
+                lines.append([*cells, f"{d.mean:+.{digits}f}", "", "", "", ""])
+                continue
+            lines.append([*cells, f"{d.mean:+.{digits}f}", f"{d.low:+.{digits}f} to {d.high:+.{digits}f}", f"{d.p:.2g}", f"{p:.2g}",
+                          f"{smallest_effect(d.sd, d.n):.{digits}f}"])  # fmt: skip
+        header = ["arm", experiment.chosen_by.title, metric.title, "difference", "95 % interval", "p", "p (Holm)", "seen from"]
+        parts.append(text_table(header, lines))
+    return "\n\n".join(parts)
+
+
+def main(experiment: Experiment, options: argparse.Namespace) -> int:
+    """Runs the replicates that have no rows yet and prints the table. Returns 0, or 1 with one line of what failed, 2 for a bad plan."""
+    try:
+        plan = experiment.read_plan(options.plan)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    options.output = options.output.resolve()  # paths are part of a run's configuration
+    file = options.rows or options.output / "rows.jsonl"
+    try:
+        for replicate in options.replicates:
+            if any(row["replicate"] == replicate for row in stored(file)):
+                continue
+            made = [{"replicate": replicate, **row} for row in experiment.run(plan, replicate, options)]
+            add(file, made)
+            print(f"replicate {replicate} is finished", flush=True)
+    except (CommandFailed, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{plan['title']}\n{plan['question']}\n\n{table(stored(file), experiment)}")
+    return 0
+
+
+def stored(file: Path) -> list[Row]:
+    """The rows of a file; none where there is no file."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+
+def add(file: Path, rows: Sequence[Row]) -> None:
+    """Adds rows, whole; several processes with replicates of their own may share the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with (file.parent / f".{file.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = "".join(json.dumps(row) + "\n" for row in [*stored(file), *rows])
+        write_whole(file, lambda path: path.write_text(text))
