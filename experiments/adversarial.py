@@ -10,30 +10,28 @@ on where it was; `--rows FILE` keeps a line for each arm of a finished replicate
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dimred.runs import read_runs
 from workbench import replicates
-from workbench.files import write_whole
-from workbench.jobs import execute, train
+from workbench.evaluation import Evaluation
+from workbench.jobs import train
 from workbench.replicates import Metric, PlanError
 
 NO_PASS = ("last", "stopped", "tail")  # arms that need stage 1 alone
 TRAINED = ("full", "full_tail", "psgd", "psgd_tail", "random", "random_tail", "robust", "robust_tail")
-SCORE = re.compile(r"loss ([\d.einfa+-]+)  accuracy ([\d.]+) %  \((\d+) samples\)")
 
 
 def read_plan(file: Path) -> dict[str, Any]:
     """The plan, checked. Raises PlanError."""
     plan = replicates.read_tables(file, {"title", "question", "windows", "stage1", "stage2", "arms", "stop", "judge"})
     replicates.needs_one_split(file, plan["stage1"], "stage1")
+    for table, name in (("stage1", "epochs"), ("stage1", "snapshots_per_epoch"), ("stage1", "epsilon"), ("stage2", "epochs")):
+        if name not in plan[table]:
+            raise PlanError(f"{file}: {table} needs {name}")
     for name, arm in plan["arms"].items():
         if name not in TRAINED:
             raise PlanError(f"{file}: unknown arm {name}; there are {', '.join(TRAINED)}")
@@ -45,38 +43,7 @@ def read_plan(file: Path) -> dict[str, Any]:
     return plan
 
 
-@dataclass(frozen=True)
-class Attack:
-    """Evaluates weights under an attack; what was evaluated before is read from the file beside them."""
-
-    binary: Path
-    folder: Path
-    options: Mapping[str, Any]
-
-    def scores(self, name: str, weights: Sequence[Path]) -> dict[str, float]:
-        """Of one set of weights, or of the mean of several: loss and accuracy of the held-out images and of the test set, of all
-        as they are and of some under attack."""
-        done = self.folder / f"{name}.json"
-        if not done.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            listed = weights[0]
-            if len(weights) > 1:
-                listed = self.folder / f"{name}.txt"
-                listed.write_text("".join(f"{file}\n" for file in weights))
-            log = self.folder / f"{name}.log"
-            log.unlink(missing_ok=True)
-            start = time.monotonic()
-            execute(self.binary, "evaluate", self.options, log, [listed])
-            seconds = time.monotonic() - start
-            found = [(float(loss), float(accuracy) / 100) for loss, accuracy, _ in SCORE.findall(log.read_text())]
-            sets = ("validation", "validation_attacked", "test", "test_attacked")
-            text = json.dumps({"seconds": seconds} | {f"{of}_{what}": value for of, pair in zip(sets, found, strict=True)
-                                                      for what, value in zip(("loss", "accuracy"), pair, strict=True)})  # fmt: skip
-            write_whole(done, lambda path: path.write_text(text))
-        return json.loads(done.read_text())
-
-
-def best_of(attack: Attack, candidates: Mapping[str, Sequence[Path]]) -> str:
+def best_of(attack: Evaluation, candidates: Mapping[str, Sequence[Path]]) -> str:
     """The name of the weights that withstand the attack best on held-out images; the first of several."""
     return max(candidates, key=lambda name: attack.scores(name, candidates[name])["validation_attacked_accuracy"])
 
@@ -88,8 +55,8 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     train(binary, "stage1", one, {**plan["stage1"], **threads, "seed": replicate})
     split = {key: plan["stage1"][key] for key in ("validation_fraction", "split_seed", "train_samples", "epsilon") if key in plan["stage1"]}
     common = {**split, **threads, "seed": 1}  # attacks the same images in every replicate
-    stop = Attack(binary, folder / "stop", {**common, "test_samples": 64, **plan["stop"]})
-    judge = Attack(binary, folder / "judge", {**common, **plan["judge"]})
+    stop = Evaluation(binary, folder / "stop", {**common, "test_samples": 64, **plan["stop"]})
+    judge = Evaluation(binary, folder / "judge", {**common, **plan["judge"]})
     snapshots = sorted((one / "snapshots").glob("*.h5"))
     epochs = snapshots[plan["stage1"]["snapshots_per_epoch"] - 1 :: plan["stage1"]["snapshots_per_epoch"]]
     tails = {f"tail_{window}": snapshots[-window:] for window in plan["windows"]}
@@ -115,7 +82,7 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
         [found] = read_runs([run])
         costs = found.costs()
         rows.append({"kind": name, "weights": best, **scores, "stop_accuracy": held_out, "seconds": costs["seconds"],
-                     "images": costs["images"], "machine": machine})  # fmt: skip
+                     "images": costs["images"], "candidates": len(candidates), "machine": machine})  # fmt: skip
     return rows
 
 

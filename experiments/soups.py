@@ -22,8 +22,9 @@ from typing import Any
 
 from dimred.runs import read_runs
 from workbench import replicates
+from workbench.evaluation import Evaluation
 from workbench.jobs import execute, pairs, train
-from workbench.replicates import Metric, PlanError, last_scores, newest_snapshot
+from workbench.replicates import Metric, PlanError
 
 RIVALS = ("best", "mean", "greedy", "stock", "annealed")  # arms that learn no coefficient
 TABLES = {"title", "question", "members", "base", "member", "draw", "soup", "annealed"}
@@ -78,15 +79,28 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     budget = (learned["forward_images"] + 2 * learned["backward_images"]) / 3 / images
     train(binary, "stage2", folder / "annealed",
           {**plan["annealed"], **threads, "checkpoint": start, "budget": budget, "seed": replicate})  # fmt: skip
-    rows.append({"kind": "annealed", "members": 1.0, **last_scores(folder / "annealed")})
+    rows.append(annealed_row(folder / "annealed", binary, threads))
     machine = replicates.machine_of(base)
     return [{**row, "machine": machine} for row in rows]
+
+
+def newest_snapshot(run: Path) -> Path:
+    """The last weights of a run."""
+    return max((run / "snapshots").glob("*.h5"))
 
 
 def soup_rows(table: Path) -> list[dict[str, Any]]:
     """The rows of soups.csv as numbers."""
     with table.open() as file:
         return [{key: value if key == "kind" else float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def annealed_row(run: Path, binary: Path, threads: dict[str, int]) -> dict[str, Any]:
+    """Scores and costs of a run in soups.csv's words; like those of soups they are without label smoothing."""
+    [found] = read_runs([run])
+    costs = found.costs()
+    scores = Evaluation(binary, run.with_name("scores"), {**threads, "label_smoothing": 0}).scores(run.name, [run])
+    return {"kind": "annealed", "members": 1.0, **scores, "seconds": costs["seconds"], "images": costs["images"]}
 
 
 EXPERIMENT = replicates.Experiment(

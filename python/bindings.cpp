@@ -100,7 +100,7 @@ using Floats = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::d
 using Integers =
     nb::ndarray<nb::ro, const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// Of a vector of the state, which has as many values.
+/// Puts arrays in the place of the state's vectors, whose lengths stay as they are.
 template <class Arrays, class Vectors>
 void replace_values(const Arrays& arrays, Vectors& vectors) {
   for (const auto& [name, values] : arrays) {

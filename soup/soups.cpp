@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the loss; far below what a held-out set of any size can tell.
+/// The descent ends where a step lowers the loss by less: far below what a held-out set can tell.
 constexpr double smallest_gain = 1e-5;
 
 /// Backtracking BFGS on a loss without noise: every pair counts, and any decrease is taken.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import hashlib
 import json
 import statistics
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dimred.runs import holm, paired_difference, read_runs, smallest_effect
+from dimred.runs import BadRun, holm, paired_difference, smallest_effect
 from workbench.files import write_whole
 from workbench.jobs import DIMRED, CommandFailed
 from workbench.text_table import text_table
@@ -22,7 +23,7 @@ Row = dict[str, Any]
 
 
 class PlanError(ValueError):
-    """A plan that cannot be run."""
+    """A plan that cannot be run, or rows that are not its own."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def read_tables(file: Path, needed: set[str], optional: set[str] = frozenset()) -> dict[str, Any]:
+def read_tables(file: Path, needed: set[str], optional: Collection[str] = ()) -> dict[str, Any]:
     """A plan with these keys. Raises PlanError, OSError, ValueError."""
     plan = tomllib.loads(file.read_text())
-    known = needed | optional
+    known = needed | set(optional)
     if unknown := sorted(set(plan) - known):
         raise PlanError(f"{file}: unknown key {unknown[0]}; there are {', '.join(sorted(known))}")
     if missing := sorted(needed - set(plan)):
@@ -77,19 +78,14 @@ def needs_one_split(file: Path, options: Mapping[str, Any], table: str) -> None:
     for name in ("validation_fraction", "split_seed"):
         if name not in options:
             raise PlanError(f"{file}: {table} needs {name}: all runs hold the same samples out")
+    if not options["validation_fraction"] > 0:
+        raise PlanError(f"{file}: {table}.validation_fraction needs a number above 0, received {options['validation_fraction']}")
 
 
-def newest_snapshot(run: Path) -> Path:
-    """The last weights of a run."""
-    return max((run / "snapshots").glob("*.h5"))
-
-
-def last_scores(run: Path) -> Row:
-    """Loss and accuracy in the last row of a run's curve, and what it cost in seconds and images."""
-    [found] = read_runs([run])
-    result, costs = found.result(), found.costs()
-    names = ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
-    return {**{name: float(result[name]) for name in names}, "seconds": costs["seconds"], "images": costs["images"]}
+def digest(plan: Mapping[str, Any]) -> str:
+    """Of all that a plan sets; its title and question may be reworded."""
+    settings = {key: value for key, value in plan.items() if key not in ("title", "question")}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def machine_of(run: Path) -> Row:
@@ -155,21 +151,42 @@ def main(experiment: Experiment, options: argparse.Namespace) -> int:
     file = options.rows or options.output / "rows.jsonl"
     try:
         for replicate in options.replicates:
-            if any(row["replicate"] == replicate for row in stored(file)):
+            if any(row["replicate"] == replicate for row in stored(file, plan)):
                 continue
-            made = [{"replicate": replicate, **row} for row in experiment.run(plan, replicate, options)]
+            made = [{"replicate": replicate, **row, "plan": digest(plan)} for row in experiment.run(plan, replicate, options)]
             add(file, made)
             print(f"replicate {replicate} is finished", flush=True)
-    except (CommandFailed, OSError) as error:
+        rows = stored(file, plan)
+    except (BadRun, CommandFailed, OSError, PlanError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{plan['title']}\n{plan['question']}\n\n{table(stored(file), experiment)}")
+    print(f"{plan['title']}\n{plan['question']}\n\n{table(rows, experiment)}")
     return 0
 
 
-def stored(file: Path) -> list[Row]:
-    """The rows of a file; none where there is no file."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+def read_rows(file: Path) -> list[Row]:
+    """The rows of a file; none where there is no file. Raises PlanError for a line that is no row, OSError."""
+    rows = []
+    for number, line in enumerate(file.read_text().splitlines() if file.is_file() else [], 1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not {"replicate", "kind"} <= set(row):
+            raise PlanError(f"{file}:{number}: needs a replicate's row, received {line[:60]!r}")
+        rows.append(row)
+    return rows
+
+
+def stored(file: Path, plan: Mapping[str, Any]) -> list[Row]:
+    """The rows that the plan has made. Raises PlanError for those of other settings, OSError."""
+    rows = read_rows(file)
+    for number, row in enumerate(rows, 1):
+        if row.get("plan") != digest(plan):
+            raise PlanError(
+                f"{file}:{number}: replicate {row['replicate']} was made with other settings than the plan's; name another --rows"
+            )
+    return rows
 
 
 def add(file: Path, rows: Sequence[Row]) -> None:
@@ -177,5 +194,5 @@ def add(file: Path, rows: Sequence[Row]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with (file.parent / f".{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        text = "".join(json.dumps(row) + "\n" for row in [*stored(file), *rows])
+        text = "".join(json.dumps(row) + "\n" for row in [*read_rows(file), *rows])
         write_whole(file, lambda path: path.write_text(text))

@@ -41,7 +41,8 @@ def runs(tmp_path_factory, execute: Callable[..., str]) -> Path:
         folder / "base",
     )
     for seed in (1, 2, 3):
-        execute("dimred", "stage1", *SMALL, "--split_seed=3", "--epochs=1", f"--seed={seed}", f"--learning_rate=0.0{seed}", "--initialize_from",
+        execute("dimred", "stage1", *SMALL, "--split_seed=3", "--epochs=1", f"--seed={seed}", f"--learning_rate=0.0{seed}",
+                f"--label_smoothing={0.1 if seed == 1 else 0}", "--initialize_from",
                 folder / "base", "--output", folder / f"member{seed}")  # fmt: skip
     return folder
 
@@ -70,6 +71,14 @@ def test_every_kind_is_written_with_its_scores(runs: Path, execute: Callable[...
     assert float(rows["greedy"]["validation_accuracy"]) >= float(rows["best"]["validation_accuracy"])
     assert rows["mean"]["forward_images"] == "0" and rows["best"]["forward_images"] == "600"
     assert int(rows["learned"]["backward_images"]) == 200 * int(rows["learned"]["steps"])
+
+    # The loss is the plain one, whatever the member that is named first was smoothed by.
+    execute("dimred", "soup", *reversed(members), "--kinds=mean", "--output", runs / "reversed")
+    with (runs / "reversed" / "soups.csv").open() as file:
+        [mean] = csv.DictReader(file)
+    assert float(mean["test_loss"]) == pytest.approx(float(rows["mean"]["test_loss"]), rel=1e-5)
+    said = execute("dimred", "evaluate", runs / "out" / "mean.h5", "--label_smoothing=0", "--threads=1")
+    assert f"loss {float(mean['test_loss']):.4f}  accuracy" in said
 
     weights = {}
     for name in ("mean", "learned"):
@@ -180,8 +189,28 @@ def test_arms_are_compared_with_the_rival_that_validation_chooses() -> None:
 def test_replicates_that_finish_together_keep_their_rows(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda replicate: replicates.add(file, [{"replicate": replicate}]), range(40)))
-    assert sorted(row["replicate"] for row in replicates.stored(file)) == list(range(40))
+        list(pool.map(lambda replicate: replicates.add(file, [{"replicate": replicate, "kind": "best"}]), range(40)))
+    assert sorted(row["replicate"] for row in replicates.read_rows(file)) == list(range(40))
+
+
+@pytest.mark.parametrize(("line", "rule"), [
+    ('{"replicate": 1, "kind": "best", "plan": "of another"}', ":1: replicate 1 was made with other settings than the plan's"),
+    ('{"replicate": 1, "kind": "be', ":1: needs a replicate's row, received"),
+])  # fmt: skip
+def test_rows_that_are_not_the_plans_are_refused(line: str, rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, rows = tmp_path / "tiny.toml", tmp_path / "rows.jsonl"
+    plan.write_text(TINY)
+    rows.write_text(line + "\n")
+    assert soups.main([str(plan), "--output", str(tmp_path / "out"), "--rows", str(rows)]) == 1
+    assert rule in capsys.readouterr().err
+    assert rows.read_text() == line + "\n" and not (tmp_path / "out").exists()
+
+
+def test_the_recorded_rows_are_those_of_the_plan() -> None:
+    plan = soups.read_plan(REPOSITORY / "experiments" / "soups" / "convnet_grey.toml")
+    rows = replicates.stored(REPOSITORY / "experiments" / "records" / "soups_convnet_grey_rows.jsonl", plan)
+    page = (REPOSITORY / "experiments" / "records" / "soups_convnet_grey.md").read_text()
+    assert replicates.table(rows, soups.EXPERIMENT) in page
 
 
 def test_the_smallest_effect_is_that_of_the_tables_of_power() -> None:

@@ -37,7 +37,7 @@ struct Cube {
   }
 };
 
-/// Of the loss by the images of one part of a batch.
+/// The gradient of the loss with respect to the images of one part of a batch.
 torch::Tensor part_gradient(const Setup& setup,
                             const torch::Tensor& images,
                             const torch::Tensor& labels,

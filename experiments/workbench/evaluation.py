@@ -1,0 +1,48 @@
+"""Loss and accuracy of weights by `dimred evaluate`, kept beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.files import write_whole
+from workbench.jobs import execute
+
+LINE = re.compile(r"^(validation|test|  attacked) +loss ([\d.einfa+-]+)  accuracy ([\d.]+) %", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Evaluates with these options; what was evaluated before with the same is read from the folder."""
+
+    binary: Path
+    folder: Path
+    options: Mapping[str, Any]
+
+    def scores(self, name: str, weights: Sequence[Path]) -> dict[str, float]:
+        """Of one set of weights, or of the mean of several: {"validation_loss", "test_accuracy", ...}, and those of the images under
+        attack ("test_attacked_loss", ...). Raises CommandFailed, OSError."""
+        done = self.folder / f"{name}.json"
+        if done.is_file():
+            kept = json.loads(done.read_text())
+            if kept["options"] == self.options:
+                return kept["scores"]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        listed = weights[0]
+        if len(weights) > 1:
+            listed = self.folder / f"{name}.txt"
+            listed.write_text("".join(f"{file}\n" for file in weights))
+        log = self.folder / f"{name}.log"
+        log.unlink(missing_ok=True)
+        execute(self.binary, "evaluate", self.options, log, [listed])
+        scores, of = {}, ""
+        for line, loss, accuracy in LINE.findall(log.read_text()):
+            of = f"{of}_attacked" if line == "  attacked" else line
+            scores |= {f"{of}_loss": float(loss), f"{of}_accuracy": float(accuracy) / 100}
+        text = json.dumps({"options": self.options, "scores": scores})
+        write_whole(done, lambda path: path.write_text(text))
+        return scores
