@@ -135,7 +135,7 @@ def table(rows: Sequence[Row], experiment: Experiment) -> str:
                 continue
             lines.append([*cells, f"{d.mean:+.{digits}f}", f"{d.low:+.{digits}f} to {d.high:+.{digits}f}", f"{d.p:.2g}", f"{p:.2g}",
                           f"{smallest_effect(d.sd, d.n):.{digits}f}"])  # fmt: skip
-        header = ["arm", experiment.chosen_by.title, metric.title, "difference", "95 % interval", "p", "p (Holm)", "seen from"]
+        header = ["arm", experiment.chosen_by.title, metric.title, "difference", "95 % interval", "p", "p (Holm)", "detectable"]
         parts.append(text_table(header, lines))
     return "\n\n".join(parts)
 
