@@ -24,6 +24,8 @@ NAVIGATION = {
         "docs/how-to/average_several_networks",
         "docs/how-to/draw_the_loss_landscape",
         "docs/how-to/use_from_python",
+        "docs/how-to/come_from_scikit_learn",
+        "docs/how-to/exchange_matrices",
         "docs/how-to/use_with_lightning_and_transformers",
         "docs/how-to/run_published_recipes",
         "docs/how-to/import_configurations",

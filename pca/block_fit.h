@@ -17,7 +17,7 @@ struct BlockPlan {
   Kind kind = Kind::pca;
   bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
   const Ranks& ranks;
-  const MatrixFile& matrix;
+  const MatrixTarget& matrix;
   std::span<const double> gram =
       {};  // of the one block, summed over the ranks; empty: not measured
 };

@@ -38,7 +38,7 @@ class SharedRanges {
 
 /// Where the threads of a pass put their blocks of P.
 struct Target {
-  const MatrixFile& matrix;
+  const MatrixTarget& matrix;
   SharedRanges& ranges;
   std::vector<Piece>& pieces;  // [own digest blocks x k]
 };
@@ -146,21 +146,35 @@ std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_di
   return digests;
 }
 
-std::int64_t offset_of(const MatrixFile& matrix, std::int64_t row, std::int64_t column) {
+std::int64_t offset_of(const MatrixTarget& matrix, std::int64_t row, std::int64_t column) {
   return matrix.header_bytes + (row * matrix.columns + column) * 4;
+}
+
+float* memory_of(const MatrixTarget& matrix, std::int64_t row, std::int64_t column) {
+  return matrix.memory + row * matrix.columns + column;
 }
 
 }  // namespace
 
-void MatrixFile::read(std::int64_t row, std::int64_t column, std::span<float> values) const {
-  read_exactly(file.descriptor(),
+void MatrixTarget::read(std::int64_t row, std::int64_t column, std::span<float> values) const {
+  if (memory != nullptr) {
+    std::copy_n(memory_of(*this, row, column), values.size(), values.begin());
+    return;
+  }
+  read_exactly(file->descriptor(),
                offset_of(*this, row, column),
                std::as_writable_bytes(values),
-               file.temporary_path());
+               file->temporary_path());
 }
 
-void MatrixFile::write(std::int64_t row, std::int64_t column, std::span<const float> values) const {
-  file.write_at(offset_of(*this, row, column), values);
+void MatrixTarget::write(std::int64_t row,
+                         std::int64_t column,
+                         std::span<const float> values) const {
+  if (memory != nullptr) {
+    std::ranges::copy(values, memory_of(*this, row, column));
+  } else {
+    file->write_at(offset_of(*this, row, column), values);
+  }
 }
 
 std::string block_digest(std::span<const std::string> rows) {
@@ -171,7 +185,7 @@ std::string block_digest(std::span<const std::string> rows) {
 
 Components write_components(const Pass& pass,
                             const std::vector<double>& combinations,
-                            const MatrixFile& matrix) {
+                            const MatrixTarget& matrix) {
   const auto blocks = pass.blocks(kDigestColumns);
   const auto rows = padded(pass.components, pass.kernels->row_unit);
   SharedRanges ranges(pass.components);
@@ -208,7 +222,7 @@ std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks&
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
                                    const std::vector<Piece>& pieces,
-                                   const MatrixFile& matrix) {
+                                   const MatrixTarget& matrix) {
   return block_digests(
       pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {
         const auto& piece = pieces[block * pass.components + row];
@@ -220,7 +234,7 @@ std::vector<std::string> fix_signs(const Pass& pass,
       });
 }
 
-std::vector<std::string> digests_of_file(const Pass& pass, const MatrixFile& matrix) {
+std::vector<std::string> digests_of_file(const Pass& pass, const MatrixTarget& matrix) {
   return block_digests(
       pass, [&](std::int64_t, std::int64_t row, std::int64_t begin, std::span<float> values) {
         matrix.read(row, begin, values);

@@ -11,11 +11,12 @@
 
 namespace dimred::pca {
 
-/// P as it lies in its file, row after row behind a header.
-struct MatrixFile {
-  AtomicFile& file;
-  std::int64_t header_bytes = 0;
+/// P row after row, in memory or behind a header in its file.
+struct MatrixTarget {
   std::int64_t columns = 0;
+  float* memory = nullptr;     // [k, M]; else:
+  AtomicFile* file = nullptr;  // outlives this
+  std::int64_t header_bytes = 0;
 
   /// Values of a row from `column` on.
   void read(std::int64_t row, std::int64_t column, std::span<float> values) const;
@@ -50,7 +51,7 @@ struct Components {
 /// final sign, which fix_signs corrects where it was wrong (about a quarter of the file).
 Components write_components(const Pass& pass,
                             const std::vector<double>& combinations,
-                            const MatrixFile& matrix);
+                            const MatrixTarget& matrix);
 
 /// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
 std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks);
@@ -60,10 +61,10 @@ std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks&
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
                                    const std::vector<Piece>& pieces,
-                                   const MatrixFile& matrix);
+                                   const MatrixTarget& matrix);
 
 /// The digest of each own block of kDigestColumns columns as it lies in the file. Cost: one read of
 /// the own columns of P.
-std::vector<std::string> digests_of_file(const Pass& pass, const MatrixFile& matrix);
+std::vector<std::string> digests_of_file(const Pass& pass, const MatrixTarget& matrix);
 
 }  // namespace dimred::pca

@@ -132,7 +132,7 @@ std::string problem_text(const Problem& problem, const FitOptions& options) {
       options.gram.empty() ? "" : ", with Gram matrix");
 }
 
-/// Throws what fit() refuses, on every rank alike.
+/// Throws what fit() refuses, on every rank alike. output: empty for a matrix in memory.
 Problem plan_fit(const SnapshotSource& source,
                  const FitOptions& options,
                  const fs::path& output,
@@ -147,7 +147,7 @@ Problem plan_fit(const SnapshotSource& source,
     problem.layers = layers_of(source.info());
     check_options(options, problem.layers);
     check_components(options, problem.snapshots->rows(), source.columns());
-    if (ranks.rank == 0) check_output(output, options.gram, source);
+    if (ranks.rank == 0 && !output.empty()) check_output(output, options.gram, source);
     const auto k = components_of(options, problem.snapshots->rows());
     if (options.kind == Kind::random) {
       problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
@@ -156,6 +156,7 @@ Problem plan_fit(const SnapshotSource& source,
     problem.pass =
         problem.gaussian ? pass_of(*problem.gaussian, k, options, ranks) : problem.centred;
     problem.pass.centred = is_centred(options.kind);
+    if (!problem.gaussian) problem.pass.mean = options.mean;
     problem.blocks = options.blocks == Blocks::layers
                          ? problem.layers
                          : std::vector<layout::ColumnRange>{{0, source.columns()}};
@@ -224,7 +225,7 @@ class Fit {
         gram_(problem.snapshots->rows() * (problem.snapshots->rows() + 1) / 2) {}
 
   /// P in `matrix`; returns its digests, all ranks'.
-  std::vector<std::string> write(const MatrixFile& matrix, FitReport& report) {
+  std::vector<std::string> write(const MatrixTarget& matrix, FitReport& report) {
     const bool whole = options_.blocks == Blocks::whole;
     const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix, problem_.gram};
     std::vector<std::string> digests;
@@ -294,14 +295,11 @@ class Fit {
   std::vector<double> gram_;  // of the centred snapshots, its lower triangle
 };
 
-}  // namespace
-
-FitReport fit(const SnapshotSource& source,
-              const FitOptions& options,
-              const fs::path& output,
-              const Ranks& ranks) {
-  const Stopwatch total;
-  auto problem = plan_fit(source, options, output, ranks);
+/// What is known of a fit before P is begun; chooses k where the variance does.
+FitReport begin_report(Problem& problem,
+                       const SnapshotSource& source,
+                       const FitOptions& options,
+                       const Ranks& ranks) {
   FitReport report;
   report.kind = options.kind;
   report.seed = options.seed;
@@ -311,18 +309,58 @@ FitReport fit(const SnapshotSource& source,
   report.bytes_read = source.info().bytes_verified;
   if (options.variance > 0) choose_components(problem, options, ranks, report);
   report.components = problem.pass.components;
+  return report;
+}
 
-  const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
-  const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
+/// Writes P into `matrix`, and all that is found into the report.
+Sidecar write_matrix(const Problem& problem,
+                     const FitOptions& options,
+                     const MatrixTarget& matrix,
+                     const Ranks& ranks,
+                     FitReport& report) {
   Fit work(problem, options, ranks);
-  auto digests = work.write({*file, std::ssize(header), report.columns}, report);
+  auto digests = work.write(matrix, report);
   work.record_spectrum(report);
   work.record_gram(report);
-  report.seconds_fsync =
-      commit_output(*file, output, sidecar_of(problem, options, report, std::move(digests)), ranks);
+  return sidecar_of(problem, options, report, std::move(digests));
+}
+
+}  // namespace
+
+FitReport fit(const SnapshotSource& source,
+              const FitOptions& options,
+              const fs::path& output,
+              const Ranks& ranks) {
+  const Stopwatch total;
+  auto problem = plan_fit(source, options, output, ranks);
+  auto report = begin_report(problem, source, options, ranks);
+  const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
+  const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
+  const MatrixTarget matrix{
+      .columns = report.columns, .file = file.get(), .header_bytes = std::ssize(header)};
+  const auto sidecar = write_matrix(problem, options, matrix, ranks, report);
+  report.seconds_fsync = commit_output(*file, output, sidecar, ranks);
   report.seconds_total = total.seconds();
   share_report(report, ranks);
   return report;
+}
+
+FitInMemory fit_in_memory(const SnapshotSource& source,
+                          const FitOptions& options,
+                          std::span<float> matrix) {
+  const Stopwatch total;
+  const Ranks alone;
+  auto problem = plan_fit(source, options, {}, alone);
+  auto report = begin_report(problem, source, options, alone);
+  require(std::cmp_greater_equal(matrix.size(), report.components * report.columns),
+          "[pca::fit_in_memory] needs room for k x M = {} x {} values, received {}",
+          report.components,
+          report.columns,
+          matrix.size());
+  const MatrixTarget target{.columns = report.columns, .memory = matrix.data()};
+  const auto sidecar = write_matrix(problem, options, target, alone, report);
+  report.seconds_total = total.seconds();
+  return {report, to_json(sidecar)};
 }
 
 FitReport fit_snapshots(const fs::path& path,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,13 @@ struct FitOptions {
   double variance = 0;    // pca, shuffled of the whole: in (0, 1), k is the fewest components
                           // with more than this part of it, instead; 0: not asked for
   Kind kind = Kind::pca;  // what the rows are
-  Blocks blocks = Blocks::whole;       // layers: k rows for each layer, P block-diagonal
-  std::uint64_t seed = 0;              // of random and shuffled
-  SnapshotRange snapshots;             // those used; n is their number
-  std::filesystem::path gram;          // also write their Gram matrix here (.npy); empty: do not
-  std::int64_t threads = 0;            // 0: all cores this process may use
+  Blocks blocks = Blocks::whole;  // layers: k rows for each layer, P block-diagonal
+  std::uint64_t seed = 0;         // of random and shuffled
+  SnapshotRange snapshots;        // those used; n is their number
+  std::filesystem::path gram;     // also write their Gram matrix here (.npy); empty: do not
+  std::span<float> mean = {};     // [M] receives theirs, of this rank's columns; empty: not wanted;
+                                  // not of kind random, which does not read them
+  std::int64_t threads = 0;       // 0: all cores this process may use
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile
                                        // of n x 512 values is used
   KernelSet kernels = KernelSet::automatic;  // for tests and comparison
@@ -81,6 +84,19 @@ FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,
               const Ranks& ranks = {});
+
+/// A fit that wrote no file.
+struct FitInMemory {
+  FitReport report;
+  std::string sidecar;  // what fit() writes beside the matrix
+};
+
+/// fit() into `matrix` [k, M], C order, of one process; with `options.variance` or `fewer_allowed`
+/// it has room for the most rows that there can be, and report.components are written. Throws
+/// as fit(); `matrix` then holds anything.
+FitInMemory fit_in_memory(const SnapshotSource& source,
+                          const FitOptions& options,
+                          std::span<float> matrix);
 
 /// fit() of the snapshots at `path` (as open_source): what stage 2 calls when no matrix is given.
 FitReport fit_snapshots(const std::filesystem::path& path,

@@ -59,7 +59,8 @@ class GramWork {
         rows_(pass.rows->rows()),
         stride_(pass.tile_width + kColumnSlack),
         tile_(rows_ * stride_),
-        panel_(padded(rows_, pass.kernels->row_unit) * kPanelStride) {}
+        panel_(padded(rows_, pass.kernels->row_unit) * kPanelStride),
+        mean_(kPanelColumns) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
     const auto [first, end] = pass_.block(block, kBlockColumns);
@@ -78,9 +79,14 @@ class GramWork {
                  std::int64_t width,
                  std::span<double> partial) {
     const auto padded_rows = padded(rows_, pass_.kernels->row_unit);
+    const bool wanted = !pass_.mean.empty();
     bool finite = true;
+    if (pass_.centred || wanted) {
+      finite = pass_.kernels->mean(tile, stride_, rows_, width, mean_.data());
+    }
+    if (wanted) std::copy_n(mean_.data(), width, pass_.mean.begin() + begin);
     if (pass_.centred) {
-      finite = pass_.kernels->centre(tile, stride_, rows_, width, panel_.data());
+      pass_.kernels->centre(tile, stride_, rows_, width, mean_.data(), panel_.data());
     } else {
       pass_.kernels->widen(tile, stride_, rows_, width, panel_.data());
     }
@@ -95,6 +101,7 @@ class GramWork {
   std::int64_t stride_;
   Lines<float> tile_;
   Lines<double> panel_;
+  Lines<double> mean_;  // of the panel's columns
 };
 
 }  // namespace

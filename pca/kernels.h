@@ -25,11 +25,18 @@ struct Kernels {
   const char* name;
   std::int64_t row_unit;  // rows of a Gram matrix are padded to a multiple of this
 
-  /// x[i] = w[i] - mean over i, column by column; x is zero up to a multiple of 8 columns.
-  /// w [rows x width], x [rows x kPanelStride], width <= kPanelColumns. False if a value of w is
-  /// not finite.
-  bool (*centre)(
-      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+  /// mean [width] of each column of w [rows x width]. False if a value of w is not finite.
+  bool (*mean)(
+      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* mean);
+
+  /// x[i] = w[i] - mean; x is zero up to a multiple of 8 columns. w [rows x width], mean [width],
+  /// x [rows x kPanelStride], width <= kPanelColumns.
+  void (*centre)(const float* w,
+                 std::int64_t stride,
+                 std::int64_t rows,
+                 std::int64_t width,
+                 const double* mean,
+                 double* x);
 
   /// x[i] = w[i] in float64; otherwise as centre.
   void (*widen)(

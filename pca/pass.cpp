@@ -43,7 +43,7 @@ Pass pass_over(const SnapshotSource& rows,
     tile_width = std::min(tile_width, write_width);
   }
   threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
-  return {&rows, &kernels, components, threads, tile_width, write_width, own, true};
+  return {&rows, &kernels, components, threads, tile_width, write_width, own};
 }
 
 Pass within(Pass pass, const layout::ColumnRange& columns) {

@@ -18,7 +18,7 @@ class Shuffle {
  public:
   Shuffle(const Pass& pass,
           const std::vector<layout::ColumnRange>& layers,
-          const MatrixFile& matrix)
+          const MatrixTarget& matrix)
       : pass_(pass), layers_(layers), matrix_(matrix) {}
 
   void draw(std::uint64_t seed) {
@@ -67,7 +67,7 @@ class Shuffle {
 
   const Pass& pass_;
   const std::vector<layout::ColumnRange>& layers_;
-  const MatrixFile& matrix_;
+  const MatrixTarget& matrix_;
   std::vector<std::uint32_t> sources_;  // of each own column: which of its layer comes there
   std::vector<float> row_;              // own columns of one row
   std::vector<float> layer_;            // one row of a layer
@@ -78,7 +78,7 @@ class Shuffle {
 void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
-                     const MatrixFile& matrix,
+                     const MatrixTarget& matrix,
                      const Ranks& ranks) {
   Shuffle shuffle(pass, layers, matrix);
   agree(ranks, [&] { shuffle.draw(seed); });

@@ -15,7 +15,7 @@ namespace dimred::pca {
 void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
-                     const MatrixFile& matrix,
+                     const MatrixTarget& matrix,
                      const Ranks& ranks);
 
 }  // namespace dimred::pca

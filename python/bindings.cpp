@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/run_config.h"
@@ -40,6 +42,7 @@ using nb::literals::operator""_a;
 using Shape = std::vector<std::int64_t>;
 using Array = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
 using Vector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// This library and libdimred_pca each hold our lock around HDF5, which is one library.
@@ -203,26 +206,39 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
   if (raised) std::rethrow_exception(raised);
 }
 
-void fit(const Source& source,
-         const std::string& output,
-         std::int64_t components,
-         double variance,
-         const std::string& kind,
-         const std::string& blocks,
-         std::uint64_t seed,
-         std::int64_t threads,
-         std::optional<Vector> mean,
-         const nb::object& progress) {
-  const pca::FitOptions options{.components = components,
-                                .variance = variance,
-                                .kind = named(pca::kind_names(), kind),
-                                .blocks = named(pca::blocks_names(), blocks),
-                                .seed = seed,
-                                .threads = threads};
+/// Writes to `output`, or into `matrix`, which has room for the most rows that there can be;
+/// returns the sidecar's text of a matrix in memory.
+std::string fit(const Source& source,
+                const std::variant<std::string, Matrix>& output,
+                std::int64_t components,
+                double variance,
+                const std::string& kind,
+                const std::string& blocks,
+                std::uint64_t seed,
+                std::int64_t threads,
+                std::optional<Vector> mean,
+                const nb::object& progress) {
+  const pca::FitOptions options{
+      .components = components,
+      .variance = variance,
+      .kind = named(pca::kind_names(), kind),
+      .blocks = named(pca::blocks_names(), blocks),
+      .seed = seed,
+      .mean = mean ? std::span(mean->data(), mean->size()) : std::span<float>(),
+      .threads = threads};
   const auto columns = static_cast<std::size_t>(source.rows->columns());
   check(!mean || mean->size() == columns, "a mean has one value a column");
-  WatchedSource rows(*source.rows, mean ? std::span(mean->data(), columns) : std::span<float>());
-  watched(rows, progress, [&] { pca::fit(rows, options, output); });
+  WatchedSource rows(*source.rows);
+  std::string sidecar;
+  watched(rows, progress, [&] {
+    if (const auto* path = std::get_if<std::string>(&output)) {
+      pca::fit(rows, options, *path);
+    } else {
+      const auto& matrix = std::get<Matrix>(output);
+      sidecar = pca::fit_in_memory(rows, options, {matrix.data(), matrix.size()}).sidecar;
+    }
+  });
+  return sidecar;
 }
 
 /// Throws as pca::read_basis_header, with `values` as pca::load_basis.

@@ -14,13 +14,12 @@ struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-/// The rows of another source, which must outlive it, as they pass by in a fit: counts and means
-/// them, and ends it on demand.
+/// The rows of another source, which must outlive it, as they pass by in a fit: counts them, and
+/// ends it on demand.
 class WatchedSource final : public pca::SnapshotSource {
  public:
-  /// mean: of the rows, [M], of the columns that read_tile has read; empty: not wanted.
-  WatchedSource(const pca::SnapshotSource& source, std::span<float> mean)
-      : SnapshotSource(source.info()), source_(source), mean_(mean) {}
+  explicit WatchedSource(const pca::SnapshotSource& source)
+      : SnapshotSource(source.info()), source_(source) {}
 
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     count(std::ssize(out));
@@ -29,7 +28,10 @@ class WatchedSource final : public pca::SnapshotSource {
   void read_tile(std::int64_t begin,
                  std::int64_t width,
                  float* out,
-                 std::int64_t stride) const override;
+                 std::int64_t stride) const override {
+    count(rows() * width);
+    source_.read_tile(begin, width, out, stride);
+  }
 
   /// Makes the next read throw Interrupted; from any thread.
   void stop() { stopped_ = true; }
@@ -40,7 +42,6 @@ class WatchedSource final : public pca::SnapshotSource {
   void count(std::int64_t values) const;
 
   const pca::SnapshotSource& source_;
-  std::span<float> mean_;
   mutable std::atomic<std::int64_t> values_ = 0;
   std::atomic<bool> stopped_ = false;
 };

@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 class Basis:
     """k orthonormal rows over M parameters, as `dimred pca` writes and stage 2 reads them.
 
-    components: [k, M] float32, read-only, mapped into memory.
+    components: [k, M] float32, read-only; mapped into memory where it lies in a file.
     mean: [M] float32 of the snapshots; None where the fit did not see it (kind "random", a matrix of another program).
     singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many snapshots
         would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
@@ -136,6 +136,13 @@ class Basis:
         matrix = np.load(npy, mmap_mode="r")
         components = matrix if matrix.dtype == np.float32 else matrix.astype(np.float32)
         return cls(components, text, _mean_beside(npy, text) if mean is None else mean)
+
+    @classmethod
+    def _in_memory(cls, rows: Floats, sidecar: str, mean: Floats | None) -> Basis:
+        """Of a fit that wrote as many of the rows as its sidecar says."""
+        components = rows[: json.loads(sidecar)["components"]]
+        components.flags.writeable = False
+        return cls(components, sidecar, mean)
 
     def _flat(self, state: Mapping[str, Any]) -> Floats:
         if not self.names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -39,7 +38,8 @@ def fit(
     components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n). A float in (0, 1): the fewest
         components that explain more than this part of the variance (kinds pca and shuffled), by the same two passes.
     kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.
-    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved.
+    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary file where it would
+        take more than half of the memory that is free.
     blocks: "layers" fits each parameter by itself.
     threads: 0 takes all cores of this process.
     progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction done.
@@ -58,9 +58,14 @@ def fit(
             path = Path(output)
             _core.fit(rows, str(path), *arguments)
             return Basis._of_files(path, mean)
-        with _Workplace(4 * k * rows.columns) as folder:
-            _core.fit(rows, str(folder / "pca_mat.npy"), *arguments)
-            return Basis._of_files(folder / "pca_mat.npy", mean)
+        room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span
+        if 4 * room * rows.columns < _available_memory() / 2:
+            matrix = np.empty((room, rows.columns), np.float32)
+            return Basis._in_memory(matrix, _core.fit(rows, matrix, *arguments), mean)
+        with tempfile.TemporaryDirectory(prefix="dimred-") as folder:  # mapped, then deleted
+            path = Path(folder) / "pca_mat.npy"
+            _core.fit(rows, str(path), *arguments)
+            return Basis._of_files(path, mean)
 
 
 def _counted(components: float, most: int) -> tuple[int, float]:
@@ -68,23 +73,19 @@ def _counted(components: float, most: int) -> tuple[int, float]:
     if isinstance(components, (int, np.integer)):
         return int(components), 0.0
     if not isinstance(components, (float, np.floating)) or not 0 < components < 1:
-        raise ValueError(f"[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, received {components!r}")
+        raise ValueError(
+            f"[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, received {components!r}"
+        )
     return most, float(components)
 
 
-class _Workplace:
-    """A folder for a matrix of so many bytes that is mapped and then deleted: in memory where it fits, else on disk."""
-
-    def __init__(self, size: int) -> None:
-        shared = Path("/dev/shm")
-        fits = shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1.1 * size + (1 << 20)
-        self._folder = tempfile.mkdtemp(prefix="dimred-", dir=shared if fits else None)
-
-    def __enter__(self) -> Path:
-        return Path(self._folder)
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+def _available_memory() -> float:
+    """Bytes that can be had without swapping; no limit where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float("inf")
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
 
 
 class _Progress:

@@ -114,6 +114,31 @@ TEST(Fit, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
   }
 }
 
+TEST(Fit, GivesTheSameBitsInMemory) {
+  const TemporaryFolder folder;
+  const Matrix snapshots = random_matrix(20, 40000, 6);
+  const auto source = source_of(snapshots);
+  for (const Kind kind : {Kind::pca, Kind::span, Kind::random}) {
+    std::vector<float> mean(40000);
+    FitOptions options = options_of(7);
+    options.kind = kind;
+    if (kind != Kind::random) options.mean = mean;
+    fit(*source, options, folder / "p.npy");
+    const auto file = text_of_file(folder / "p.npy");
+    std::vector<float> matrix(9 * 40000);  // more than is asked for
+    const auto [report, sidecar] = fit_in_memory(*source, options, matrix);
+    ASSERT_EQ(report.components, 7);
+    EXPECT_EQ(file.substr(128), std::string(reinterpret_cast<char*>(matrix.data()), 7 * 160000));
+    EXPECT_EQ(sidecar, text_of_file(folder / "p.json")) << "digests too";
+    for (std::int64_t c = 0; c < 40000 && kind != Kind::random; ++c) {
+      ASSERT_NEAR(mean[c], snapshots.col(c).cast<float>().cast<double>().mean(), 1e-7) << c;
+    }
+    std::vector<float> small(7 * 40000 - 1);
+    EXPECT_THROW(fit_in_memory(*source, options, small), std::invalid_argument);
+  }
+  EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+}
+
 TEST(Fit, KeepsASteepSpectrumOrthonormal) {
   const TemporaryFolder folder;
   const Constructed made = construct(16, 20000, geometric(10, 1e-6));

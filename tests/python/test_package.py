@@ -134,6 +134,19 @@ def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_pat
         assert_allclose(basis.mean, snapshots.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
 
 
+def test_a_basis_larger_than_half_the_free_memory_is_mapped(snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = dimred.fit(snapshots, K)
+    monkeypatch.setattr("dimred._fit._available_memory", lambda: 2.0 * near.components.nbytes)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mapped = dimred.fit(snapshots, K)
+    assert isinstance(mapped.components, np.memmap)
+    assert not isinstance(near.components, np.memmap)
+    assert_array_equal(mapped.components, near.components)
+    assert mapped.checksum() == near.checksum()
+    assert not near.components.flags.writeable
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) -> None:
     for i, row in enumerate(snapshots):
         state = {name: np.ascontiguousarray(part) for name, part in state_of(row).items()}
@@ -216,7 +229,11 @@ def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(snapshots: n
     for i, row in enumerate(snapshots[:3]):
         arrays = {"fc.weight": row[:4], "head.fc.weight": row[4:9], "moment1.fc.weight": row[:4], "linear.weight": row[9:12]}
         mindspore_checkpoint.write(tmp_path / "heads" / f"{i}.ckpt", arrays)
-    assert dimred.fit(tmp_path / "heads", 2).names == ["fc.weight", "head.fc.weight", "linear.weight"]  # a weight's name may end in another's
+    assert dimred.fit(tmp_path / "heads", 2).names == [
+        "fc.weight",
+        "head.fc.weight",
+        "linear.weight",
+    ]  # a weight's name may end in another's
     damaged = tmp_path / "resnet-7_625.ckpt"
     damaged.write_bytes(damaged.read_bytes().replace(b"conv.bias", b"conv.bium"))
     with pytest.raises(OSError, match=r"resnet-7_625.ckpt': is damaged: its CRC differs"):
@@ -246,6 +263,13 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         with pytest.raises(ValueError, match=text) as error:
             dimred.fit(source, K)
         assert "\n" not in str(error.value)
+    for k, text in {
+        0: "needs k >= 1, received k = 0",
+        -3: "received k = -3",
+        10**18: "received n = 9, k = 1000000000000000000: at most 8",
+    }.items():
+        with pytest.raises(ValueError, match=text):
+            dimred.fit(snapshots, k)
     for source in (tmp_path / "absent", str(tmp_path / "*.h5"), [tmp_path / "absent.h5"]):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)):
             dimred.fit(source, K)
@@ -404,7 +428,9 @@ print(returned, faults())
 
 
 def test_freed_memory_is_kept() -> None:
-    said = subprocess.run([sys.executable, "-c", FAULTS], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        [sys.executable, "-c", FAULTS], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, check=True, capture_output=True, text=True
+    )
     returned, kept = map(int, said.stdout.split())
     assert kept < 0.1 * returned
 
@@ -586,13 +612,34 @@ def test_what_a_write_raises_reaches_the_loop(tmp_path: Path) -> None:
 # What a reader does.
 
 
+def run_page(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the Python code of a how-to page leaves defined, run in a folder."""
+    monkeypatch.chdir(folder)
+    page = (REPOSITORY / "docs" / "how-to" / f"{name}.md").read_text()
+    (folder / "page.py").write_text("".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)))
+    return runpy.run_path(str(folder / "page.py"))
+
+
 def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (REPOSITORY / "docs" / "how-to" / "use_from_python.md").read_text()
-    (tmp_path / "page.py").write_text("".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)))
-    known = runpy.run_path(str(tmp_path / "page.py"))
+    known = run_page("use_from_python", tmp_path, monkeypatch)
     assert len(list((tmp_path / "snapshots").iterdir())) == 40
     assert np.asarray(known["nearest"]).shape == (1101,)
+
+
+def test_a_reader_from_scikit_learn_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = run_page("come_from_scikit_learn", tmp_path, monkeypatch)
+    basis, theirs, rows = known["basis"], known["theirs"], known["W"]
+    assert_allclose(basis.back_project(theirs.transform(rows)) + basis.mean, theirs.inverse_transform(theirs.transform(rows)), atol=1e-2)
+    assert_allclose(basis.singular_values**2 / (len(rows) - 1), theirs.explained_variance_, rtol=1e-9)
+    assert len(dimred.fit(rows, None).components) == len(rows) - 1
+
+
+def test_a_reader_exchanges_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = run_page("exchange_matrices", tmp_path, monkeypatch)
+    basis = dimred.Basis.load(tmp_path / "pca_mat.npy")
+    assert_allclose(basis.project(known["weights"].numpy()), known["coordinates"], rtol=1e-5, atol=1e-5)
+    moved = torch.cat([values.detach().flatten() for values in known["model"].parameters()])
+    assert_allclose(moved, known["weights"].numpy() + basis.back_project(np.ones(32)), atol=1e-6)
 
 
 # The distribution.

@@ -1,0 +1,143 @@
+"""dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one process.
+
+    .venv/bin/python benchmarks/fit_in_memory.py [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
+
+W [60 x 2,560,000] is that of pca_peers.py. Prints seconds and ratios to the fit of the same round, median (range), each contestant's
+sine of the largest angle to the exact row space, and what a fit takes beyond W and P at its peak, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import processor
+from pca_peers import errors, exact_combinations, make_snapshots, span
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "build" / "python"))
+
+import dimred  # noqa: E402
+
+ROWS, COLUMNS, COMPONENTS = 60, 2_560_000, 32
+
+
+def leading(gram: np.ndarray) -> np.ndarray:
+    """C [n x k] of P = C' W, of the Gram matrix of centred rows."""
+    values, vectors = np.linalg.eigh(gram)
+    return vectors[:, : -COMPONENTS - 1 : -1] / np.sqrt(values[: -COMPONENTS - 1 : -1])
+
+
+def gram_float32(snapshots: np.ndarray) -> np.ndarray:
+    """Centred, then W @ W.T, eigh, U.T @ W."""
+    centred = snapshots - snapshots.mean(axis=0)
+    return leading(centred @ centred.T).T @ centred
+
+
+def gram_float32_uncentred(snapshots: np.ndarray) -> np.ndarray:
+    """The same, where the Gram matrix alone is centred: no copy of W, but the means cancel in float32."""
+    gram = snapshots @ snapshots.T
+    gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
+    return leading(gram).T @ snapshots
+
+
+def gram_float64(snapshots: np.ndarray) -> np.ndarray:
+    """Accumulated in float64, by parts that fit the cache."""
+    gram = np.zeros((len(snapshots), len(snapshots)))
+    for begin in range(0, snapshots.shape[1], 1 << 14):
+        part = snapshots[:, begin : begin + (1 << 14)].astype(np.float64)
+        part -= part.mean(axis=0)
+        gram += part @ part.T
+    combinations = leading(gram)
+    combinations -= combinations.mean(axis=0)
+    rows = np.empty((COMPONENTS, snapshots.shape[1]), np.float32)
+    for begin in range(0, snapshots.shape[1], 1 << 14):
+        rows[:, begin : begin + (1 << 14)] = combinations.T @ snapshots[:, begin : begin + (1 << 14)]
+    return rows
+
+
+CONTESTANTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "dimred.fit": lambda snapshots: dimred.fit(snapshots, COMPONENTS).components,
+    "Gram, float32, uncentred": gram_float32_uncentred,
+    "Gram, float32": gram_float32,
+    "Gram, float64": gram_float64,
+    "scikit-learn, default": lambda snapshots: PCA(COMPONENTS, random_state=0).fit(snapshots).components_,
+    "scikit-learn, full": lambda snapshots: PCA(COMPONENTS, svd_solver="full").fit(snapshots).components_,
+}
+
+BEYOND = """
+import sys
+from pathlib import Path
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import dimred
+snapshots = np.load(sys.argv[2])
+dimred.fit(snapshots[:, :4096], 2)  # libraries and threads
+def status(name):
+    return 1024 * int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)).split()[1])
+before = status("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")
+basis = dimred.fit(snapshots, int(sys.argv[3]))
+print(status("VmHWM") - before - basis.components.nbytes - basis.mean.nbytes)
+"""
+
+
+def beyond(source: Path) -> int:
+    """Bytes at the peak of a fit beyond W, P and the mean."""
+    words = [sys.executable, "-c", BEYOND, ROOT / "build" / "python", source, COMPONENTS]
+    return int(subprocess.run([*map(str, words)], check=True, capture_output=True, text=True).stdout)
+
+
+def measure(scratch: Path, rounds: int) -> dict[str, Any]:
+    """All rounds in turns, then each contestant's error from its last rows."""
+    source, output = scratch / "snapshots.npy", scratch / "rows.npy"
+    make_snapshots(source, ROWS, COLUMNS)
+    with threadpool_limits(1):
+        exact = exact_combinations(source, COMPONENTS)
+    snapshots = np.load(source)
+    seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    angles = {}
+    for number in range(rounds + 1):  # the first warms up
+        for name, solve in CONTESTANTS.items():
+            begin = time.perf_counter()
+            rows = solve(snapshots)
+            if number > 0:
+                seconds[name].append(time.perf_counter() - begin)
+            if number == rounds:
+                np.save(output, rows)
+                with threadpool_limits(1):
+                    angles[name] = errors(source, exact, output)["subspace"]
+            del rows
+    return {"seconds": seconds, "angles": angles, "beyond": beyond(source), "processor": processor()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--scratch", type=Path, help="folder for W and P, 1 GB")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        result = measure(Path(folder), options.rounds)
+    ours = result["seconds"]["dimred.fit"]
+    for name, seconds in result["seconds"].items():
+        ratios = span([theirs / own for theirs, own in zip(seconds, ours, strict=True)], "")
+        print(f"{name:26} {span(seconds, ' s'):34} {ratios:28} sine {result['angles'][name]:.1e}")
+    print(f"dimred.fit beyond W, P and the mean at its peak: {result['beyond'] / 1e6:.0f} MB")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
