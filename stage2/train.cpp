@@ -100,10 +100,12 @@ class SubspaceDescent final : public training::Stage {
 
   void describe_epoch(Run& run) override {
     run.console.line(counts_.describe());
-    if (counts_.trials > 0 && counts_.failed == counts_.steps)
+    if (!searches_warned_ && counts_.trials > 0 && counts_.failed == counts_.steps) {
+      searches_warned_ = true;
       run.console.warn(
           "no line search of this epoch found a lower loss; a larger --batch_size, more "
           "--trials or a smaller --alpha may help");
+    }
     counts_ = {};
   }
 
@@ -262,6 +264,7 @@ class SubspaceDescent final : public training::Stage {
   training::FilePrefix steps_prefix_;  // what of steps.csv belongs to the state
   std::optional<StepLog> log_;
   StepCounts counts_;                   // of the epoch under way
+  bool searches_warned_ = false;        // that all of an epoch failed, once a run
   int not_finite_ = 0;                  // steps in a row up to now
   std::optional<Scores> first_, last_;  // of the curve's rows
 };

@@ -89,6 +89,13 @@ def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Pat
     assert re.search(r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr)
 
 
+def test_epochs_whose_searches_all_fail_are_said_once(run: Path, tmp_path: Path, binaries) -> None:
+    nearly_linear = ["--sigma=0.9999", "--trials=1"]  # no step of a convex loss decreases it that much
+    done = answer(binaries, "stage2", "--checkpoint", run, *nearly_linear, "--epochs=2", "--threads=1", "--output", tmp_path / "run2")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("no line search of this epoch found a lower loss") == 1
+
+
 def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) -> None:
     rows = []
     for file in sorted((run / "snapshots").iterdir()):
