@@ -158,8 +158,10 @@ nlohmann::json traffic(const distributed::Communicator& communicator) {
     const auto kind = static_cast<distributed::Collective>(i);
     const auto& one = communicator.traffic(kind);
     if (one.calls == 0) continue;
-    list[distributed::name(kind)] = {
-        {"calls", one.calls}, {"bytes_sent", one.bytes_sent}, {"seconds", one.seconds}};
+    list[distributed::name(kind)] = {{"calls", one.calls},
+                                     {"bytes_sent", one.bytes_sent},
+                                     {"bytes_between_nodes", one.bytes_between_nodes},
+                                     {"seconds", one.seconds}};
   }
   return list;
 }

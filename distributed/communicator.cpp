@@ -44,6 +44,12 @@ std::int64_t Communicator::bytes_sent() const {
   return sum;
 }
 
+std::int64_t Communicator::bytes_between_nodes() const {
+  std::int64_t sum = 0;
+  for (const auto& one : traffic_) sum += one.bytes_between_nodes;
+  return sum;
+}
+
 std::unique_ptr<Communicator> single_rank() { return std::make_unique<SingleRank>(); }
 
 bool any_rank(Communicator& communicator, bool flag) {

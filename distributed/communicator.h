@@ -22,6 +22,7 @@ const char* name(Collective collective);
 struct Traffic {
   std::int64_t calls = 0;
   std::int64_t bytes_sent = 0;
+  std::int64_t bytes_between_nodes = 0;  // of these, by reduce_scatter and all_gather
   double seconds = 0;  // from start to end, also where other work went on meanwhile
 };
 
@@ -56,11 +57,13 @@ class Communicator {
   virtual std::unique_ptr<Pending> start_all_reduce(torch::Tensor values) = 0;
   /// Largest of the ranks' values at each place, in place.
   virtual void all_reduce_maximum(torch::Tensor& values) = 0;
-  /// Sum over ranks, added in rank order; returns this rank's columns [own]. May return (a view of)
-  /// `full` itself. Sends full - own.
+  /// Sum over ranks, added in rank order, of several nodes first within each and then in the nodes'
+  /// order; returns this rank's columns [own]. May return (a view of) `full` itself. Sends
+  /// full - own; between nodes each column once a node.
   virtual torch::Tensor reduce_scatter(const torch::Tensor& full,
                                        const std::vector<layout::Shard>& shards) = 0;
-  /// Every rank's columns [memory_size] from own [own]. May return `own` itself. Sends own x.
+  /// Every rank's columns [memory_size] from own [own]. May return `own` itself. Sends own x,
+  /// where shares are equal; between nodes each column once a node.
   virtual torch::Tensor all_gather(const torch::Tensor& own,
                                    const std::vector<layout::Shard>& shards) = 0;
   virtual void broadcast(torch::Tensor& values, int root) = 0;
@@ -73,6 +76,8 @@ class Communicator {
   }
   /// Bytes this rank has sent since the start.
   std::int64_t bytes_sent() const;
+  /// Those of reduce_scatter and all_gather that went to other nodes.
+  std::int64_t bytes_between_nodes() const;
 
  protected:
   Traffic& traffic(Collective collective) { return traffic_[static_cast<std::size_t>(collective)]; }

@@ -19,6 +19,23 @@ Store keys_of(const Store& job, const std::string& start, const char* part) {
   return c10::make_intrusive<c10d::PrefixStore>(formatted("{}/{}", start, part), job);
 }
 
+/// Ranks of each node where they lie node by node and every node has as many, as launchers place
+/// them; else all, so that nothing is taken for near that is not.
+int node_size_of(c10d::Backend& host, const launch::RankInfo& rank_info) {
+  const auto size = rank_info.size;
+  auto placed = torch::zeros({size, 2}, torch::kInt64);
+  placed[rank_info.rank][0] = rank_info.local_rank;
+  placed[rank_info.rank][1] = rank_info.local_size;
+  std::vector<at::Tensor> list{placed};
+  host.allreduce(list)->wait();
+  const auto node_size = placed[0][1].item<std::int64_t>();
+  if (node_size < 1 || size % node_size != 0) return size;
+  const auto ranks = torch::arange(size);
+  const bool by_node = torch::equal(placed.select(1, 0), ranks.remainder(node_size)) &&
+                       torch::all(placed.select(1, 1) == node_size).item<bool>();
+  return by_node ? static_cast<int>(node_size) : size;
+}
+
 std::shared_ptr<Communicator> make_communicator(const Store& job,
                                                 const std::string& start,
                                                 const launch::RankInfo& rank_info,
@@ -37,7 +54,8 @@ std::shared_ptr<Communicator> make_communicator(const Store& job,
   }
   require_environment(options.backend != launch::Backend::nccl || backends.device,
                       "[distributed] backend = nccl needs a GPU and a build with NCCL");
-  return process_group(std::move(backends), rank_info.rank, rank_info.size);
+  const int node_size = node_size_of(*backends.host, rank_info);
+  return process_group(std::move(backends), rank_info.rank, rank_info.size, node_size);
 }
 
 /// Without the store ranks cannot agree on the reporting rank: one rank of each machine reports its

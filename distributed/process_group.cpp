@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "distributed/exchange.h"
 #include "scaling/volume.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
@@ -11,7 +12,11 @@
 namespace dimred::distributed {
 namespace {
 
-using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+/// By one call of a collective.
+struct Sent {
+  std::int64_t bytes = 0;
+  std::int64_t between_nodes = 0;
+};
 
 /// The rank's single range of columns; shares of more ranges are not made today.
 layout::ColumnRange range_of(const layout::Shard& shard) {
@@ -25,8 +30,14 @@ torch::Tensor columns(const torch::Tensor& full, const layout::ColumnRange& rang
 
 class ProcessGroup final : public Communicator {
  public:
-  ProcessGroup(Backends backends, int rank, int size)
-      : backends_(std::move(backends)), rank_(rank), size_(size) {}
+  ProcessGroup(Backends backends, int rank, int size, int node_size)
+      : backends_(std::move(backends)),
+        rank_(rank),
+        size_(size),
+        node_size_(node_size),
+        place_(rank % node_size) {
+    check(size % node_size == 0, "ranks that are no whole nodes");
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -42,7 +53,7 @@ class ProcessGroup final : public Communicator {
   void all_reduce_maximum(torch::Tensor& values) override {
     auto there = staged(values);
     const auto sent = scaling::all_reduce_bytes(bytes(there), size_);
-    counted(Collective::all_reduce, sent, [&] {
+    counted(Collective::all_reduce, {sent}, [&] {
       std::vector<at::Tensor> list{there};
       c10d::AllreduceOptions options;
       options.reduceOp = c10d::ReduceOp::MAX;
@@ -51,23 +62,27 @@ class ProcessGroup final : public Communicator {
     if (!there.is_same(values)) values.copy_(there);
   }
 
-  /// Columns go straight from `full` to their owners; each owner adds what it got in rank order.
+  /// Within the node, each rank adds the columns of those that have its place on their nodes; then
+  /// these exchange what their nodes have summed. On one node the columns go straight to their
+  /// owners.
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {
     const auto there = staged(full);
-    const auto own = columns(there, range_of(shards[rank_]));
-    auto parts = torch::empty({size_, own.numel()}, there.options());
-    const auto sent = scaling::reduce_scatter_bytes(bytes(there), bytes(own));
-    counted(Collective::reduce_scatter, sent, [&] {
-      exchange(
-          backend_of(there),
-          [&](int to) { return columns(there, range_of(shards[to])); },
-          [&](int from) { return parts[from]; });
-    });
-    parts[rank_].copy_(own);
-    auto sum = parts[0];
-    for (int other = 1; other < size_; ++other) sum.add_(parts[other]);
-    return sum.clone().to(full.device());  // a view would keep all parts
+    const auto pieces_of = [&](int place) { return pieces(there, shards, place); };
+    const auto own = bytes(columns(there, range_of(shards[rank_])));
+    const auto at_place = bytes(pieces_of(place_));
+    torch::Tensor sum;
+    counted(Collective::reduce_scatter,
+            {scaling::reduce_scatter_bytes(bytes(there), own), at_place - own},
+            [&] {
+              const auto of_node = reduce_among(
+                  node(backend_of(there)), [&](std::size_t place) { return pieces_of(place); });
+              const auto of_all = reduce_among(
+                  across_nodes(backend_of(there)),
+                  [&](std::size_t node) { return std::vector{of_node[node]}; });
+              sum = of_all.front();
+            });
+    return sum.to(full.device());
   }
 
   torch::Tensor all_gather(const torch::Tensor& own,
@@ -77,11 +92,16 @@ class ProcessGroup final : public Communicator {
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());
     columns(full, range_of(shards[rank_])).copy_(there);
-    counted(Collective::all_gather, scaling::all_gather_bytes(bytes(there), size_), [&] {
-      exchange(
-          backend_of(there),
-          [&](int /*to*/) { return there; },
-          [&](int from) { return columns(full, range_of(shards[from])); });
+    const auto pieces_of = [&](int place) { return pieces(full, shards, place); };
+    const auto between = scaling::all_gather_bytes(bytes(there), nodes());
+    const auto within = scaling::all_gather_bytes(bytes(pieces_of(place_)), node_size_);
+    counted(Collective::all_gather, {between + within, between}, [&] {
+      gather_among(across_nodes(backend_of(there)), {there}, [&](std::size_t node) {
+        return std::vector{pieces_of(place_)[node]};
+      });
+      gather_among(node(backend_of(there)), pieces_of(place_), [&](std::size_t place) {
+        return pieces_of(place);
+      });
     });
     return full.to(own.device());
   }
@@ -90,7 +110,7 @@ class ProcessGroup final : public Communicator {
     auto there = staged(values);
     const int distance = (rank_ - root + size_) % size_;
     counted(
-        Collective::broadcast, bytes(there) * scaling::broadcast_children(distance, size_), [&] {
+        Collective::broadcast, {bytes(there) * scaling::broadcast_children(distance, size_)}, [&] {
           std::vector<at::Tensor> list{there};
           c10d::BroadcastOptions options;
           options.rootRank = root;
@@ -102,15 +122,16 @@ class ProcessGroup final : public Communicator {
   std::vector<std::string> gather(const std::string& text) override;
 
   void barrier() override {
-    counted(Collective::barrier, 0, [&] { backends_.host->barrier()->wait(); });
+    counted(Collective::barrier, {}, [&] { backends_.host->barrier()->wait(); });
   }
 
   /// Runs one collective: its seconds and bytes are counted, its failure is named.
-  void counted(Collective kind, std::int64_t bytes, const std::function<void()>& collective) {
+  void counted(Collective kind, const Sent& sent, const std::function<void()>& collective) {
     auto& count = traffic(kind);
     const ScopedSeconds running(count.seconds);
     ++count.calls;
-    count.bytes_sent += bytes;
+    count.bytes_sent += sent.bytes;
+    count.bytes_between_nodes += sent.between_nodes;
     named(kind, collective);
   }
 
@@ -138,27 +159,42 @@ class ProcessGroup final : public Communicator {
 
   static std::int64_t bytes(const torch::Tensor& values) { return values.nbytes(); }
 
-  /// Sends to and receives from every other rank at once, each beginning with its neighbour so that
-  /// nobody is everybody's first. Empty ranges are skipped on both sides.
-  void exchange(const c10::intrusive_ptr<c10d::Backend>& backend,
-                const std::function<torch::Tensor(int)>& out_for,
-                const std::function<torch::Tensor(int)>& in_from) const {
-    const bool coalesce = backend->supportsCoalescing();  // NCCL wants all of them as one group
-    Works works;
-    if (coalesce) backend->startCoalescing();
-    for (int distance = 1; distance < size_; ++distance) {
-      const int to = (rank_ + distance) % size_;
-      const int from = (rank_ - distance + size_) % size_;
-      std::vector<at::Tensor> out{out_for(to)}, in{in_from(from)};
-      if (in[0].numel() > 0) works.push_back(backend->recv(in, from, /*tag=*/0));
-      if (out[0].numel() > 0) works.push_back(backend->send(out, to, /*tag=*/0));
-    }
-    if (coalesce) works = {backend->endCoalescing()};
-    for (const auto& work : works) work->wait();
+  static std::int64_t bytes(const std::vector<torch::Tensor>& values) {
+    std::int64_t sum = 0;
+    for (const auto& one : values) sum += bytes(one);
+    return sum;
+  }
+
+  int nodes() const { return size_ / node_size_; }
+
+  /// The ranks of this rank's node.
+  Peers node(const c10::intrusive_ptr<c10d::Backend>& backend) const {
+    Peers peers{.backend = backend, .own = static_cast<std::size_t>(place_)};
+    for (int place = 0; place < node_size_; ++place) peers.ranks.push_back(rank_ - place_ + place);
+    return peers;
+  }
+
+  /// One rank of each node, that which has this rank's place.
+  Peers across_nodes(const c10::intrusive_ptr<c10d::Backend>& backend) const {
+    Peers peers{.backend = backend, .own = static_cast<std::size_t>(rank_ / node_size_)};
+    for (int rank = place_; rank < size_; rank += node_size_) peers.ranks.push_back(rank);
+    return peers;
+  }
+
+  /// Columns of `full` of the ranks that have this place on their nodes, in the nodes' order.
+  std::vector<torch::Tensor> pieces(const torch::Tensor& full,
+                                    const std::vector<layout::Shard>& shards,
+                                    int place) const {
+    std::vector<torch::Tensor> result;
+    for (int rank = place; rank < size_; rank += node_size_)
+      result.push_back(columns(full, range_of(shards[rank])));
+    return result;
   }
 
   Backends backends_;
   int rank_, size_;
+  int node_size_;  // ranks of each node
+  int place_;      // of this rank on its node
 };
 
 class PendingReduction final : public Pending {
@@ -219,8 +255,11 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size) {
-  return std::make_unique<ProcessGroup>(std::move(backends), rank, size);
+std::unique_ptr<Communicator> process_group(Backends backends,
+                                            int rank,
+                                            int size,
+                                            int node_size) {
+  return std::make_unique<ProcessGroup>(std::move(backends), rank, size, node_size);
 }
 
 }  // namespace dimred::distributed

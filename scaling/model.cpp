@@ -62,6 +62,10 @@ struct Model {
   const Machine& machine;
 
   std::int64_t ranks() const { return machine.ranks; }
+  /// Of ranks that fill them; else exchanges are direct, as on one.
+  std::int64_t nodes() const {
+    return ranks() % machine.ranks_per_node == 0 ? ranks() / machine.ranks_per_node : 1;
+  }
   std::int64_t own_columns() const { return ceiling(problem.parameters, machine.ranks); }
   std::int64_t vector_bytes() const { return problem.parameters * problem.number_bytes; }
   std::int64_t own_bytes() const { return own_columns() * problem.number_bytes; }
@@ -70,6 +74,7 @@ struct Model {
   }
   Step step(std::int64_t gathers) const {
     return {.ranks = machine.ranks,
+            .nodes = nodes(),
             .columns = problem.parameters,
             .components = problem.components,
             .trials = problem.trials,
@@ -102,18 +107,22 @@ StepCost stage1_cost(const Model& model) {
   return cost;
 }
 
+/// Own parts' passes of a sum among so many peers (distributed/exchange.cpp): what was received is
+/// added in their order, 3 each, after the own one is copied 2, and the sum is copied out 2.
+std::int64_t sum_passes(std::int64_t peers) { return peers == 1 ? 0 : 3 * (peers - 1) + 4; }
+
 /// The passes over vectors in a step of stage 2 and the collectives around it.
 double stage2_passes(const Model& model, bool joint) {
-  const auto ranks = model.ranks();
+  const auto ranks = model.ranks(), nodes = model.nodes();
   // Gradient zeroed 1, start copied 2, each trial reads start and u and writes w 3; presets
   // subtract the gathered m 3.
   const std::int64_t whole = 1 + 2 + 3 * model.problem.trials + (joint ? 0 : 3);
   // P g 1, g'm 2, |g|^2 1, P'd and P'g_k written 2, m scaled 2, plus g 3, minus P'g_k 3; joint:
   // alpha m 2, P'd minus it 3.
   const std::int64_t algebra = 14 + (joint ? 5 : 0);
-  // distributed/process_group.cpp: the received parts are added in rank order, 3 each, after the
-  // own one is copied 2, and their sum is copied out 2; each all-gather copies the own part 2.
-  const std::int64_t exchange = ranks == 1 ? 0 : 3 * (ranks - 1) + 4 + (joint ? 2 : 4);
+  // A node sums what all nodes' ranks at one place own; each all-gather copies the own part 2.
+  const std::int64_t exchange =
+      nodes * sum_passes(ranks / nodes) + sum_passes(nodes) + (ranks == 1 ? 0 : joint ? 2 : 4);
   return model.passes_seconds(whole, algebra + exchange);
 }
 
@@ -121,7 +130,8 @@ StepCost stage2_cost(const Model& model, const std::string& scheme, bool joint) 
   const auto& [problem, machine] = model;
   const std::int64_t gathers = joint ? 1 : 2;
   StepCost cost{.scheme = scheme};
-  cost.wire_bytes = stage2_bytes(model.step(gathers), problem.parameters / machine.ranks);
+  const auto own = problem.parameters / machine.ranks;
+  cost.wire_bytes = stage2_bytes(model.step(gathers), {own, own * model.nodes()});
   cost.wire_seconds = (1 + gathers) * exchange_seconds(machine, model.own_bytes());
   cost.sums_seconds = model.sums_seconds(3 + problem.trials);  // k + 2 numbers, loss, stop flags
   cost.basis_seconds = 2.0 * model.basis_bytes() / machine.memory_bandwidth;
@@ -231,8 +241,8 @@ void add_wire(const Problem& problem,
   const double ring = prediction.stage1.wire_seconds;
   if (step.wire_seconds > 1.1 * ring) {
     lines.push_back(
-        formatted("nodes: the direct exchange takes {} times as long as rings would ({} against "
-                  "{}): the ranks of a node receive the same columns from outside",
+        formatted("nodes: exchanges take {} times as long as rings would ({} against {}): what "
+                  "goes between nodes waits for what goes within them",
                   decimal_text(step.wire_seconds / ring, 1),
                   duration_text(step.wire_seconds),
                   duration_text(ring)));
@@ -273,7 +283,10 @@ double ring_seconds(const Machine& machine, double bytes) {
 double exchange_seconds(const Machine& machine, double own) {
   const auto near = std::min(machine.ranks, machine.ranks_per_node);
   const auto far = machine.ranks - near;
-  return std::max((near - 1) * own / machine.bandwidth, far * own / machine.node_bandwidth);
+  if (machine.ranks % near != 0)
+    return std::max((near - 1) * own / machine.bandwidth, far * own / machine.node_bandwidth);
+  const auto nodes = machine.ranks / near;
+  return (near - 1) * nodes * own / machine.bandwidth + (nodes - 1) * own / machine.node_bandwidth;
 }
 
 Prediction predict(const Problem& problem, const Machine& machine) {

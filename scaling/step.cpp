@@ -33,11 +33,18 @@ std::int64_t stage1_bytes(const Step& step, std::span<const std::int64_t> bucket
   return bytes;
 }
 
-std::int64_t stage2_bytes(const Step& step, std::int64_t own_columns) {
-  const auto own = own_columns * step.number_bytes;
+std::int64_t stage2_bytes(const Step& step, const Share& share) {
+  const auto own = share.own_columns * step.number_bytes;
+  const auto at_place = share.columns_at_place * step.number_bytes;
+  const auto gather = all_gather_bytes(own, step.nodes) +
+                      all_gather_bytes(at_place, step.ranks / step.nodes);
   return common_bytes(step) + search_bytes(step) +
-         reduce_scatter_bytes(step.columns * step.number_bytes, own) +
-         step.gathers * all_gather_bytes(own, step.ranks);
+         reduce_scatter_bytes(step.columns * step.number_bytes, own) + step.gathers * gather;
+}
+
+std::int64_t bytes_between_nodes(const Step& step, const Share& share) {
+  return step.number_bytes * (share.columns_at_place - share.own_columns +
+                              step.gathers * all_gather_bytes(share.own_columns, step.nodes));
 }
 
 std::int64_t mindspore_bytes(const Step& step) {

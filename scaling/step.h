@@ -9,6 +9,7 @@ namespace dimred::scaling {
 
 struct Step {
   std::int64_t ranks = 1;
+  std::int64_t nodes = 1;         // with as many ranks each
   std::int64_t columns = 0;       // of the flat vector in memory, padding included
   std::int64_t components = 32;   // k
   std::int64_t trials = 1;        // that the line search made
@@ -20,10 +21,19 @@ struct Step {
 /// Ring all-reduce of the gradient, bucket by bucket [columns of each], and the step's scalars.
 std::int64_t stage1_bytes(const Step& step, std::span<const std::int64_t> buckets);
 
+/// What a rank owns, and what it and the ranks at its place on the other nodes own together.
+struct Share {
+  std::int64_t own_columns = 0;
+  std::int64_t columns_at_place = 0;
+};
+
 /// Reduce-scatter of the gradient, all-gather of the direction, k + 2 numbers, the step's scalars,
-/// and the loss of each trial; for the rank that owns `own_columns`. A step without a search (its
-/// loss is not finite) sends less.
-std::int64_t stage2_bytes(const Step& step, std::int64_t own_columns);
+/// and the loss of each trial. A step without a search (its loss is not finite) sends less.
+std::int64_t stage2_bytes(const Step& step, const Share& share);
+
+/// Those of the vectors of M that go to other nodes. Over the ranks of a node this is what any
+/// exchange has to send: each column once for each other node.
+std::int64_t bytes_between_nodes(const Step& step, const Share& share);
 
 /// MindSpore's scheme for the same step: all-reduce of the gradient and 2 R broadcasts of a whole
 /// vector, each rank its part of P'd and of P'g_k; the average of the ranks. Small numbers as ours.

@@ -19,7 +19,7 @@ constexpr std::int64_t reduce_scatter_bytes(std::int64_t full, std::int64_t own)
   return full - own;
 }
 
-/// All-gather as an exchange: the own columns go to every other rank.
+/// All-gather as an exchange: the own columns go to every other rank of a group.
 constexpr std::int64_t all_gather_bytes(std::int64_t own, std::int64_t ranks) {
   return own * (ranks - 1);
 }

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -121,8 +120,9 @@ std::vector<ConfigEntry> read_toml(const fs::path& file, const std::string& text
     const auto [type, value] = value_of(node);
     found.insert({at, {std::string(key.str()), value, source_of(file, at.line, at.column), type}});
   }
-  const auto entries = std::views::values(found);
-  return {entries.begin(), entries.end()};
+  std::vector<ConfigEntry> entries;
+  for (auto& [at, entry] : found) entries.push_back(std::move(entry));
+  return entries;
 }
 
 std::vector<ConfigEntry> read_config_file(const fs::path& file) {

@@ -107,6 +107,48 @@ TEST_P(OverRanks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   });
 }
 
+/// Nodes of ranks, and what their exchanges must send: each column once for each other node.
+struct NodeCase {
+  int nodes, node_size;
+};
+class OverNodes : public testing::TestWithParam<NodeCase> {};
+INSTANTIATE_TEST_SUITE_P(Nodes,
+                         OverNodes,
+                         testing::Values(NodeCase{2, 4}, NodeCase{4, 2}, NodeCase{3, 1}));
+
+TEST_P(OverNodes, ExchangesAddWithinNodesFirstAndSendEachColumnToANodeOnce) {
+  const auto [nodes, node_size] = GetParam();
+  const int ranks = nodes * node_size;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 7);
+  sizes[1] = 0;  // a rank without columns
+  sizes[0] = 100;
+  const auto shards = shards_of(sizes);
+  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  torch::Tensor expected;
+  for (int node = 0; node < nodes; ++node) {
+    auto sum = vector_of(node * node_size, size);
+    for (int place = 1; place < node_size; ++place)
+      sum = sum + vector_of(node * node_size + place, size);
+    expected = node == 0 ? sum : expected + sum;
+  }
+  std::mutex mutex;
+  std::int64_t sent = 0, between = 0;
+  const auto work = [&](Communicator& communicator) {
+    const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
+    const auto full = vector_of(communicator.rank(), size);
+    const auto own = communicator.reduce_scatter(full, shards);
+    EXPECT_TRUE(torch::equal(own, own_of(expected, shard)));
+    EXPECT_TRUE(torch::equal(full, vector_of(communicator.rank(), size)));
+    EXPECT_TRUE(torch::equal(communicator.all_gather(own, shards), expected));
+    const std::lock_guard lock(mutex);
+    sent += communicator.bytes_sent();
+    between += communicator.bytes_between_nodes();
+  };
+  on_gloo_ranks(ranks, work, node_size);
+  EXPECT_EQ(between, 2 * 4 * size * (nodes - 1));
+  EXPECT_EQ(sent, 2 * 4 * size * (ranks - 1));
+}
+
 TEST_P(OverRanks, BroadcastReachesEverybodyFromAnyRoot) {
   const int ranks = GetParam();
   std::mutex mutex;

@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,11 +9,18 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 
 #include "data/encode.h"
 #include "support/digest.h"
 #include "tests/fuzz/fuzz.h"
 
+#ifdef __has_feature
+#define DIMRED_FEATURE(name) __has_feature(name)
+#else
+#define DIMRED_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || DIMRED_FEATURE(address_sanitizer)
 // From sanitizer/allocator_interface.h, which GCC does not bring; the names are the sanitizer's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
@@ -20,6 +28,9 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const
                                                          void (*on_free)(const volatile void*));
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* start);
 // NOLINTEND(bugprone-reserved-identifier)
+#else
+#define DIMRED_COUNTS_NEW  // the undefined-behaviour sanitizer has no hooks
+#endif
 
 namespace dimred::fuzz {
 namespace {
@@ -49,11 +60,17 @@ void on_malloc(const volatile void* /*start*/, std::size_t size) {
   __builtin_trap();
 }
 
+#ifdef DIMRED_COUNTS_NEW
+void on_free(const void* start) {
+  live -= static_cast<std::int64_t>(::malloc_usable_size(const_cast<void*>(start)));
+}
+#else
 void on_free(const volatile void* start) {
   live -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(start));
 }
 
 [[maybe_unused]] const int hooked = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+#endif
 
 }  // namespace
 
@@ -113,7 +130,27 @@ std::string file_with(std::span<const std::uint8_t> bytes) {
   return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
+#ifdef DIMRED_COUNTS_NEW
+namespace {
+void* counted(void* start) {
+  if (start == nullptr) throw std::bad_alloc();
+  on_malloc(start, ::malloc_usable_size(start));
+  return start;
+}
+void uncounted(void* start) noexcept {
+  if (start != nullptr) on_free(start);
+  std::free(start);
+}
+}  // namespace
+#endif
+
 }  // namespace dimred::fuzz
+
+#ifdef DIMRED_COUNTS_NEW
+void* operator new(std::size_t size) { return dimred::fuzz::counted(std::malloc(size)); }
+void operator delete(void* start) noexcept { dimred::fuzz::uncounted(start); }
+void operator delete(void* start, std::size_t) noexcept { dimred::fuzz::uncounted(start); }
+#endif
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return dimred::fuzz::parse_within_limit(data, size);

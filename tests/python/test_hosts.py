@@ -1,65 +1,32 @@
-"""Two "hosts": network namespaces joined by a cable, so that the bytes sent can be counted from outside."""
+"""Ranks on two hosts."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from fashion import few
-from ranks import PATIENCE, Ended, ended, environment_of, free_port
+from hosts import Host, on_a_switch, placed
+from ranks import PATIENCE, Ended, ended, free_port
 
 SMALL = ["--train_samples=2000", "--test_samples=100", "--global_batch_size=100", "--threads=1", "--epochs=1",
          f"--data={few()}"]  # fmt: skip
 
 
-def ip(*arguments: object) -> None:
-    """The `ip` command; its failure is the caller's."""
-    subprocess.run(["ip", *map(str, arguments)], check=True, capture_output=True)
-
-
-@dataclass(frozen=True)
-class Host:
-    """A namespace and its end of the cable."""
-
-    namespace: str
-    interface: str
-    address: str
-
-    def command(self) -> list[str]:
-        return ["ip", "netns", "exec", self.namespace]
-
-    def bytes_sent(self) -> int:
-        counter = f"/sys/class/net/{self.interface}/statistics/tx_bytes"
-        done = subprocess.run([*self.command(), "cat", counter], check=True, capture_output=True, text=True)
-        return int(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[list[Host]]:
-    """Gone again afterwards; skipped where this user may not make any."""
-    mark = f"{os.getpid() % 100000}"
-    pair = [Host(f"dimred{mark}{end}", f"d{mark}{end}", f"192.168.177.{index + 1}") for index, end in enumerate("ab")]
+    """Skipped where this user may not make any."""
     with ExitStack() as undo:
         try:
-            for host in pair:
-                ip("netns", "add", host.namespace)
-                undo.callback(ip, "netns", "del", host.namespace)
-            ip("link", "add", pair[0].interface, "type", "veth", "peer", "name", pair[1].interface)
-            for host in pair:
-                ip("link", "set", host.interface, "netns", host.namespace)
-                ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", host.interface)
-                ip("-n", host.namespace, "link", "set", host.interface, "up")
-                ip("-n", host.namespace, "link", "set", "lo", "up")
+            made = undo.enter_context(on_a_switch(2))
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"no network namespaces here: {error}")
-        yield pair
+        yield made
 
 
 @pytest.fixture
@@ -80,10 +47,9 @@ def run_on(hosts: list[Host], program: Path, arguments: list[object], master: st
     port = free_port()
     processes = []
     for rank, host in enumerate(hosts):
-        place = environment_of(rank, len(hosts), port)
-        place |= {"MASTER_ADDR": master or hosts[0].address, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        environment = placed(rank, len(hosts), port, master or hosts[0].address, node_size=1)
         processes.append(subprocess.Popen([*host.command(), str(program), *map(str, arguments)], text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **place}))  # fmt: skip
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment))  # fmt: skip
     try:
         return ended(processes)
     finally:

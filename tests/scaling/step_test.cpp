@@ -10,7 +10,7 @@ namespace {
 TEST(StepBytes, OneRankSendsNothing) {
   const Step step{.ranks = 1, .columns = 1000, .trials = 3, .gathers = 2, .buffers = 10};
   EXPECT_EQ(stage1_bytes(step, std::array<std::int64_t, 1>{1000}), 0);
-  EXPECT_EQ(stage2_bytes(step, 1000), 0);
+  EXPECT_EQ(stage2_bytes(step, {1000, 1000}), 0);
   EXPECT_EQ(mindspore_bytes(step), 0);
   EXPECT_EQ(pca_sum_bytes(60, 32, 1), 0);
 }
@@ -26,22 +26,33 @@ TEST(StepBytes, Stage1ByHand) {
 TEST(StepBytes, Stage2ByHand) {
   Step step{.ranks = 2, .columns = 1000, .components = 3, .trials = 2};
   const std::int64_t small = 8 * (5 + 3 + 2 * 3 + 2);
-  EXPECT_EQ(stage2_bytes(step, 600), 4 * (400 + 600) + small);
+  EXPECT_EQ(stage2_bytes(step, {600, 600}), 4 * (400 + 600) + small);
   step.gathers = 2;
-  EXPECT_EQ(stage2_bytes(step, 600), 4 * (400 + 600 + 600) + small);
+  EXPECT_EQ(stage2_bytes(step, {600, 600}), 4 * (400 + 600 + 600) + small);
   step.number_bytes = 2;
-  EXPECT_EQ(stage2_bytes(step, 600), 2 * (400 + 600 + 600) + small);
+  EXPECT_EQ(stage2_bytes(step, {600, 600}), 2 * (400 + 600 + 600) + small);
   step.buffers = 10;
-  EXPECT_EQ(stage2_bytes(step, 600), 2 * (400 + 600 + 600) + 20 + small);
+  EXPECT_EQ(stage2_bytes(step, {600, 600}), 2 * (400 + 600 + 600) + 20 + small);
 }
 
 /// Uneven shares change who sends, not how much all send.
 TEST(StepBytes, SharesOfAnySizeSendTheSameTogether) {
   const Step step{.ranks = 3, .columns = 900};
   const auto together = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
-    return stage2_bytes(step, a) + stage2_bytes(step, b) + stage2_bytes(step, c);
+    return stage2_bytes(step, {a, a}) + stage2_bytes(step, {b, b}) + stage2_bytes(step, {c, c});
   };
   EXPECT_EQ(together(300, 300, 300), together(500, 400, 0));
+}
+
+/// Two nodes of three ranks, 50 columns each but the first with 150: of g it sends the 200 of the
+/// other places within the node and 50 to the other node; of u its 150 to the other
+/// node and 200 to both neighbours.
+TEST(StepBytes, NodesByHand) {
+  const Step step{.ranks = 6, .nodes = 2, .columns = 400, .components = 3, .trials = 1};
+  const Share share{.own_columns = 150, .columns_at_place = 200};
+  const Step none{.ranks = 6, .nodes = 2, .columns = 0, .components = 3, .trials = 1};
+  EXPECT_EQ(stage2_bytes(step, share) - stage2_bytes(none, {}), 4 * (250 + 150 + 2 * 200));
+  EXPECT_EQ(bytes_between_nodes(step, share), 4 * (50 + 150));
 }
 
 /// Two ranks: all-reduce of 1000 numbers, 4 broadcasts of which each rank sends half.

@@ -154,7 +154,7 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
                                  .trials = report.search.trials,
                                  .gathers = gathers};
         constexpr auto stop_flags = scaling::all_reduce_bytes(2 * sizeof(double), 8);
-        predicted += scaling::stage2_bytes(step, columns / 8) - stop_flags;
+        predicted += scaling::stage2_bytes(step, {columns / 8, columns / 8}) - stop_flags;
       }
       EXPECT_EQ(result.bytes_sent, predicted);
     });

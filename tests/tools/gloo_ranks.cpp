@@ -12,7 +12,9 @@
 
 namespace dimred {
 
-void on_gloo_ranks(int ranks, const std::function<void(distributed::Communicator&)>& work) {
+void on_gloo_ranks(int ranks,
+                   const std::function<void(distributed::Communicator&)>& work,
+                   int node_size) {
   // c10d's flight recorder adds each process group to a map without a lock: one rank a process.
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
   const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -25,7 +27,10 @@ void on_gloo_ranks(int ranks, const std::function<void(distributed::Communicator
         const distributed::GroupOptions group{
             .store = store, .rank = rank, .size = ranks, .timeout = 30, .address = "127.0.0.1"};
         const auto communicator =
-            distributed::process_group({.host = distributed::make_gloo(group)}, rank, ranks);
+            distributed::process_group({.host = distributed::make_gloo(group)},
+                                       rank,
+                                       ranks,
+                                       node_size > 0 ? node_size : ranks);
         work(*communicator);
         communicator->barrier();
       } catch (...) {
