@@ -41,6 +41,7 @@ OptionTable convert_table(ConvertOptions& options) {
       "form to write; JPEG and PNG stay as they are, planes become PNG",
       {{"tfrecord", Target::tfrecord}, {"base64", Target::base64}, {"packed", Target::packed}});
   table.add("output", &options.output, "new or empty folder");
+  table.positional("output");
   table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999));
   table.add("shuffle",
             &options.shuffle,

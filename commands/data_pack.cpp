@@ -30,6 +30,7 @@ OptionTable pack_table(DataPackOptions& options) {
   add_source_options(table, options.source);
   table.group("Output");
   table.add("output", &options.output, "new or empty folder");
+  table.positional("output");
   table.add_choice<PackEncoding>(
       "encoding",
       &options.pack.encoding,

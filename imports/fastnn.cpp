@@ -158,8 +158,7 @@ void answer_model_name(Line& line, const Values& values) {
                        {"vgg_a", "vgg11"},
                        {"vgg_16", "vgg16"},
                        {"vgg_19", "vgg19"},
-                       {"alexnet_v2", "alexnet"},
-                       {"lenet", "lenet"}};
+                       {"alexnet_v2", "alexnet"}};
   // Those that `dimred model` writes, and the side of their images.
   static const std::map<std::string, const char*> modules = {
       {"cifarnet", "32"},          {"overfeat", "231"},         {"inception_v1", "224"},
@@ -169,6 +168,8 @@ void answer_model_name(Line& line, const Values& values) {
       {"mobilenet_v1_025", "224"}, {"mobilenet_v2_140", "224"}, {"mobilenet_v2_035", "224"},
       {"nasnet_cifar", "32"},      {"nasnet_mobile", "224"},    {"nasnet_large", "331"},
       {"pnasnet_large", "331"},    {"pnasnet_mobile", "224"}};
+  if (line.value == "lenet")  // whose preprocessing cuts nothing out of photographs
+    return line.map({{"model", "lenet"}, {"image_size", "28"}});
   if (const auto found = ours.find(line.value); found != ours.end()) {
     const bool same = found->second == line.value;
     return line.map({{"model", found->second}},
@@ -186,7 +187,7 @@ void answer_model_name(Line& line, const Values& values) {
                                  file),
                        "model");
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names{"lenet"};
   for (const auto& [name, own] : ours) names.push_back(name);
   for (const auto& [name, size] : modules) names.push_back(name);
   line.refuse("not a network of FastNN's" + suggestion(line.value, names), "model");

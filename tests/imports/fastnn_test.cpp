@@ -104,6 +104,13 @@ TEST_F(Imports, FilesOfTheFolderAreChosen) {
       std::string::npos);
 }
 
+TEST_F(Imports, LenetHasTheSizeOfItsImages) {
+  const auto set = settings(fastnn("model_name=lenet\n"));
+  EXPECT_EQ(set.at("model"), "lenet");
+  EXPECT_EQ(set.at("image_size"), "28");
+  EXPECT_EQ(set.at("preprocessing_name"), "lenet");
+}
+
 TEST_F(Imports, ANumberOfSamplesIsCheckedOrTheMockSets) {
   EXPECT_EQ(settings(fastnn("num_sample_per_epoch=64\n")).at("num_samples"), "64");
   const std::string flowers = "dataset_name=flowers\ndataset_dir=/data\n";

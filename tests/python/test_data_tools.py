@@ -43,7 +43,7 @@ def test_shuffle_splits_into_files_of_equal_size(flowers: Path, tmp_path: Path, 
 
 def test_packed_files_give_the_same_samples(flowers: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
     execute("dimred", "data", "pack", flowers, "--output", tmp_path / "packed")
-    execute("dimred", "data", "convert", tmp_path / "packed", "--to=base64", "--output", tmp_path / "out")
+    execute("dimred", "data", "convert", tmp_path / "packed", tmp_path / "out", "--to=base64")
     assert read_base64([tmp_path / "out/train/part-00000-of-00001"]) == in_order(flowers)
     assert read_base64([tmp_path / "out/test/part-00000-of-00001"]) == in_order(flowers, "test")
 
@@ -119,7 +119,7 @@ def test_images_that_were_rewritten_are_not_mixed_with_those_before(
     shutil.copytree(flowers, source)
     jobs = {"convert": ["convert", "--files=2"], "split": ["shuffle-split", "--nranks=2", "--split=train"], "pack": ["pack"]}
     for name, (tool, *words) in jobs.items():
-        execute("dimred", "data", tool, source, *words, "--quiet", "--output", tmp_path / name)
+        execute("dimred", "data", tool, source, tmp_path / name, *words, "--quiet")
         execute("dimred", "data", tool, source, *words, "--quiet", "--output", tmp_path / name)
     os.utime(image, ns=(1, image.stat().st_mtime_ns + 1))
     for name, (tool, *words) in jobs.items():
