@@ -11,17 +11,17 @@ runs=${1:-1000000}
 shift || true
 command -v clang++ >/dev/null || { echo "fuzz: needs clang++ with libFuzzer: apt-get install clang" >&2; exit 1; }
 sanitizers=${DIMRED_FUZZ_SANITIZERS:-address,undefined}
-build=build-fuzz
-[ "$sanitizers" = address,undefined ] || build=build-fuzz-$sanitizers
+build=build-fuzz coverage=fuzzer-no-link
+[ "$sanitizers" = address,undefined ] || { build=build-fuzz-$sanitizers coverage=light; }
 cmake -S . -B $build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Debug \
-  -DBUILD_TESTING=ON -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON -DDIMRED_FUZZ_SANITIZERS="$sanitizers" -DCMAKE_UNITY_BUILD=OFF >/dev/null
+  -DBUILD_TESTING=ON -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON -DDIMRED_FUZZ_SANITIZERS="$sanitizers" -DDIMRED_FUZZ_COVERAGE=$coverage -DCMAKE_UNITY_BUILD=OFF >/dev/null
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(idx cifar npy tfrecord tf_example base64_part record_index packed jpeg png label_list weights_file shards_index json config listing hdf5_attributes)
 ninja -C $build -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}" >/dev/null
 root=$PWD failed=0
 profile=$((runs <= 1000000))  # of compared values: it finds magic numbers, and halves the speed
 # Longest inputs: several times the seeds, which are what a format needs at least (packed: three pages).
-declare -A longest=([json]=512 [config]=512 [listing]=512 [hdf5_attributes]=128 [cifar]=8192 [packed]=65536 [label_list]=512 [base64_part]=2048 [jpeg]=8192 [png]=8192)
+declare -A longest=([json]=512 [config]=512 [listing]=512 [hdf5_attributes]=48 [cifar]=8192 [packed]=65536 [label_list]=512 [base64_part]=2048 [jpeg]=8192 [png]=8192)
 for target in "${targets[@]}"; do
   folder=runs/fuzz/$target
   mkdir -p "$folder/corpus"
