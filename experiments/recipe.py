@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from typing import Any
 from comparison.options import ConfigError, nearest, read_options_of
 from dimred.runs import BadRun, read_run
 from workbench.jobs import DIMRED
-from workbench.recipe_steps import VERIFIED, RecipeError, Step, command_line, require_made_so, require_order
+from workbench.recipe_steps import VERIFIED, RecipeError, Step, command_line, network_of, require_made_so, require_order
 
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
@@ -97,7 +98,27 @@ def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: 
         options = {key: filled(f"{file}: {name}.{key}", value, places) for key, value in options.items() if value != ""}
         steps.append(Step(name, command, options, output / (f"{name}.npy" if command == "pca" else name)))
         places[name] = str(steps[-1].output)
+    if backbone and (said := network_of(backbone)):
+        steps = with_network(steps, said, Path(places["data"]), output)
     return Recipe(texts["title"], texts, ranks, steps)
+
+
+def with_network(steps: list[Step], said: dict[str, str], data: Path, output: Path) -> list[Step]:
+    """Steps that train the network of converted weights on images as it takes them, behind those that write it for the data's classes."""
+    folder = data / "train" if (data / "train").is_dir() else data
+    classes = sum(place.is_dir() for place in folder.iterdir()) if folder.is_dir() else 0
+    if classes < 2:
+        raise RecipeError(f"--data: needs a folder for each class, for which {said['network']} is written; received {data}")
+    networks, changed = {}, []
+    for step in steps:
+        fixed = "_fixed" if "trainable_include_patterns" in step.options else ""  # a part of a module trains only so
+        network = Step(f"network{fixed}", "model", {"name": said["network"] + fixed, "num_classes": classes}, output / f"network{fixed}.pt")
+        own = {"model": str(network.output), "preprocessing_name": said["preprocessing_name"]}
+        if "model" in step.options:
+            networks[network.name] = network
+        options = {key: own.get(key, "^logits" if value == "logits" else value) for key, value in step.options.items()}
+        changed.append(replace(step, options=options))
+    return [*networks.values(), *changed]
 
 
 def changed(steps: list[Step], settings: list[str]) -> list[Step]:
@@ -154,7 +175,7 @@ def run(recipe: Recipe, options: argparse.Namespace) -> None:
             continue
         require_made_so(step, ranks)  # an earlier step may have been made anew since
         step.write_note(step.made_with(ranks))
-        code = subprocess.run(words, check=False).returncode
+        code = subprocess.run(words, env={"DIMRED_PYTHON": sys.executable, **os.environ}, check=False).returncode
         if code:
             raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
 
@@ -165,7 +186,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="what the recipe trains on")
     parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
-    parser.add_argument("--backbone", type=Path, help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run")
+    parser.add_argument("--backbone", type=Path, help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run;"
+                        " of scripts/slim_checkpoint.sh with their network")  # fmt: skip
     parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
     parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
     parser.add_argument("--ranks", type=int, help="other than the recipe's")

@@ -232,6 +232,83 @@ FASTNN: dict[str, tuple[int, Any]] = {
     "pnasnet_large": (331, "timm:pnasnet5large"), "pnasnet_mobile": (224, pnasnet_mobile)}  # fmt: skip
 
 
+class FixedNorm(nn.BatchNorm2d):
+    """Normalises by its running statistics in training, too, so that a part of its network can be frozen."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+
+
+class ConvNorm(nn.Conv2d):
+    """TF-Slim's conv2d of its ResNets: no bias, and a BatchNorm of its own behind it. Padded by kernel // 2, as conv2d_same does."""
+
+    def __init__(self, into: int, out: int, kernel: int, stride: int = 1) -> None:
+        super().__init__(into, out, kernel, stride, kernel // 2, bias=False)
+        self.BatchNorm = nn.BatchNorm2d(out, eps=1e-5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.BatchNorm(self._conv_forward(x, self.weight, self.bias))
+
+
+class SlimUnit(nn.Module):
+    """nets/resnet_v1.py's bottleneck. The projection is where the width changes, the stride in the last unit of a block."""
+
+    def __init__(self, into: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        self.shortcut = nn.Identity() if into == 4 * width else ConvNorm(into, 4 * width, 1)
+        self.conv1, self.conv2, self.conv3 = ConvNorm(into, width, 1), ConvNorm(width, width, 3, stride), ConvNorm(width, 4 * width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        residual = self.conv3(functional.relu(self.conv2(functional.relu(self.conv1(x)))))
+        return functional.relu(self.shortcut(x[:, :, :: self.stride, :: self.stride]) + residual)
+
+
+class SlimResNet(nn.Module):
+    """nets/resnet_v1.py. Layers have slim's names, so that its weights do not fit torchvision's ResNet, whose strides are elsewhere."""
+
+    def __init__(self, units: tuple[int, ...], classes: int, channels: int) -> None:
+        super().__init__()
+        self.conv1 = ConvNorm(channels, 64, 7, 2)
+        into, blocks = 64, []
+        for block, count in enumerate(units):
+            width, made = 64 * 2**block, nn.Sequential()
+            for unit in range(count):
+                stride = 2 if unit == count - 1 and block < len(units) - 1 else 1
+                made.add_module(f"unit_{unit + 1}", SlimUnit(into, width, stride))
+                into = 4 * width
+            blocks.append(made)
+        self.block1, self.block2, self.block3, self.block4 = blocks
+        self.logits = nn.Conv2d(into, classes, 1)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+        nn.init.zeros_(self.logits.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.relu(self.conv1(x))
+        x = functional.max_pool2d(x, [3, 3], [2, 2], [x.size(2) % 2, x.size(3) % 2], ceil_mode=True)  # TensorFlow's SAME
+        x = self.block4(self.block3(self.block2(self.block1(x))))
+        return self.logits(x.mean([2, 3], keepdim=True)).flatten(1)
+
+
+# TF-Slim's networks with its strides, whose checkpoints scripts/slim_checkpoint.sh converts.
+SLIM = {"resnet_v1_50": (3, 4, 6, 3), "resnet_v1_101": (3, 4, 23, 3), "resnet_v1_152": (3, 8, 36, 3), "resnet_v1_200": (3, 24, 36, 3)}
+
+
+def of_slim(name: str, classes: int, channels: int) -> nn.Module:
+    """A ResNet v1 of TF-Slim's; NAME_fixed with FixedNorm."""
+    base = name.removesuffix("_fixed")
+    if base not in SLIM:
+        raise Refused(f"slim: has {', '.join(SLIM)}, each also with _fixed (statistics of BatchNorm stay), received {name}")
+    network = SlimResNet(SLIM[base], classes, channels)
+    if base != name:
+        for module in network.modules():
+            if isinstance(module, ConvNorm):
+                module.BatchNorm = FixedNorm(module.out_channels, eps=1e-5)
+    return network
+
+
 class FirstOutput(nn.Module):
     """Of a network that gives several, the logits."""
 
@@ -284,8 +361,10 @@ def built(name: str, classes: int, channels: int) -> tuple[nn.Module, int]:
         if ":" not in builder:
             raise Refused(f"{own} is built in: --model {builder}")
         return built(builder, classes, channels)[0], size
+    if library == "slim":
+        return of_slim(own, classes, channels), 224
     if library not in ("timm", "torchvision"):
-        raise Refused(f"knows the libraries timm and torchvision, received {library}")
+        raise Refused(f"knows the libraries timm, torchvision and slim, received {library}")
     network = (of_timm if library == "timm" else of_torchvision)(own, classes, channels)
     return network, getattr(network, "default_cfg", {}).get("input_size", (0, 0, 0))[1]
 

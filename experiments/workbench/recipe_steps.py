@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dimred.runs import is_finished
+from safetensors import SafetensorError, safe_open
 
 from .jobs import flags
 
@@ -32,6 +33,8 @@ class Step:
 
     def is_done(self) -> bool:
         """Runs resume by themselves; a matrix is there when its sidecar, which is written last, is."""
+        if self.command == "model":
+            return self.output.is_file()
         if self.command == "verify":
             return (self.output / VERIFIED).is_file()
         return is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
@@ -58,7 +61,7 @@ class Step:
                 continue
             path = Path(value)
             if self.output.parent in path.parents:
-                other = replace(self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy"))
+                other = replace(self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy").removesuffix(".pt"))
                 sources[other.name] = other.noted().get("begun", "")
             elif path.is_file():
                 files[value] = known_by(path, key)
@@ -74,6 +77,18 @@ class Step:
         self.note().write_text(json.dumps({"with": asked, "begun": begun}))
 
 
+def network_of(weights: Path) -> dict[str, str]:
+    """What a file of scripts/slim_checkpoint.sh says of its network; empty for other weights."""
+    if not weights.is_file():
+        return {}
+    try:
+        with safe_open(weights, "np") as file:
+            said = file.metadata() or {}
+    except SafetensorError:  # PyTorch's, say
+        return {}
+    return said if said.keys() >= {"network", "preprocessing_name"} else {}
+
+
 def known_by(file: Path, option: str) -> str:
     """Changes when the file does."""
     if option in DATA_OPTIONS:
@@ -84,9 +99,9 @@ def known_by(file: Path, option: str) -> str:
 
 
 def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
-    """As one would type it; verify runs alone."""
+    """As one would type it; verify and model run alone."""
     launcher = []
-    if ranks > 1 and step.command != "verify":
+    if ranks > 1 and step.command not in ("verify", "model"):
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
     options = {
         key: str(value).lower() if isinstance(value, bool)

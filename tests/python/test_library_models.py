@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -57,10 +58,27 @@ def test_parameters_are_as_many_as_in_the_source(name: str) -> None:
     assert abs(count - expected) <= tolerance * expected, count
 
 
-@pytest.mark.parametrize("name", ["cifarnet", "inception_v2", "mobilenet_v1_025", "lenet"])
-def test_a_network_trains_a_step(name: str, capsys) -> None:
-    """As scripts/models_check.sh does with all; the smallest ones."""
-    assert models_check([name]) == 0
+# The smallest of FastNN's families, and the side of the smallest images. Not here for their seconds of one core: overfeat 22, vgg_a 8,
+# vgg_16 7, resnet_v1_101 8, resnet_v2_101 9, nasnet_cifar 22, nasnet_mobile 20, pnasnet_mobile 9, pnasnet_large 76.
+STEPS = {"lenet": 28, "cifarnet": 32, "alexnet_v2": 63, "inception_v1": 32, "inception_v2": 32, "resnet_v1_50": 32, "resnet_v2_50": 32,
+         "mobilenet_v1_025": 32, "mobilenet_v1_050": 32}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_network_trains_a_step(name: str, tmp_path: Path, execute) -> None:
+    model, side = library.FASTNN[name][1], STEPS[name]
+    if name not in NATIVE:
+        library.write(request(f"fastnn:{name}", tmp_path, classes=4, image_size=side))
+        model = tmp_path / "net.pt"
+    execute("dimred", "stage1", "--dataset=mock", f"--mock_shape=3,{side},{side}", "--num_classes=4", "--train_samples=2", "--test_samples=2",
+            "--batch_size=2", "--epochs=1", "--threads=1", "--snapshots_per_epoch=0", f"--model={model}", f"--output={tmp_path}/run")  # fmt: skip
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["outcome"] == "finished"
+
+
+def test_the_table_of_all_networks(capsys) -> None:
+    """scripts/models_check.sh trains the 32 at their own size."""
+    assert models_check(["lenet"]) == 0
     assert "finished" in capsys.readouterr().out.splitlines()[-1]
 
 
@@ -102,10 +120,11 @@ def test_several_outputs_give_the_logits(tmp_path: Path) -> None:
     [
         ("overfit", {}, "needs timm:NAME, torchvision:NAME or one of alexnet_v2"),
         ("resnet_v1_50", {}, "resnet_v1_50 is built in: --model resnet50"),
+        ("slim:resnet_v1_18", {}, "slim: has resnet_v1_50, .* received resnet_v1_18"),
         ("timm:resnet5", {}, r"timm .* has no model resnet5"),
         ("torchvision:resnet5", {}, "torchvision has no classifier resnet5"),
         ("torchvision:resnet18", {"channels": 1}, "take 3 channels, received --channels 1"),
-        ("keras:vgg", {}, "knows the libraries timm and torchvision, received keras"),
+        ("keras:vgg", {}, "knows the libraries timm, torchvision and slim, received keras"),
         ("cifarnet", {"image_size": 24}, "does not take images of 24 x 24"),
     ],
 )

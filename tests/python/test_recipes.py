@@ -21,6 +21,7 @@ from dimred.runs import read_options
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
 from fashion import few
 from PIL import Image
+from safetensors.numpy import save_file
 
 # The recipes proper; the others in that folder are options of a single command.
 FILES = sorted(
@@ -82,6 +83,25 @@ def test_weights_stand_for_a_backbone() -> None:
         recipe.read_recipe(file, Path("out"), given | {"pretraining_data": Path("other")}, False, Path("resnet50.pt"))
     with pytest.raises(recipe.RecipeError, match="has no backbone"):
         recipe.read_recipe(file.with_stem("dldr_cifar10"), Path("out"), given, False, Path("resnet50.pt"))
+
+
+def test_converted_weights_bring_their_network(tmp_path: Path, capsys) -> None:
+    """As scripts/slim_checkpoint.sh writes them; TF-Slim's strides are not those of --model resnet50."""
+    file = next(file for file in FILES if file.stem == "flowers_transfer")
+    weights = tmp_path / "slim.safetensors"
+    save_file({"conv1.weight": np.zeros(1, np.float32)}, weights, {"network": "slim:resnet_v1_50", "preprocessing_name": "vgg"})
+    given = {"data": image_folder(tmp_path / "data", 3), "pretraining_data": None}
+    *networks, scratch, frozen, stage1, _, stage2 = recipe.read_recipe(file, tmp_path / "out", given, True, weights).steps
+    assert [step.name for step in networks] == ["network", "network_fixed"] and {step.command for step in networks} == {"model"}
+    assert [step.options for step in networks] == [{"name": f"slim:resnet_v1_50{end}", "num_classes": 4} for end in ("", "_fixed")]
+    for step, network in ((scratch, "network"), (frozen, "network_fixed"), (stage1, "network")):
+        assert step.options["model"] == str(tmp_path / "out" / f"{network}.pt") and step.options["preprocessing_name"] == "vgg"
+        assert step.made_with(1)["from"] == {network: ""}
+    assert frozen.options["checkpoint_exclude_patterns"] == frozen.options["trainable_include_patterns"] == "^logits"
+    assert "network" not in str(stage2.options)
+    (tmp_path / "one" / "a").mkdir(parents=True)
+    assert recipe.main([str(file), "--data", str(tmp_path / "one"), "--backbone", str(weights)]) == 1
+    assert "--data: needs a folder for each class, for which slim:resnet_v1_50 is written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem in SMALLER])  # dldr_cifar100 is dldr_cifar10's
