@@ -8,12 +8,22 @@
 #   images: DIMRED_PHOTOS and DIMRED_SMALL_IMAGES name folders of class folders (any size; one size), or it is left out.
 # About 30 minutes on 2 cores and 2 GB of disk; quiet machines only.
 #   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
+#   scripts/benchmark.sh --peer mindspore [OPTIONS]   instead: MindSpore's PCA, epoch, stage-2 step and recipe beside ours
+#                                      (installs it, scripts/mindspore.sh; OPTIONS of benchmarks/mindspore_peer.py; about 15 minutes)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ "${1:-}" = --peer ] && [ "${2:-}" != mindspore ]; then
+  echo "benchmark: --peer takes mindspore, received ${2:-nothing}" >&2
+  exit 2
+fi
 scripts/setup.sh --benchmarks
 out=runs/benchmark
 mkdir -p "$out/scratch"
 python=.venv/bin/python
+if [ "${1:-}" = --peer ]; then
+  scripts/mindspore.sh
+  exec $python benchmarks/mindspore_peer.py --scratch "$out/scratch" --json "$out/mindspore.json" "${@:3}"
+fi
 $python benchmarks/algebra_ratio.py build/bin/device_algebra --json "$out/algebra.json"
 $python benchmarks/pca_peers.py --scratch "$out/scratch" --json "$out/pca.json" "$@"
 $python benchmarks/epoch_peers.py --output "$out/epoch.json"

@@ -40,10 +40,12 @@ def random_basis(generator: np.random.Generator, weights: Array, k: int) -> Arra
     return np.linalg.svd(snapshots - snapshots.mean(axis=0), full_matrices=False)[2][:k]
 
 
-def make_problem(seed: int, constants: Constants, batch: int, scale: float = 1.0) -> Problem:
-    """Three noisy clusters, 20 steps. `scale`: standard deviation of the starting weights."""
+def make_problem(
+    seed: int, constants: Constants, batch: int, scale: float = 1.0, shape: Shape = Shape(d=6, h=8, C=3), k: int = 5
+) -> Problem:
+    """C noisy clusters, 20 steps. `scale`: standard deviation of the starting weights."""
     generator = np.random.default_rng(seed)
-    shape, k, steps = Shape(d=6, h=8, C=3), 5, 20
+    steps = 20
     labels = generator.integers(shape.C, size=steps * batch)
     centres = generator.normal(size=(shape.C, shape.d))
     images = centres[labels] + generator.normal(size=(steps * batch, shape.d))
