@@ -8,7 +8,7 @@ Shared work is done once. Stopped and started again it goes on where it was; wha
 lets a comparison go on where the folders are not. --confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
 these on the confirmation seeds. --choices FILE confirms what another folder's choices.json fixed, without its
 selection: on another machine, or by somebody else. Writes results.csv and results.parquet (a line per run), summary.csv and
-summary.txt. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
+summary.txt. --engine dask and --engine slurm run the same on the workers of a Dask scheduler. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
+from comparison.engine import Engine, EngineError, open_local
 from comparison.jobs import Entry, Planner, cell, jobs_of
-from comparison.options import ConfigError, read_options_of
+from comparison.options import ConfigError, nearest, read_options_of
 from comparison.plan import Plan, read_plan
 from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
@@ -45,6 +46,7 @@ from comparison.summary import (
 from workbench.files import write_whole
 from workbench.jobs import DIMRED
 
+ENGINES = ("local", "dask", "slurm")
 Choices = dict[Condition, tuple[dict[str, str], list[Group]]]  # variants, baselines from the best on
 
 
@@ -57,16 +59,51 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--choices", type=Path, metavar="FILE",
                         help="confirm what this choices.json froze, without the selection")  # fmt: skip
     parser.add_argument("--rows", type=Path, metavar="FILE", help="lines of finished runs, to go on from and to add to")
-    parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads)")
+    parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads); of slurm: jobs, each a worker")
     parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
+    parser.add_argument("--engine", default="local", help="where runs run: local, dask, slurm (default: %(default)s)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask: one that is there (default: one with --jobs workers here)")
+    parser.add_argument("--cluster", type=Path, metavar="FILE", help="of slurm: TOML of arguments of dask-jobqueue's SLURMCluster")
+    parser.add_argument("--on_interrupt", help="of dask and slurm: cancel or leave the runs at Ctrl-C (default: cancel)")
     options = parser.parse_args(arguments)
     if options.threads < 1 or (options.jobs is not None and options.jobs < 1):
         parser.error("--jobs and --threads need >= 1")
     options.output = options.output or Path("runs") / options.config.stem
-    options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
     return options
+
+
+def check_engine(options: argparse.Namespace) -> None:
+    """Raises ConfigError for options that do not go together."""
+    engine = options.engine
+    if engine not in ENGINES:
+        raise ConfigError(f"--engine needs one of {', '.join(ENGINES)}, received {engine!r}{nearest(engine, ENGINES)}")
+    for option, engines in (("scheduler", ["dask"]), ("cluster", ["slurm"]), ("on_interrupt", ["dask", "slurm"])):
+        if getattr(options, option) is not None and engine not in engines:
+            raise ConfigError(f"--{option} is an option of --engine {' or '.join(engines)}, not of {engine}")
+    if options.on_interrupt not in (None, "cancel", "leave"):
+        raise ConfigError(f"--on_interrupt needs cancel or leave, received {options.on_interrupt!r}")
+    if options.scheduler and options.jobs:
+        raise ConfigError("--jobs has no effect with --scheduler, whose workers say how many runs there are at a time")
+    if engine == "slurm" and not options.jobs:
+        raise ConfigError("--engine slurm needs --jobs, the number of its workers")
+    options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
+
+
+def engine_of(options: argparse.Namespace) -> Callable[[Path, TextIO], Engine]:
+    """What opens the engine for a folder and its lock. Raises ConfigError and EngineError before any work."""
+    if options.engine == "local":
+        return partial(open_local, options.jobs)
+    try:
+        from comparison.dask_engine import Asked, check, open_dask
+    except ModuleNotFoundError as error:
+        raise EngineError(f"--engine {options.engine}: {error}; scripts/compare.sh installs requirements-engine.txt") from None
+    asked = Asked(
+        options.engine == "slurm", options.jobs, options.threads, options.scheduler, options.cluster, options.on_interrupt == "leave"
+    )
+    check(asked)
+    return partial(open_dask, asked, options.dimred)
 
 
 def all_axes(plan: Plan) -> dict[str, list[Any]]:
@@ -140,6 +177,11 @@ def chosen(entry: Entry, choices: Choices) -> bool:
     )
 
 
+def say(line: str) -> None:
+    """A line of progress."""
+    print(line, flush=True)
+
+
 class Comparison:
     """One invocation: plan, folder, and what was found so far."""
 
@@ -150,12 +192,17 @@ class Comparison:
         self.selection = self.planner.entries(plan.selection_seeds)
         self.failed: dict[Path, str] = {}
         self.rows = Rows(options.rows, options.output)
+        self.engine: Engine | None = None
+
+    def open_engine(self) -> Engine:
+        """Once for both phases."""
+        self.engine = self.engine or self.begin_engine(self.options.output.resolve(), self.lock)
+        return self.engine
 
     def execute(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Runs what is not done, then reads everything."""
-        options, journal = self.options, self.journal
-        say = partial(print, flush=True)
-        scheduler = Scheduler(options.dimred, options.jobs, options.threads, journal, self.lock, say)
+        journal = self.journal
+        scheduler = Scheduler(self.options.dimred, self.options.threads, journal, self.open_engine, say)
         try:
             self.failed |= scheduler.run(jobs_of([entry for entry in entries if not self.rows.has(entry)]))
         finally:  # also where it was stopped
@@ -176,8 +223,13 @@ class Comparison:
     def run(self) -> int:
         """All of it. Returns the exit code."""
         output = self.options.output.resolve()
+        self.begin_engine = engine_of(self.options)
         with take(output) as self.lock:
-            return self.run_locked(output)
+            try:
+                return self.run_locked(output)
+            finally:
+                if self.engine:
+                    self.engine.close()
 
     def run_locked(self, output: Path) -> int:
         """While no other comparison works in the folder."""
@@ -237,6 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = parse(arguments)
     try:
+        check_engine(options)
         plan = read_plan(options.config, partial(read_options_of, options.dimred))
         for option in ("confirm", "choices"):
             if getattr(options, option) and not plan.confirmation_seeds:
@@ -255,11 +308,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 2
-    except (Busy, OSError) as error:
+    except (Busy, EngineError, OSError) as error:
         print(f"compare: {error}", file=sys.stderr)
         return 1
     except Stopped as stopped:
-        print(f"compare: {stopped}; all runs have saved, the same command goes on", file=sys.stderr)
+        print(f"compare: {stopped}", file=sys.stderr)
         return 128 + stopped.number
 
 

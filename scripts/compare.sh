@@ -1,6 +1,14 @@
 #!/usr/bin/env bash
 # A fair comparison from one TOML file.  scripts/compare.sh CONFIG [--output DIR] [--confirm] [--jobs N] [--threads N]
+#   --engine dask | slurm   runs on the workers of a Dask scheduler; its packages are installed into .venv on first use
 # The same command again goes on where it stopped; docs/how-to/compare_fairly.md says what a CONFIG holds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+if [[ " $* " =~ \ --engine[=\ ](dask|slurm)\  ]]; then
+  required=$root/requirements-engine.txt stamp=$root/.venv/.requirements-engine
+  if ! cmp -s "$required" "$stamp"; then
+    "$root/.venv/bin/python" -m pip install -q --disable-pip-version-check -r "$required" >&2
+    cp "$required" "$stamp"
+  fi
+fi
 exec "$root/.venv/bin/python" "$root/experiments/compare.py" "$@"

@@ -1,13 +1,12 @@
-"""Runs jobs side by side: resumes, never repeats, and leaves no process behind."""
+"""Runs jobs side by side on an engine: resumes, never repeats, and leaves no process behind."""
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
+import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
+from .engine import Ended, Engine
 from .jobs import Job
 
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
 TRIES = 3  # starts of a job whose process was killed: it resumes
+SECONDS = re.compile(r"^# ([\d.]+) seconds$", re.MULTILINE)
 PATIENCE = 30.0  # seconds for the processes of a killed comparison to save and end
 
 
@@ -28,11 +27,12 @@ class Busy(RuntimeError):
 
 
 class Stopped(Exception):
-    """A signal asked to end; every process has saved."""
+    """A signal asked to end; every process has saved, or is left to its engine."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, left: bool) -> None:
         """The signal."""
-        super().__init__(f"stopped by {signal.Signals(number).name}")
+        fate = "the runs that were begun go on; the same command takes them up" if left else "all runs have saved, the same command goes on"
+        super().__init__(f"stopped by {signal.Signals(number).name}; {fate}")
         self.number = number
 
 
@@ -50,17 +50,6 @@ def take(output: Path, patience: float = PATIENCE) -> TextIO:
             if time.monotonic() > deadline:
                 raise Busy(f"another comparison, or a run of it, is at work in {output}") from None
             time.sleep(0.1)
-
-
-def die_with(parent: int) -> Callable[[], None]:
-    """For the child, before it becomes dimred: SIGTERM (which saves) as soon as this process is gone."""
-
-    def ask() -> None:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it was quicker
-            os._exit(1)
-
-    return ask
 
 
 def last_line(log: Path) -> str:
@@ -107,6 +96,12 @@ class Journal:
             stream.write(begin + json.dumps(line) + "\n")
         self.count(**line)
 
+    def recover(self, job: Job) -> None:
+        """Writes down one that finished while nobody watched, from what its worker wrote into its log."""
+        if self.relative(job.target) not in self.by_target and job.log.is_file():
+            for seconds in SECONDS.findall(job.log.read_text(errors="replace"))[-1:]:
+                self.add(job, float(seconds))
+
     def estimate(self, jobs: Sequence[Job], slots: int) -> float | None:
         """Seconds until the jobs are done, from those of the same kind, else of any; None: no idea."""
         means = {kind: sum(times) / len(times) for kind, times in self.by_kind.items()}
@@ -127,57 +122,63 @@ def in_words(seconds: float | None) -> str:
 
 
 class Scheduler:
-    """Starts what is ready, at most `slots` at a time, until nothing is left."""
+    """Starts what is ready, as much as the engine takes, until nothing is left."""
 
-    def __init__(self, binary: Path, slots: int, threads: int, journal: Journal, lock: TextIO,
+    def __init__(self, binary: Path, threads: int, journal: Journal, open_engine: Callable[[], Engine],
                  say: Callable[[str], None]) -> None:  # fmt: skip
-        """`lock` is handed down to every process; `say` prints a line of progress."""
-        self.binary, self.slots, self.threads = binary, slots, threads
-        self.journal, self.lock, self.say = journal, lock, say
-        self.running: dict[Job, tuple[subprocess.Popen[bytes], float]] = {}
+        """`open_engine` is asked when there is anything to run; `say` prints a line of progress."""
+        self.binary, self.threads = binary, threads
+        self.journal, self.open_engine, self.say = journal, open_engine, say
+        self.engine: Engine | None = None
+        self.running: set[Job] = set()
         self.starts: dict[Path, int] = {}
         self.failed: dict[Path, str] = {}  # target -> why
         self.signal = 0
+        self.changed = True  # something may be ready that was not
 
     def run(self, jobs: Sequence[Job]) -> dict[Path, str]:
-        """Runs all that are not done; returns why each of the others failed. Raises Stopped."""
+        """Runs all that are not done; returns why each of the others failed. Raises Stopped and EngineError."""
         waiting = [job for job in jobs if not job.done()]
-        kept = len(jobs) - len(waiting)
+        self.finished, self.total = len(jobs) - len(waiting), len(jobs)
         names = {job.target: job.name for job in jobs}
-        self.finished, self.total = kept, len(jobs)
-        if waiting:
-            left = in_words(self.journal.estimate(waiting, self.slots))
-            self.say(f"{len(jobs)} jobs, {kept} done already; {self.slots} at a time, time left {left}")
+        for job in set(jobs).difference(waiting):
+            self.journal.recover(job)
+        if not waiting:
+            return self.failed
         previous = {number: signal.signal(number, self.ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
+            engine = self.engine = self.open_engine()
+            left = in_words(self.journal.estimate(waiting, engine.slots))
+            self.say(f"{len(jobs)} jobs, {self.finished} done already; {engine.slots} at a time, time left {left}")
             while waiting or self.running:
-                waiting = self.advance(waiting, names)
+                waiting = self.advance(engine, waiting, names)
                 time.sleep(0.02)
         finally:
-            self.end_all()
+            if self.engine:
+                self.engine.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self.failed
 
     def ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
         """The first signal lets every process save; a second one kills."""
-        if self.signal:
-            for process, _ in self.running.values():
-                process.kill()
+        if self.signal and self.engine:
+            self.engine.kill()
         self.signal = number
 
-    def advance(self, waiting: list[Job], names: dict[Path, str]) -> list[Job]:
+    def advance(self, engine: Engine, waiting: list[Job], names: dict[Path, str]) -> list[Job]:
         """One look around; returns the jobs still waiting. `names` of jobs by target."""
         if self.signal:
-            self.end_all()
-            raise Stopped(self.signal)
-        for job, (process, began) in list(self.running.items()):
-            if process.poll() is not None:
-                del self.running[job]
-                again = self.finish_job(job, process.returncode, time.monotonic() - began, waiting)
-                waiting = [job, *waiting] if again else waiting
-        if len(self.running) >= self.slots:  # nothing to start: hundreds of files need no look
+            engine.stop()
+            raise Stopped(self.signal, engine.leaves)
+        for end in engine.ended():
+            self.running.remove(end.job)
+            self.changed = True
+            again = self.finish_job(end, waiting, engine.slots)
+            waiting = [end.job, *waiting] if again else waiting
+        if not self.changed or not engine.has_room():  # nothing to start: hundreds of files need no look
             return waiting
+        self.changed = False
         open_targets = {job.target for job in (*waiting, *self.running)}
         for job in list(waiting):
             if job.diverged.is_file():
@@ -186,43 +187,38 @@ class Scheduler:
             elif broken := [need for need in job.needs if need in self.failed]:
                 self.fail(job, f"not started: {names[broken[0]]} failed", report=False)
                 waiting.remove(job)
-            elif len(self.running) < self.slots and not open_targets.intersection(job.needs):
+            elif engine.has_room() and not open_targets.intersection(job.needs):
                 waiting.remove(job)
-                self.start(job)
+                self.start(engine, job)
         return waiting
 
-    def start(self, job: Job) -> None:
-        """Its process gets the lock, a group of its own (Ctrl-C comes through us), and dies with us."""
+    def start(self, engine: Engine, job: Job) -> None:
+        """Hands its command to the engine."""
         for folder in (job.log.parent, job.target.parent):
             folder.mkdir(parents=True, exist_ok=True)
         arguments = [str(self.binary), *job.arguments(self.threads)]
         if job.command == "pca":  # a kill may have left part of what belongs together
             arguments.append("--overwrite=true")
-        with job.log.open("a") as stream:
-            stream.write("$ " + " ".join(arguments) + "\n")
-            stream.flush()
-            process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, process_group=0,
-                preexec_fn=die_with(os.getpid()), pass_fds=(self.lock.fileno(),),
-            )  # fmt: skip
+        engine.start(job, arguments)
         self.starts[job.target] = self.starts.get(job.target, 0) + 1
-        self.running[job] = (process, time.monotonic())
+        self.running.add(job)
 
-    def finish_job(self, job: Job, code: int, seconds: float, waiting: list[Job]) -> bool:
+    def finish_job(self, end: Ended, waiting: list[Job], slots: int) -> bool:
         """Takes the end of a process into account; True: start it again, it was killed and resumes."""
+        job, code = end.job, end.code
         if code == 0 and job.done():
-            self.journal.add(job, seconds)
+            self.journal.add(job, end.seconds)
             self.finished += 1
-            left = in_words(self.journal.estimate([*waiting, *self.running], self.slots))
-            self.say(f"[{self.finished}/{self.total}] {job.name}: {in_words(seconds)}; time left {left}")
+            left = in_words(self.journal.estimate([*waiting, *self.running], slots))
+            self.say(f"[{self.finished}/{self.total}] {job.name}: {in_words(end.seconds)}; time left {left}")
             return False
         if self.signal:
             return False
         killed = code < 0 or code > 128
         if killed and self.starts[job.target] < TRIES:
-            self.say(f"{job.name}: killed ({code}), goes on")
+            self.say(f"{job.name}: {end.why or f'killed ({code})'}, goes on")
             return True
-        said = last_line(job.log)
+        said = end.why or last_line(job.log)
         why = f"ended with {code}: {said}"
         if not killed and "finite" in said:
             why = f"diverged: {said}"
@@ -234,13 +230,6 @@ class Scheduler:
         """Named, and the others go on."""
         self.failed[job.target] = why
         self.finished += 1
+        self.changed = True
         if report:
             self.say(f"[{self.finished}/{self.total}] {job.name}: FAILED: {why} ({job.log})")
-
-    def end_all(self) -> None:
-        """SIGTERM to every process, which saves; then waits for the last."""
-        for process, _ in self.running.values():
-            process.terminate()
-        for process, _ in self.running.values():
-            process.wait()
-        self.running.clear()

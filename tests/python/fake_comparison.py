@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import compare
@@ -121,3 +123,18 @@ def calls(folder: Path) -> list[str]:
 def results(folder: Path) -> pd.DataFrame:
     """The tidy table."""
     return pd.read_csv(folder / "out" / "results.csv")
+
+
+def running(folder: Path) -> list[int]:
+    """Processes of the fake dimred that are alive."""
+    pids = [int(line.split()[0]) for line in (folder / "calls.txt").read_text().splitlines()]
+    return [pid for pid in pids if b"fake_dimred" in (Path(f"/proc/{pid}/cmdline").read_bytes()
+            if Path(f"/proc/{pid}/cmdline").exists() else b"")]  # fmt: skip
+
+
+def until(true: Callable[[], object], seconds: float = 20) -> None:
+    """Waits."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

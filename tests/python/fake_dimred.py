@@ -3,7 +3,7 @@
 their options; counts its calls. Its options are those that a comparison is made for.
 
 Environment: FAKE_FOLDER (calls.txt, and `hold` while runs wait for it to vanish), FAKE_FAIL (a run whose
-command line holds this text fails), FAKE_NAN (it meets values that are not finite).
+command line holds this text fails), FAKE_NAN (it meets values that are not finite), FAKE_DELAY (seconds an epoch).
 """
 
 import hashlib
@@ -70,11 +70,13 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
     manifest = {"outcome": "running", "seed": int(options["seed"]), "versions": {"dimred": "0.1.0"}}
     write(folder / "manifest.json", json.dumps(manifest))
     curve = folder / "curve.csv"
-    done = len(curve.read_text().splitlines()) - 1 if curve.exists() else 0
+    lines = len(curve.read_text().splitlines()) if curve.exists() else 0
+    done = max(lines - 1, 0)
     with curve.open("a") as out:
-        if not done:
+        if not lines:
             out.write(COLUMNS + "\n")
         for epoch in range(start + 1 + done, first + 1):
+            time.sleep(float(os.environ.get("FAKE_DELAY", "0")))
             if epoch > start + 1:
                 while (Path(os.environ["FAKE_FOLDER"]) / "hold").exists():
                     time.sleep(0.01)
@@ -92,6 +94,9 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
 def main() -> int:
     """Like dimred: SIGTERM ends with 143."""
     command, *rest = sys.argv[1:]
+    if command == "--version":
+        print("dimred 0.1.0 (fake)")
+        return 0
     if rest == ["--help", "all"]:
         print(HELP.format(command) + OWN[command])
         return 0

@@ -6,32 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import compare
 import pandas as pd
 import pytest
 from comparison.schedule import Busy, Journal, take
-from fake_comparison import COMPARE, SHORT, arguments, calls, results
+from fake_comparison import COMPARE, SHORT, arguments, calls, results, running, until
 
 pytest_plugins = ["fake_comparison"]
-
-
-def running(folder: Path) -> list[int]:
-    """Processes of the fake dimred that are alive."""
-    pids = [int(line.split()[0]) for line in (folder / "calls.txt").read_text().splitlines()]
-    return [pid for pid in pids if b"fake_dimred" in (Path(f"/proc/{pid}/cmdline").read_bytes()
-            if Path(f"/proc/{pid}/cmdline").exists() else b"")]  # fmt: skip
-
-
-def until(true: Callable[[], object], seconds: float = 20) -> None:
-    """Waits."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
