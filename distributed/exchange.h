@@ -20,13 +20,28 @@ struct Peers {
 /// empty tensors are sent by neither.
 using PiecesOf = std::function<std::vector<torch::Tensor>(std::size_t)>;
 
-/// The sums over the peers, in their order, of the pieces that each has for this rank. Sends each
-/// peer's pieces to it. A peer alone: its own pieces themselves.
-std::vector<torch::Tensor> reduce_among(const Peers& peers, const PiecesOf& pieces_for);
+/// Sends and receipts under way, begun in the same order by all peers.
+struct Transfer {
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  void wait();  // throws what the backend throws
+};
+
+/// A sum under way.
+struct PendingSum {
+  Transfer transfer;
+  std::vector<torch::Tensor> own;
+  torch::Tensor received;  // [peers x own columns]; undefined of a peer alone
+  /// The sums of the pieces, added in the peers' order; of a peer alone its pieces themselves.
+  std::vector<torch::Tensor> wait();
+};
+
+/// The sums over the peers of the pieces that each has for this rank. Sends each peer's pieces to
+/// it.
+PendingSum start_sum(const Peers& peers, const PiecesOf& pieces_for);
 
 /// Sends `own` to every peer, and receives those of each into its pieces.
-void gather_among(const Peers& peers,
-                  const std::vector<torch::Tensor>& own,
-                  const PiecesOf& pieces_of);
+Transfer start_gather(const Peers& peers,
+                      const std::vector<torch::Tensor>& own,
+                      const PiecesOf& pieces_of);
 
 }  // namespace dimred::distributed

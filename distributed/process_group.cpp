@@ -1,5 +1,6 @@
 #include "distributed/process_group.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -11,6 +12,11 @@
 
 namespace dimred::distributed {
 namespace {
+
+/// One of equal parts of every share.
+struct Part {
+  std::int64_t index = 0, count = 1;
+};
 
 /// By one call of a collective.
 struct Sent {
@@ -63,26 +69,32 @@ class ProcessGroup final : public Communicator {
   }
 
   /// Within the node, each rank adds the columns of those that have its place on their nodes; then
-  /// these exchange what their nodes have summed. On one node the columns go straight to their
-  /// owners.
+  /// these exchange what their nodes have summed, part by part, while the next parts come in. On
+  /// one node the columns go straight to their owners.
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {
     const auto there = staged(full);
-    const auto pieces_of = [&](int place) { return pieces(there, shards, place); };
     const auto own = bytes(columns(there, range_of(shards[rank_])));
-    const auto at_place = bytes(pieces_of(place_));
-    torch::Tensor sum;
+    const auto at_place = bytes(pieces(there, shards, place_, {}));
+    const auto& backend = backend_of(there);
+    std::vector<torch::Tensor> sums;
     counted(Collective::reduce_scatter,
             {scaling::reduce_scatter_bytes(bytes(there), own), at_place - own},
             [&] {
-              const auto of_node = reduce_among(
-                  node(backend_of(there)), [&](std::size_t place) { return pieces_of(place); });
-              const auto of_all = reduce_among(
-                  across_nodes(backend_of(there)),
-                  [&](std::size_t node) { return std::vector{of_node[node]}; });
-              sum = of_all.front();
+              std::vector<PendingSum> within, between;
+              for (const auto& part : parts_of(there))
+                within.push_back(start_sum(node(backend), [&](std::size_t place) {
+                  return pieces(there, shards, static_cast<int>(place), part);
+                }));
+              for (auto& sum : within) {
+                const auto of_node = sum.wait();
+                between.push_back(start_sum(across_nodes(backend), [&](std::size_t node) {
+                  return std::vector{of_node[node]};
+                }));
+              }
+              for (auto& sum : between) sums.push_back(sum.wait().front());
             });
-    return sum.to(full.device());
+    return (sums.size() == 1 ? sums.front() : torch::cat(sums)).to(full.device());
   }
 
   torch::Tensor all_gather(const torch::Tensor& own,
@@ -92,16 +104,27 @@ class ProcessGroup final : public Communicator {
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());
     columns(full, range_of(shards[rank_])).copy_(there);
-    const auto pieces_of = [&](int place) { return pieces(full, shards, place); };
     const auto between = scaling::all_gather_bytes(bytes(there), nodes());
-    const auto within = scaling::all_gather_bytes(bytes(pieces_of(place_)), node_size_);
+    const auto within = scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
+    const auto& backend = backend_of(there);
     counted(Collective::all_gather, {between + within, between}, [&] {
-      gather_among(across_nodes(backend_of(there)), {there}, [&](std::size_t node) {
-        return std::vector{pieces_of(place_)[node]};
-      });
-      gather_among(node(backend_of(there)), pieces_of(place_), [&](std::size_t place) {
-        return pieces_of(place);
-      });
+      std::vector<Transfer> to_nodes, to_ranks;
+      const auto parts = parts_of(full);
+      for (const auto& part : parts) {
+        const auto at_place = pieces(full, shards, place_, part);
+        to_nodes.push_back(start_gather(
+            across_nodes(backend), {at_place[rank_ / node_size_]}, [&](std::size_t node) {
+              return std::vector{at_place[node]};
+            }));
+      }
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        to_nodes[i].wait();
+        to_ranks.push_back(start_gather(
+            node(backend), pieces(full, shards, place_, parts[i]), [&](std::size_t place) {
+              return pieces(full, shards, static_cast<int>(place), parts[i]);
+            }));
+      }
+      for (auto& transfer : to_ranks) transfer.wait();
     });
     return full.to(own.device());
   }
@@ -181,13 +204,29 @@ class ProcessGroup final : public Communicator {
     return peers;
   }
 
-  /// Columns of `full` of the ranks that have this place on their nodes, in the nodes' order.
+  /// Parts in which the shares of a vector travel: within nodes and between them at the same time.
+  std::vector<Part> parts_of(const torch::Tensor& full) const {
+    constexpr std::int64_t least = 1 << 20, most = 8;  // bytes of a share's part; parts
+    if (nodes() == 1 || node_size_ == 1) return {{}};
+    const auto count = std::clamp<std::int64_t>(bytes(full) / size_ / least, 1, most);
+    std::vector<Part> parts;
+    for (std::int64_t i = 0; i < count; ++i) parts.push_back({i, count});
+    return parts;
+  }
+
+  /// This part of the columns of `full` of the ranks that have this place on their nodes, in the
+  /// nodes' order.
   std::vector<torch::Tensor> pieces(const torch::Tensor& full,
                                     const std::vector<layout::Shard>& shards,
-                                    int place) const {
+                                    int place,
+                                    const Part& part) const {
     std::vector<torch::Tensor> result;
-    for (int rank = place; rank < size_; rank += node_size_)
-      result.push_back(columns(full, range_of(shards[rank])));
+    for (int rank = place; rank < size_; rank += node_size_) {
+      const auto range = range_of(shards[rank]);
+      result.push_back(columns(full,
+                               {range.begin + range.size() * part.index / part.count,
+                                range.begin + range.size() * (part.index + 1) / part.count}));
+    }
     return result;
   }
 

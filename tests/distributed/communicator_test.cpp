@@ -149,6 +149,25 @@ TEST_P(OverNodes, ExchangesAddWithinNodesFirstAndSendEachColumnToANodeOnce) {
   EXPECT_EQ(sent, 2 * 4 * size * (ranks - 1));
 }
 
+/// Shares that travel in several parts; sums of whole numbers are exact.
+TEST_P(OverNodes, LargeSharesTravelInParts) {
+  const auto [nodes, node_size] = GetParam();
+  const int ranks = nodes * node_size;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 700'001);
+  sizes[1] = 3;  // fewer columns than parts
+  const auto shards = shards_of(sizes);
+  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const auto places = torch::arange(size, torch::kFloat32).remainder(1000);
+  const auto work = [&](Communicator& communicator) {
+    const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
+    const auto own = communicator.reduce_scatter(places + communicator.rank(), shards);
+    const auto expected = places * ranks + ranks * (ranks - 1) / 2;
+    EXPECT_TRUE(torch::equal(own, own_of(expected, shard)));
+    EXPECT_TRUE(torch::equal(communicator.all_gather(own, shards), expected));
+  };
+  on_gloo_ranks(ranks, work, node_size);
+}
+
 TEST_P(OverRanks, BroadcastReachesEverybodyFromAnyRoot) {
   const int ranks = GetParam();
   std::mutex mutex;
