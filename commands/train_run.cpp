@@ -192,7 +192,8 @@ int train_run(const distributed::Ranks& ranks,
       details["checkpoint_uploads"] = std::move(sent);
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
-    if (ranks.rank_info.rank == 0) distributed::mark_stopped(ranks.rank_info);
+    if (ranks.rank_info.rank == 0 && !training::stopped_by_launcher())
+      distributed::mark_stopped(ranks.rank_info);
     console.line("stopped by a signal, all saved; the same command goes on from here");
     return training::stop_exit_code();
   } catch (const std::exception& error) {

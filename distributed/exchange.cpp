@@ -69,7 +69,8 @@ PendingSum start_sum(const Peers& peers, const PiecesOf& pieces_for) {
 Transfer start_gather(const Peers& peers,
                       const std::vector<torch::Tensor>& own,
                       const PiecesOf& pieces_of) {
-  return start_exchange(peers, [&](std::size_t /*to*/) { return own; }, pieces_of);
+  return start_exchange(
+      peers, [&](std::size_t /*to*/) { return own; }, pieces_of);
 }
 
 }  // namespace dimred::distributed

@@ -105,7 +105,8 @@ class ProcessGroup final : public Communicator {
     auto full = torch::empty({size}, there.options());
     columns(full, range_of(shards[rank_])).copy_(there);
     const auto between = scaling::all_gather_bytes(bytes(there), nodes());
-    const auto within = scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
+    const auto within =
+        scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
     const auto& backend = backend_of(there);
     counted(Collective::all_gather, {between + within, between}, [&] {
       std::vector<Transfer> to_nodes, to_ranks;
@@ -294,10 +295,7 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> process_group(Backends backends,
-                                            int rank,
-                                            int size,
-                                            int node_size) {
+std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size, int node_size) {
   return std::make_unique<ProcessGroup>(std::move(backends), rank, size, node_size);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "support/errors.h"
@@ -51,7 +52,8 @@ RankInfo of_torchrun(const Lookup& variable) {
   found.address = text_of(variable, "MASTER_ADDR").value_or("");
   found.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   found.run_id = text_of(variable, "TORCHELASTIC_RUN_ID").value_or("");
-  if (found.size > 1) {
+  // A rank alone asks the agent's store, too: whether a signal has stopped it before.
+  if (found.size > 1 || found.agent_store) {
     require(!found.address.empty(),
             "[launch] needs MASTER_ADDR beside WORLD_SIZE, which is not set");
     found.port = number_of(variable, "MASTER_PORT");
@@ -59,18 +61,35 @@ RankInfo of_torchrun(const Lookup& variable) {
   return found;
 }
 
+/// The tasks of the step's node of this number in Slurm's list: "4(x2),3" is 4, 4 and 3 of nodes 0,
+/// 1 and 2.
+int tasks_of_node(const std::string& list, int node) {
+  std::istringstream entries(list);
+  int tasks = 1;
+  for (std::string entry; node >= 0 && std::getline(entries, entry, ',');) {
+    const char* const end = entry.data() + entry.size();
+    std::from_chars(entry.data(), end, tasks);
+    int nodes = 1;
+    const auto times = entry.find("(x");
+    if (times != std::string::npos) std::from_chars(entry.data() + times + 2, end, nodes);
+    node -= nodes;
+  }
+  return std::max(1, tasks);
+}
+
 RankInfo of_srun(const Lookup& variable, int size) {
   RankInfo found{.rank = number_of(variable, "SLURM_PROCID"),
                  .size = size,
                  .local_rank = number_or(variable, "SLURM_LOCALID", 0),
                  .launcher = "srun"};
-  // "4(x2),3": this machine's count would need its place in the list; a rank's own is what counts.
-  const auto tasks = text_of(variable, "SLURM_STEP_TASKS_PER_NODE");
-  int local_size = 1;
-  if (tasks) std::from_chars(tasks->data(), tasks->data() + tasks->size(), local_size);
-  found.local_size = std::max(1, local_size);
+  found.local_size = tasks_of_node(text_of(variable, "SLURM_STEP_TASKS_PER_NODE").value_or(""),
+                                   number_or(variable, "SLURM_NODEID", 0));
   const auto nodes = text_of(variable, "SLURM_STEP_NODELIST");
   const auto master = text_of(variable, "MASTER_ADDR");
+  // The list of nodes is sorted, whatever the order in which the user has given them to the ranks.
+  require(
+      master || found.local_size == size || text_of(variable, "SLURM_DISTRIBUTION") != "arbitrary",
+      "[launch] needs MASTER_ADDR, the host of rank 0, beside srun's arbitrary distribution");
   found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
   found.run_id = text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
                  text_of(variable, "SLURM_STEP_ID").value_or("");

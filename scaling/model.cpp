@@ -121,8 +121,10 @@ double stage2_passes(const Model& model, bool joint) {
   // alpha m 2, P'd minus it 3.
   const std::int64_t algebra = 14 + (joint ? 5 : 0);
   // A node sums what all nodes' ranks at one place own; each all-gather copies the own part 2.
-  const std::int64_t exchange =
-      nodes * sum_passes(ranks / nodes) + sum_passes(nodes) + (ranks == 1 ? 0 : joint ? 2 : 4);
+  const std::int64_t exchange = nodes * sum_passes(ranks / nodes) + sum_passes(nodes) +
+                                (ranks == 1 ? 0
+                                 : joint    ? 2
+                                            : 4);
   return model.passes_seconds(whole, algebra + exchange);
 }
 

@@ -91,9 +91,9 @@ std::vector<std::string> limits(const Problem& problem,
 /// ranks share their connections, as NCCL does.
 double ring_seconds(const Machine& machine, double bytes);
 
-/// A reduce-scatter or all-gather of `own` bytes a rank as distributed/process_group.cpp makes them:
-/// within nodes, then between them, or the other way round. Ranks that fill no whole nodes send
-/// directly to every other, and both kinds of connection work at the same time.
+/// A reduce-scatter or all-gather of `own` bytes a rank as distributed/process_group.cpp makes
+/// them: within nodes, then between them, or the other way round. Ranks that fill no whole nodes
+/// send directly to every other, and both kinds of connection work at the same time.
 double exchange_seconds(const Machine& machine, double own);
 
 }  // namespace dimred::scaling

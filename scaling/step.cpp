@@ -36,8 +36,8 @@ std::int64_t stage1_bytes(const Step& step, std::span<const std::int64_t> bucket
 std::int64_t stage2_bytes(const Step& step, const Share& share) {
   const auto own = share.own_columns * step.number_bytes;
   const auto at_place = share.columns_at_place * step.number_bytes;
-  const auto gather = all_gather_bytes(own, step.nodes) +
-                      all_gather_bytes(at_place, step.ranks / step.nodes);
+  const auto gather =
+      all_gather_bytes(own, step.nodes) + all_gather_bytes(at_place, step.ranks / step.nodes);
   return common_bytes(step) + search_bytes(step) +
          reduce_scatter_bytes(step.columns * step.number_bytes, own) + step.gathers * gather;
 }

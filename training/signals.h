@@ -17,6 +17,10 @@ bool stop_received();
 /// True on every rank when any has received one: to be asked at the same step by all.
 bool stop_agreed(distributed::Communicator& communicator);
 
+/// Whether the stop that all agreed to came from the processes that started the ranks alone: an
+/// agent of torchrun ends its ranks so to start them anew with the nodes that have come or gone.
+bool stopped_by_launcher();
+
 /// The exception that a pass without steps (an evaluation, a recalibration) throws on every rank
 /// when a signal to any of them stops it between two batches.
 struct Stopped final : std::exception {

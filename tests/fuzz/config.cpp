@@ -1,9 +1,8 @@
-#include "support/options_file.h"
-
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "support/options_file.h"
 #include "tests/fuzz/fuzz.h"
 
 // The option file, as TOML and as lines of key=value.
@@ -20,7 +19,8 @@ std::vector<std::string> dimred::fuzz::seeds() {
 int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Folder folder;
   folder.write("c.toml", {reinterpret_cast<const char*>(data), size});
-  static const bool linked = ::link((folder.path + "/c.toml").c_str(), (folder.path + "/c.conf").c_str()) == 0;
+  static const bool linked =
+      ::link((folder.path + "/c.toml").c_str(), (folder.path + "/c.conf").c_str()) == 0;
   if (!linked) std::abort();
   for (const auto* name : {"c.toml", "c.conf"})
     fuzz::bear_errors([&] { read_config_file(folder.path + '/' + name); });

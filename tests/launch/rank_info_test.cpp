@@ -46,6 +46,17 @@ TEST(RankInfo, OfTorchrun) {
   EXPECT_EQ(rank_info.launcher, "torchrun");
 }
 
+TEST(RankInfo, OfTorchrunWithOneRankReachesTheAgentsStore) {
+  const auto rank_info = rank_info_in({{"RANK", "0"},
+                                       {"WORLD_SIZE", "1"},
+                                       {"MASTER_ADDR", "localhost"},
+                                       {"MASTER_PORT", "29500"},
+                                       {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_EQ(rank_info.size, 1);
+  EXPECT_EQ(rank_info.address, "localhost");
+  EXPECT_EQ(rank_info.port, 29500);
+}
+
 TEST(RankInfo, OfSrunWithNothingElse) {
   Variables variables{{"SLURM_PROCID", "3"},
                       {"SLURM_STEP_NUM_TASKS", "4"},
@@ -68,6 +79,34 @@ TEST(RankInfo, OfSrunWithNothingElse) {
   variables["MASTER_PORT"] = "1234";
   EXPECT_EQ(rank_info_in(variables).address, "login");
   EXPECT_EQ(rank_info_in(variables).port, 1234);
+}
+
+TEST(RankInfo, OfSrunOnNodesWithDifferentCounts) {
+  const auto local_size = [](const char* counts, const char* node) {
+    return rank_info_in({{"SLURM_PROCID", "0"},
+                         {"SLURM_STEP_NUM_TASKS", "12"},
+                         {"SLURM_STEP_NODELIST", "n[1-4]"},
+                         {"SLURM_STEP_TASKS_PER_NODE", counts},
+                         {"SLURM_NODEID", node}})
+        .local_size;
+  };
+  EXPECT_EQ(local_size("1,3", "0"), 1);
+  EXPECT_EQ(local_size("1,3", "1"), 3);
+  EXPECT_EQ(local_size("4(x2),3,1", "1"), 4);
+  EXPECT_EQ(local_size("4(x2),3,1", "2"), 3);
+  EXPECT_EQ(local_size("4(x2),3,1", "3"), 1);
+}
+
+TEST(RankInfo, OfSrunsArbitraryDistributionNeedsARendezvousAddress) {
+  Variables variables{{"SLURM_PROCID", "0"},
+                      {"SLURM_STEP_NUM_TASKS", "3"},
+                      {"SLURM_STEP_NODELIST", "n[1,3]"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "2,1"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_DISTRIBUTION", "arbitrary"}};
+  EXPECT_THROW(rank_info_in(variables), std::invalid_argument);
+  variables["MASTER_ADDR"] = "n3";
+  EXPECT_EQ(rank_info_in(variables).address, "n3");
 }
 
 TEST(RankInfo, OfABatchScriptIsOneRank) {

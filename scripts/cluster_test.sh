@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The job files of scripts/cluster/ under real launchers, as a table: torchrun on two hosts, mpirun and Slurm, on 1, 2 and 4 ranks; then
+# hosts that die under torchrun, and Slurm jobs that are requeued, preempted, out of time or on a node that dies. The hosts are network
+# namespaces of this machine, so it needs root; what is not installed is skipped with a line that says how to get it. Needs a finished
+# build.
+#   scripts/cluster_test.sh [--short] [--only TEXT] [--record FILE]     --short: two minutes, the launchers alone
+#   scripts/cluster_test.sh --install                                   Debian's slurm-wlm, munge and openmpi-bin; Kubernetes' schemas
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "${1:-}" = --install ]; then
+  run() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+  run apt-get update -q
+  # Debian would start the daemons of this machine; the tests start their own.
+  run env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends slurm-wlm munge openmpi-bin iproute2
+  python3 -m venv .cache/cluster
+  exec .cache/cluster/bin/pip install --quiet -r requirements-cluster.txt
+fi
+PYTHONPATH=tests exec "${DIMRED_PYTHON:-.venv/bin/python}" -m cluster --build "${DIMRED_BUILD:-build}" "$@"
