@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-COLUMNS = {"launcher": -12, "ranks": 6, "step": -34, "outcome": -9, "seconds": 8}
+COLUMNS = {"launcher": -12, "ranks": 6, "step": -37, "outcome": -9, "seconds": 8}
 
 
 def line_of(values: list[object]) -> str:
