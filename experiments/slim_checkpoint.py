@@ -141,6 +141,8 @@ def write(tensors: dict[str, np.ndarray], metadata: dict[str, str], output: Path
     with tempfile.NamedTemporaryFile(dir=output.parent, prefix=".dimred-", delete=False) as file:
         try:
             file.write(save(tensors, metadata))
+            file.flush()
+            os.fsync(file.fileno())
             os.umask(mask := os.umask(0))
             os.chmod(file.name, 0o666 & ~mask)
             os.replace(file.name, output)

@@ -244,7 +244,7 @@ class ConvNorm(nn.Conv2d):
 
     def __init__(self, into: int, out: int, kernel: int, stride: int = 1) -> None:
         super().__init__(into, out, kernel, stride, kernel // 2, bias=False)
-        self.BatchNorm = nn.BatchNorm2d(out, eps=1e-5)
+        self.BatchNorm = nn.BatchNorm2d(out, eps=1e-5, momentum=0.003)  # slim's batch_norm_decay of 0.997
 
     def forward(self, x: Tensor) -> Tensor:
         return self.BatchNorm(self._conv_forward(x, self.weight, self.bias))

@@ -144,11 +144,11 @@ class Sent:
 class Dask:
     """Every job that is ready is a task of the scheduler at once, under a key of its own, so that a later start takes up a task that was left."""
 
-    def __init__(self, client: Any, asked: Asked, output: Path, binary: Path, tasks: dict[str, str], process: subprocess.Popen[bytes] | None,
-                 ours: bool) -> None:  # fmt: skip
-        """`tasks`: keys of those that were left, by target; `ours`: the scheduler works for this comparison alone and ends with it.
-        Raises EngineError for a worker that cannot have runs."""
-        self.client, self.asked, self.leaves, self.tasks, self.process, self.ours = client, asked, asked.leave, tasks, process, ours
+    def __init__(self, client: Any, asked: Asked, output: Path, binary: Path, left: dict[str, Any], process: subprocess.Popen[bytes] | None) -> None:
+        """`left`: the scheduler's address as it was given, keys of tasks that were left, by target, and whether it is ours: whether it works
+        for this comparison alone and ends with it. Raises EngineError for a worker that cannot have runs."""
+        self.client, self.asked, self.leaves, self.process = client, asked, asked.leave, process
+        self.address, self.tasks, self.ours = left["scheduler"], left.get("tasks", {}), left["ours"]
         self.file, self.nonce = output / LEFT, uuid.uuid4().hex
         self.marker = output / f".shared-{self.nonce}"
         self.marker.write_text(self.nonce)
@@ -236,9 +236,10 @@ class Dask:
         if self.leaves and futures:
             distributed.fire_and_forget(futures)
             self.is_left = True
-            left = {"scheduler": self.client.scheduler.address, "ours": self.ours,
+            left = {"scheduler": self.address, "ours": self.ours,
                     "tasks": self.tasks | {str(job.target): future.key for job, future in self.running.items()}}  # fmt: skip
             write_whole(self.file, lambda path: path.write_text(json.dumps(left)))
+            say(f"{len(futures)} runs are left to {self.address}; the same command takes them up")
         elif futures:
             with suppress(OSError):  # the scheduler is gone, and so the tasks
                 self.client.cancel(futures, force=True)
@@ -294,15 +295,17 @@ def open_dask(asked: Asked, binary: Path, output: Path, lock: TextIO) -> Dask:
             (output / LEFT).unlink(missing_ok=True)  # it is over
     if client is None:
         process = None if asked.scheduler else begin_cluster(asked, output, lock)
-        left = left_in(output)
-    left = left or {"scheduler": asked.scheduler, "ours": False}
-    client = client or connect(left["scheduler"])
-    if has_dashboard(client.dashboard_link):
-        say(f"dashboard: {client.dashboard_link}")
+        left = left_in(output) if process else {"scheduler": asked.scheduler, "ours": False}
     try:
-        return Dask(client, asked, output, binary, left.get("tasks", {}), process, left["ours"])
+        if left is None:
+            raise EngineError("the Dask scheduler ended as soon as it had begun")
+        client = client or connect(left["scheduler"])
+        if has_dashboard(client.dashboard_link):
+            say(f"dashboard: {client.dashboard_link}")
+        return Dask(client, asked, output, binary, left, process)
     except BaseException:
-        client.close()
+        if client:
+            client.close()
         if process:
             end(process)
         raise

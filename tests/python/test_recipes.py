@@ -206,7 +206,7 @@ def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Pa
     """Run by run, as the twin does it, or all in one."""
     out = tmp_path / "out"
 
-    def fake_run(words: list[str], check: bool) -> SimpleNamespace:
+    def fake_run(words: list[str], env: dict[str, str], check: bool) -> SimpleNamespace:
         command, output = words[1], Path(words[-1 if words[1] == "stage1" else -2].removeprefix("--output="))
         if command == "stage1":
             output.mkdir(parents=True)
