@@ -25,7 +25,10 @@ Transfer start_exchange(const Peers& peers, const PiecesOf& out_for, const Piece
         transfer.works.push_back(peers.backend->send(out, peers.ranks[to], /*tag=*/0));
     }
   }
-  if (coalesce) transfer.works = {peers.backend->endCoalescing()};
+  if (coalesce) {
+    transfer.works.clear();
+    if (auto work = peers.backend->endCoalescing()) transfer.works.push_back(std::move(work));
+  }
   return transfer;
 }
 

@@ -205,10 +205,11 @@ class ProcessGroup final : public Communicator {
     return peers;
   }
 
-  /// Parts in which the shares of a vector travel: within nodes and between them at the same time.
+  /// Parts in which the shares of a vector travel: within nodes and between them at the same time,
+  /// over Gloo. NCCL takes one group of messages after another, so that parts would gain nothing.
   std::vector<Part> parts_of(const torch::Tensor& full) const {
     constexpr std::int64_t least = 1 << 20, most = 8;  // bytes of a share's part; parts
-    if (nodes() == 1 || node_size_ == 1) return {{}};
+    if (nodes() == 1 || node_size_ == 1 || full.is_cuda()) return {{}};
     const auto count = std::clamp<std::int64_t>(bytes(full) / size_ / least, 1, most);
     std::vector<Part> parts;
     for (std::int64_t i = 0; i < count; ++i) parts.push_back({i, count});

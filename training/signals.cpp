@@ -33,7 +33,7 @@ long now_ms() {
 extern "C" void remember(int signal, siginfo_t* info, void* /*context*/) {
   if (signal != SIGINT) {
     terminated = 1;
-    if (info->si_pid != getppid()) terminated_from_elsewhere = 1;
+    if (signal != SIGTERM || info->si_pid != getppid()) terminated_from_elsewhere = 1;
   } else if (interrupted == 0) {
     first_interrupt_ms = now_ms();
     interrupted = 1;
