@@ -19,13 +19,17 @@ options=(--host "$hosts" --bind-to none)
 if [[ $hosts == *,* ]]; then
   options+=(-x "MASTER_ADDR=${MASTER_ADDR:-$first}" -x "MASTER_PORT=${MASTER_PORT:-29500}")
 fi
-# mpirun's own SIGTERM leaves ranks one second, by default, before SIGKILL: too short for a step and its save.
-options+=(--mca odls_base_sigkill_timeout 120)
 [ "$(id -u)" != 0 ] || options+=(--allow-run-as-root)
 
+# SIGTERM would reach the ranks through mpirun one second before SIGKILL; SIGUSR1 it passes on and no more: every rank saves, and
+# leaves with 143. (--mca odls_base_sigkill_timeout N makes mpirun sleep 2 N seconds, whatever the ranks do.)
 step() {
   local code=0 since=$SECONDS
-  mpirun "${options[@]}" "$dimred" "$@" || code=$?
+  mpirun "${options[@]}" "$dimred" "$@" &
+  trap "kill -USR1 $!" TERM INT  # a job in the background ignores Ctrl-C
+  wait $! || code=$?
+  if kill -0 $! 2> /dev/null; then code=0; wait $! || code=$?; fi  # the first wait ended by the signal
+  trap - TERM INT
   echo "dimred $1 ended with $code after $((SECONDS - since)) s"
   [ "$code" = 0 ] || exit "$code"
 }

@@ -13,7 +13,7 @@ runs=${RUNS:-runs/torchrun}
 read -ra stage_1 <<< "${STAGE_1:---epochs 18 --snapshots_per_epoch 2 --global_batch_size 256}"
 read -ra stage_2 <<< "${STAGE_2:---epochs 2 --global_batch_size 256}"
 
-# Else PyTorch 2.11 keeps the meeting place of its first start, which is wrong once another machine has rank 0.
+# Else PyTorch 2.11 keeps the meeting place of its first start, and a machine that comes later waits for it in vain.
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 
 step() {
