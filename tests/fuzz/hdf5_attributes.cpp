@@ -94,7 +94,7 @@ void replace_attribute(hid_t file, Decisions& input) {
 
 std::vector<std::uint8_t> file_of(Decisions input) {
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_fapl_core(access, 1 << 16, false);
+  H5Pset_fapl_core(access, 1 << 12, false);
   auto start = sound_file();
   H5Pset_file_image(access, start.data(), start.size());
   const hid_t file = H5Fopen("in memory", H5F_ACC_RDWR, access);
