@@ -72,6 +72,7 @@ NAVIGATION = {
         "experiments/records/fashion_budgets",
         "experiments/records/fashion_noise",
         "experiments/records/resnet20_fashion",
+        "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
