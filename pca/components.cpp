@@ -150,6 +150,15 @@ std::int64_t offset_of(const MatrixTarget& matrix, std::int64_t row, std::int64_
   return matrix.header_bytes + (row * matrix.columns + column) * 4;
 }
 
+/// Columns from `column` on that the rank reads and writes in the file.
+layout::ColumnRange in_file(const MatrixTarget& matrix,
+                            std::int64_t row,
+                            std::int64_t column,
+                            std::int64_t size) {
+  const layout::ColumnRange all{column, column + size};
+  return matrix.borders == nullptr ? all : matrix.borders->trimmed(row, all);
+}
+
 float* memory_of(const MatrixTarget& matrix, std::int64_t row, std::int64_t column) {
   return matrix.memory + row * matrix.columns + column;
 }
@@ -161,10 +170,12 @@ void MatrixTarget::read(std::int64_t row, std::int64_t column, std::span<float> 
     std::copy_n(memory_of(*this, row, column), values.size(), values.begin());
     return;
   }
+  const auto range = in_file(*this, row, column, std::ssize(values));
   read_exactly(file->descriptor(),
-               offset_of(*this, row, column),
-               std::as_writable_bytes(values),
+               offset_of(*this, row, range.begin),
+               std::as_writable_bytes(values.subspan(range.begin - column, range.size())),
                file->temporary_path());
+  if (borders != nullptr) borders->fill(row, column, values);
 }
 
 void MatrixTarget::write(std::int64_t row,
@@ -172,9 +183,12 @@ void MatrixTarget::write(std::int64_t row,
                          std::span<const float> values) const {
   if (memory != nullptr) {
     std::ranges::copy(values, memory_of(*this, row, column));
-  } else {
-    file->write_at(offset_of(*this, row, column), values);
+    return;
   }
+  const auto range = in_file(*this, row, column, std::ssize(values));
+  file->write_at(offset_of(*this, row, range.begin),
+                 values.subspan(range.begin - column, range.size()));
+  if (borders != nullptr) borders->keep(row, column, values);
 }
 
 std::string block_digest(std::span<const std::string> rows) {

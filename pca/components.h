@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pca/borders.h"
 #include "pca/pass.h"
 #include "pca/ranks.h"
 #include "support/atomic_file.h"
@@ -17,6 +18,7 @@ struct MatrixTarget {
   float* memory = nullptr;     // [k, M]; else:
   AtomicFile* file = nullptr;  // outlives this
   std::int64_t header_bytes = 0;
+  Borders* borders = nullptr;  // where several ranks write the file; outlives this
 
   /// Values of a row from `column` on.
   void read(std::int64_t row, std::int64_t column, std::span<float> values) const;

@@ -241,6 +241,7 @@ class Fit {
     const Stopwatch watch;
     const bool shuffled = options_.kind == Kind::shuffled;
     if (shuffled) {
+      settle(matrix, ranks_);  // a rank reads what others wrote
       shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, ranks_);
     }
     if (shuffled || problem_.blocks.size() > 1) {
@@ -336,10 +337,17 @@ FitReport fit(const SnapshotSource& source,
   auto report = begin_report(problem, source, options, ranks);
   const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
   const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
-  const MatrixTarget matrix{
-      .columns = report.columns, .file = file.get(), .header_bytes = std::ssize(header)};
+  Borders borders({.rows = report.components,
+                   .columns = report.columns,
+                   .header_bytes = std::ssize(header),
+                   .page_bytes = page_bytes(ranks)},
+                  problem.pass.own);
+  const MatrixTarget matrix{.columns = report.columns,
+                            .file = file.get(),
+                            .header_bytes = std::ssize(header),
+                            .borders = ranks.size > 1 ? &borders : nullptr};
   const auto sidecar = write_matrix(problem, options, matrix, ranks, report);
-  report.seconds_fsync = commit_output(*file, output, sidecar, ranks);
+  report.seconds_fsync = settle(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
   report.seconds_total = total.seconds();
   share_report(report, ranks);
   return report;

@@ -61,9 +61,10 @@ struct FitOptions {
 /// An existing output is replaced only when the new one is complete and durable; its old sidecar
 /// is deleted before the matrix is renamed and the new one renamed after, so that whatever a crash
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
-/// With R ranks each reads and writes its own columns only, whole digest blocks, into the one file
-/// (see AtomicFile::Join for the file systems that allow it); rank 0 solves the eigenproblem and
-/// commits, and nobody returns before. The same bits for the same R on the same processors. Another
+/// With R ranks, on any hosts, each reads and writes its own columns only, whole digest blocks,
+/// into the one file, but rank 0 writes what lies in pages that ranks share (pca/borders.h); rank 0
+/// solves the eigenproblem and commits, and nobody returns before.
+/// The same bits for the same R on the same processors. Another
 /// R adds the same partial Grams, B <= ceil(M / 4096) + 1 in a block, in another order. Two orders
 /// differ by at most 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x = rows of Wc; LAPACK's own error
 /// is some n u |G|: together d = 2 (B + n) u trace(G) in norm. So an eigenvalue s_j^2 differs by at

@@ -1,5 +1,10 @@
 #include "pca/output.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -54,6 +59,42 @@ void check_matrix(const fs::path& output, const SnapshotSource& source) {
   }
 }
 
+/// Tells this start's file from any other of its name.
+std::string unique_mark() {
+  constexpr std::size_t size = 32;  // a header has 64 bytes at least
+  std::random_device random;
+  std::string mark;
+  while (mark.size() < size) mark += std::to_string(random());
+  mark.resize(size);
+  return mark;
+}
+
+/// Reads nothing ahead: a page of another host's, once in this one's cache, grows old there.
+void read_as_asked(const AtomicFile& file) {
+  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_RANDOM);
+}
+
+/// Rank 0's file, which begins with `mark`.
+std::unique_ptr<AtomicFile> join_output(const fs::path& output, const std::string& mark, int rank) {
+  const fs::path begun = output.string() + ".tmp";
+  const bool there = fs::exists(begun);
+  std::unique_ptr<AtomicFile> file;
+  std::string found(mark.size(), '\0');
+  if (there) {
+    file = std::make_unique<AtomicFile>(output, AtomicFile::Join{});
+    read_as_asked(*file);
+    if (fs::file_size(begun) >= mark.size())
+      read_exactly(file->descriptor(), 0, std::as_writable_bytes(std::span(found)), begun);
+  }
+  require(found == mark,
+          "[pca::fit] needs a folder that all ranks share, rank {} finds {} '{}' that rank 0 has "
+          "begun",
+          rank,
+          there ? "another file than the" : "no",
+          begun);
+  return file;
+}
+
 }  // namespace
 
 void check_output(const fs::path& output, const fs::path& gram, const SnapshotSource& source) {
@@ -71,16 +112,57 @@ std::unique_ptr<AtomicFile> open_output(const fs::path& output,
                                         std::int64_t bytes,
                                         const Ranks& ranks) {
   std::unique_ptr<AtomicFile> file;
+  std::string mark;
   on_rank_0(ranks, [&] {
     file = std::make_unique<AtomicFile>(output);
     file->reserve(std::ssize(header) + bytes);
-    file->append(header);
+    if (ranks.size == 1) return;
+    read_as_asked(*file);
+    mark = unique_mark();
+    file->write_at(0, mark);
+    file->sync();
   });
+  if (ranks.size > 1) mark = ranks.gather(mark).front();
   agree(ranks, [&] {
-    if (file) return;
-    file = std::make_unique<AtomicFile>(output, AtomicFile::Join{});
+    if (!file) file = join_output(output, mark, ranks.rank);
   });
+  on_rank_0(ranks, [&] { file->append(header); });  // over the mark
   return file;
+}
+
+std::int64_t page_bytes(const Ranks& ranks) {
+  const std::int64_t own = ::sysconf(_SC_PAGESIZE);
+  if (ranks.size == 1) return own;
+  std::int64_t largest = 0;
+  for (const auto& text : ranks.gather(std::to_string(own)))
+    largest = std::max<std::int64_t>(largest, std::stoll(text));
+  return largest;
+}
+
+double settle(const MatrixTarget& matrix, const Ranks& ranks) {
+  if (ranks.size == 1) return 0;
+  double seconds = 0;
+  {
+    const ScopedSeconds waiting(seconds);
+    agree(ranks, [&] { matrix.file->sync(); });
+  }
+  const auto own = std::as_bytes(matrix.borders->values());
+  const auto texts =
+      ranks.gather(std::string(reinterpret_cast<const char*>(own.data()), own.size()));
+  on_rank_0(ranks, [&] {
+    Ranks other;
+    other.size = ranks.size;
+    for (const auto& text : texts) {
+      Borders borders(matrix.borders->shape(), own_range(other, matrix.columns));
+      const auto bytes = std::as_writable_bytes(borders.values());
+      check(bytes.size() == text.size(), "borders of another size");
+      std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
+      borders.write(*matrix.file);
+      ++other.rank;
+    }
+    seconds += matrix.file->sync();
+  });
+  return seconds;
 }
 
 double commit_output(AtomicFile& matrix,
@@ -88,12 +170,6 @@ double commit_output(AtomicFile& matrix,
                      const Sidecar& sidecar,
                      const Ranks& ranks) {
   double seconds = 0;
-  {
-    const ScopedSeconds waiting(seconds);
-    agree(ranks, [&] {
-      if (ranks.rank != 0) matrix.sync();
-    });
-  }
   on_rank_0(ranks, [&] { seconds += commit(matrix, output, sidecar); });
   return seconds;
 }

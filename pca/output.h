@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pca/components.h"
 #include "pca/ranks.h"
 #include "pca/sidecar.h"
 #include "pca/source.h"
@@ -21,17 +22,24 @@ void check_output(const std::filesystem::path& output,
                   const SnapshotSource& source);
 
 /// The temporary file that all ranks write P to, of `bytes` behind `header`: created, locked and
-/// reserved by rank 0, then joined by the others.
+/// reserved by rank 0, then joined by the others. Throws std::invalid_argument, naming the first
+/// rank that finds no such file, or another one, in its place: a folder that not all share.
 std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
                                         const std::string& header,
                                         std::int64_t bytes,
                                         const Ranks& ranks);
 
-/// Makes the matrix and its sidecar durable under their final names, by rank 0 once the others'
-/// parts are durable; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so
+/// The largest page of the ranks' machines, the unit that their caches keep.
+std::int64_t page_bytes(const Ranks& ranks);
+
+/// What all ranks have written is durable, the borders too, and so for all to read, on other hosts
+/// as well. Returns seconds spent in fsync, with the wait for the others'.
+double settle(const MatrixTarget& matrix, const Ranks& ranks);
+
+/// Makes the matrix, which is settled, and its sidecar durable under their final names, by rank 0;
+/// all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so
 /// that a sidecar never stands beside another matrix. When the sidecar cannot be written, the
-/// matrix is taken away again. Returns seconds spent in fsync, on rank 0 with the wait for the
-/// others'.
+/// matrix is taken away again. Returns seconds spent in fsync, 0 on the others.
 double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,

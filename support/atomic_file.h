@@ -25,8 +25,8 @@ class AtomicFile {
 
   explicit AtomicFile(std::filesystem::path final_path);
   /// Opens the temporary file that its creator has now: without lock or truncation, and destroyed
-  /// without a trace. The file system needs to keep writes of two hosts to one page apart, as local
-  /// ones, Lustre and GPFS do (NFS does not; one host's processes may share any).
+  /// without a trace. Processes of one host may write anywhere in it; a page belongs to the
+  /// processes of one host, as a cache that writes back (NFS, FUSE) writes whole pages.
   AtomicFile(std::filesystem::path final_path, Join);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -87,6 +87,27 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
+TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
+  const TemporaryFolder shared, other;
+  const auto error = [&] {
+    return common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
+      const auto& folder = ranks.rank == 2 ? other : shared;
+      fit(snapshots(), options_of(kComponents), folder / "p.npy", ranks);
+    }));
+  };
+  const auto refusal = [&](const std::string& found) {
+    return "caller: [pca::fit] needs a folder that all ranks share, rank 2 finds " + found + " '" +
+           (other / "p.npy.tmp").string() + "' that rank 0 has begun";
+  };
+  EXPECT_EQ(error(), refusal("no"));
+  for (const auto& text : {std::string(), std::string(3000000, ' ')}) {
+    put_file(other / "p.npy.tmp", text);  // of an earlier start
+    EXPECT_EQ(error(), refusal("another file than the"));
+    EXPECT_EQ(text_of_file(other / "p.npy.tmp"), text);
+  }
+  EXPECT_EQ(shared.count(), 0U);
+}
+
 TEST(RanksRefuse, DifferentProblems) {
   const TemporaryFolder folder;
   const auto other = source_of(random_matrix(kRows, 20000, 5));

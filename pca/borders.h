@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/shard.h"
+#include "support/atomic_file.h"
+
+namespace dimred::pca {
+
+/// The values of a rank's columns of P whose pages of the file hold other ranks' values, too, at
+/// the two ends of each row. A host's cache keeps and writes whole pages: of two hosts that wrote
+/// one page, the later would put its old copy over the other's values. So a rank keeps these, and
+/// rank 0 writes everybody's at the end: no page is written from two hosts.
+class Borders {
+ public:
+  /// Rows of `columns` float32 values behind a header, in a file of such pages.
+  struct Shape {
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t header_bytes = 0;
+    std::int64_t page_bytes = 0;
+  };
+
+  Borders(const Shape& shape, const layout::ColumnRange& own);
+
+  const Shape& shape() const { return shape_; }
+  /// `columns` of a row without what is kept of them at their ends.
+  layout::ColumnRange trimmed(std::int64_t row, layout::ColumnRange columns) const;
+  /// Of a row's values from `column` on, those that are kept. Several threads may keep different
+  /// ones.
+  void keep(std::int64_t row, std::int64_t column, std::span<const float> values);
+  /// Puts what is kept into a row's values from `column` on.
+  void fill(std::int64_t row, std::int64_t column, std::span<float> values) const;
+
+  std::span<float> values() { return values_; }
+  void write(AtomicFile& file) const;
+
+ private:
+  struct Piece {
+    layout::ColumnRange columns;
+    std::int64_t start = 0;  // in values_
+  };
+  template <class Visit>
+  void visit(std::int64_t row, std::int64_t column, std::int64_t size, Visit visit) const;
+
+  Shape shape_;
+  std::vector<Piece> pieces_;  // [rows x 2]: left and right, each maybe empty
+  std::vector<float> values_;
+};
+
+}  // namespace dimred::pca
