@@ -33,7 +33,8 @@ layout::ColumnRange Borders::trimmed(std::int64_t row, layout::ColumnRange colum
   return {begin, end};
 }
 
-/// visit(place in the row's values from `column` on, place in values_, number) for what both have.
+/// Calls visit(index in the row's values from `column` on, index in values_, count) for each common
+/// range.
 template <class Visit>
 void Borders::visit(std::int64_t row, std::int64_t column, std::int64_t size, Visit visit) const {
   for (const auto& [columns, start] : std::span(pieces_).subspan(2 * row, 2)) {
@@ -53,6 +54,12 @@ void Borders::fill(std::int64_t row, std::int64_t column, std::span<float> value
   visit(row, column, std::ssize(values), [&](auto to, auto from, auto count) {
     std::copy_n(values_.begin() + from, count, values.begin() + to);
   });
+}
+
+std::span<float> Borders::values(std::int64_t row) {
+  const auto& left = pieces_[2 * row];
+  const auto& right = pieces_[2 * row + 1];
+  return std::span(values_).subspan(left.start, left.columns.size() + right.columns.size());
 }
 
 void Borders::write(AtomicFile& file) const {

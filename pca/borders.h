@@ -16,26 +16,29 @@ namespace dimred::pca {
 /// rank 0 writes everybody's at the end: no page is written from two hosts.
 class Borders {
  public:
-  /// Rows of `columns` float32 values behind a header, in a file of such pages.
+  /// P [rows x columns] float32 behind a header, in a file that hosts cache by pages.
   struct Shape {
-    std::int64_t rows = 0;
-    std::int64_t columns = 0;
+    std::int64_t rows = 0;     // k
+    std::int64_t columns = 0;  // M
     std::int64_t header_bytes = 0;
     std::int64_t page_bytes = 0;
   };
 
+  /// own: the rank's columns. Memory: at most two pages a row.
   Borders(const Shape& shape, const layout::ColumnRange& own);
 
   const Shape& shape() const { return shape_; }
-  /// `columns` of a row without what is kept of them at their ends.
+  /// `columns` of a row without the kept ones at their two ends: the part that the rank writes.
   layout::ColumnRange trimmed(std::int64_t row, layout::ColumnRange columns) const;
-  /// Of a row's values from `column` on, those that are kept. Several threads may keep different
-  /// ones.
+  /// Keeps a copy of those of a row's values from `column` on that lie in shared pages. Several
+  /// threads may keep different values.
   void keep(std::int64_t row, std::int64_t column, std::span<const float> values);
-  /// Puts what is kept into a row's values from `column` on.
+  /// Overwrites a row's values from `column` on with the kept ones, where there are any.
   void fill(std::int64_t row, std::int64_t column, std::span<float> values) const;
 
-  std::span<float> values() { return values_; }
+  /// All kept values of a row, those of the left end first; at most two pages.
+  std::span<float> values(std::int64_t row);
+  /// Writes the kept values of all rows to their places. Throws std::runtime_error if it cannot.
   void write(AtomicFile& file) const;
 
  private:

@@ -241,7 +241,7 @@ class Fit {
     const Stopwatch watch;
     const bool shuffled = options_.kind == Kind::shuffled;
     if (shuffled) {
-      settle(matrix, ranks_);  // a rank reads what others wrote
+      write_borders(matrix, ranks_);  // a rank reads what others wrote
       shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, ranks_);
     }
     if (shuffled || problem_.blocks.size() > 1) {
@@ -347,7 +347,7 @@ FitReport fit(const SnapshotSource& source,
                             .header_bytes = std::ssize(header),
                             .borders = ranks.size > 1 ? &borders : nullptr};
   const auto sidecar = write_matrix(problem, options, matrix, ranks, report);
-  report.seconds_fsync = settle(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
+  report.seconds_fsync = write_borders(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
   report.seconds_total = total.seconds();
   share_report(report, ranks);
   return report;

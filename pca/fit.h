@@ -63,17 +63,15 @@ struct FitOptions {
 /// leaves, a sidecar never stands beside a matrix that it does not describe.
 /// With R ranks, on any hosts, each reads and writes its own columns only, whole digest blocks,
 /// into the one file, but rank 0 writes what lies in pages that ranks share (pca/borders.h); rank 0
-/// solves the eigenproblem and commits, and nobody returns before.
-/// The same bits for the same R on the same processors. Another
-/// R adds the same partial Grams, B <= ceil(M / 4096) + 1 in a block, in another order. Two orders
-/// differ by at most 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x = rows of Wc; LAPACK's own error
-/// is some n u |G|: together d = 2 (B + n) u trace(G) in norm. So an eigenvalue s_j^2 differs by at
-/// most d, a row of P by 2 d s_1 / (s_j gap_j), where gap_j is the distance of s_j^2 from the
-/// nearest eigenvalue, and an entry by one rounding to float32 (2^-23 of it) more; unless
-/// |P P' - I| is so close to 2.5e-7 that only one of the two needs the second pass, which moves a
-/// row by k 2.5e-7 at most.
-/// An exception of one rank is thrown by all.
-/// Throws std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
+/// solves the eigenproblem and commits, and nobody returns before. The same bits for the same R on
+/// the same processors. Another R adds the same partial Grams, B <= ceil(M / 4096) + 1 in a block,
+/// in another order. Two orders differ by at most 2 (B - 1) u |x_i| |x_j| in G_ij, u = 2^-53, x =
+/// rows of Wc; LAPACK's own error is some n u |G|: together d = 2 (B + n) u trace(G) in norm. So an
+/// eigenvalue s_j^2 differs by at most d, a row of P by 2 d s_1 / (s_j gap_j), where gap_j is the
+/// distance of s_j^2 from the nearest eigenvalue, and an entry by one rounding to float32 (2^-23 of
+/// it) more; unless |P P' - I| is so close to 2.5e-7 that only one of the two needs the second
+/// pass, which moves a row by k 2.5e-7 at most. An exception of one rank is thrown by all. Throws
+/// std::invalid_argument("[pca::fit] needs n - 1 >= k, received n = 20, k = 32"), when the
 /// snapshots span fewer than k directions (equal snapshots; says how many; a direction counts when
 /// its eigenvalue is above n 2.2e-16 of the largest; with Blocks::layers only when they span none
 /// at all), when layers or shuffled are asked of rows without a layout, hold a value that is not

@@ -139,27 +139,33 @@ std::int64_t page_bytes(const Ranks& ranks) {
   return largest;
 }
 
-double settle(const MatrixTarget& matrix, const Ranks& ranks) {
+double write_borders(const MatrixTarget& matrix, const Ranks& ranks) {
   if (ranks.size == 1) return 0;
   double seconds = 0;
   {
     const ScopedSeconds waiting(seconds);
     agree(ranks, [&] { matrix.file->sync(); });
   }
-  const auto own = std::as_bytes(matrix.borders->values());
-  const auto texts =
-      ranks.gather(std::string(reinterpret_cast<const char*>(own.data()), own.size()));
+  auto& own = *matrix.borders;
+  std::vector<Borders> all;
   on_rank_0(ranks, [&] {
-    Ranks other;
-    other.size = ranks.size;
-    for (const auto& text : texts) {
-      Borders borders(matrix.borders->shape(), own_range(other, matrix.columns));
-      const auto bytes = std::as_writable_bytes(borders.values());
-      check(bytes.size() == text.size(), "borders of another size");
-      std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
-      borders.write(*matrix.file);
-      ++other.rank;
+    Ranks other{.size = ranks.size};
+    for (; other.rank < other.size; ++other.rank)
+      all.emplace_back(own.shape(), own_range(other, matrix.columns));
+  });
+  // Row by row, because every rank receives what is gathered.
+  for (std::int64_t row = 0; row < own.shape().rows; ++row) {
+    const auto values = std::as_bytes(own.values(row));
+    const auto texts =
+        ranks.gather(std::string(reinterpret_cast<const char*>(values.data()), values.size()));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto bytes = std::as_writable_bytes(all[rank].values(row));
+      check(bytes.size() == texts[rank].size(), "borders of another size");
+      std::ranges::copy(std::as_bytes(std::span(texts[rank])), bytes.begin());
     }
+  }
+  on_rank_0(ranks, [&] {
+    for (const auto& borders : all) borders.write(*matrix.file);
     seconds += matrix.file->sync();
   });
   return seconds;

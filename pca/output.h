@@ -29,17 +29,19 @@ std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
                                         std::int64_t bytes,
                                         const Ranks& ranks);
 
-/// The largest page of the ranks' machines, the unit that their caches keep.
+/// Bytes of the largest memory page among the ranks' hosts: the unit that their caches write.
 std::int64_t page_bytes(const Ranks& ranks);
 
-/// What all ranks have written is durable, the borders too, and so for all to read, on other hosts
-/// as well. Returns seconds spent in fsync, with the wait for the others'.
-double settle(const MatrixTarget& matrix, const Ranks& ranks);
+/// Makes what each rank has written durable, then lets rank 0 write all ranks' borders: from then
+/// on every rank, on any host, may read the whole of P. Rank 0 holds R k pages for it, the others
+/// R. Does nothing for one rank. Returns seconds spent in fsync, with the wait for the others'.
+/// Throws what fails on any rank, on all.
+double write_borders(const MatrixTarget& matrix, const Ranks& ranks);
 
-/// Makes the matrix, which is settled, and its sidecar durable under their final names, by rank 0;
-/// all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so
-/// that a sidecar never stands beside another matrix. When the sidecar cannot be written, the
-/// matrix is taken away again. Returns seconds spent in fsync, 0 on the others.
+/// Makes the matrix and its sidecar durable under their final names, by rank 0, once write_borders
+/// is through; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so that a
+/// sidecar never stands beside another matrix. When the sidecar cannot be written, the matrix is
+/// taken away again. Returns seconds spent in fsync, 0 on the ranks that only wait.
 double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,

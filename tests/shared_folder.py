@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shlex
@@ -26,12 +27,12 @@ SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 RANKS, EACH = 4, 2  # ranks, and those of a host
 BATCH = ("--global_batch_size=60", "--threads=1", "--heartbeat_timeout=3")
 STAGE_1 = (*BATCH, "--train_samples=600", "--test_samples=100", "--snapshots_per_epoch=8", "--learning_rate=0.02", "--epochs=1")
-STAGE_2 = (*BATCH, "--n_component=5", "--epochs=1")
+STAGE_2 = (*BATCH, "--n_component=5")
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder beneath, what each host has in its place, and the path under which all ranks find it."""
+class TwoHosts:
+    """The folder beneath, its mount for each host, and the path under which all ranks find theirs."""
 
     program: Path
     beneath: Path
@@ -69,90 +70,91 @@ def reason_against() -> str:
 
 
 @contextmanager
-def two_hosts(build: Path, root: Path) -> Iterator[Place]:
+def two_hosts(build: Path, root: Path) -> Iterator[TwoHosts]:
     """Mounted, and unmounted afterwards."""
     program = root / "passthrough_ll"
     flags = subprocess.run(["pkg-config", "fuse3", "--cflags", "--libs"], check=True, capture_output=True, text=True).stdout
     subprocess.run(["gcc", "-O2", str(SOURCE), "-o", str(program), *shlex.split(flags)], check=True)
-    place = Place(build / "bin" / "dimred", root / "beneath", (root / "a", root / "b"), root / "shared", root / "empty")
-    for folder in (place.beneath, *place.mounts, place.path, place.empty):
+    hosts = TwoHosts(build / "bin" / "dimred", root / "beneath", (root / "a", root / "b"), root / "shared", root / "empty")
+    for folder in (hosts.beneath, *hosts.mounts, hosts.path, hosts.empty):
         folder.mkdir()
     with ExitStack() as undo:
-        for mount in place.mounts:
-            subprocess.run([program, "-o", f"source={place.beneath},writeback,cache=auto,timeout=1", mount], check=True)
+        for mount in hosts.mounts:
+            subprocess.run([program, "-o", f"source={hosts.beneath},writeback,cache=auto,timeout=1", mount], check=True)
             undo.callback(subprocess.run, ["fusermount3", "-u", "-z", str(mount)], check=False)
-        yield place
+        yield hosts
 
 
 def failed(done: Ended) -> str:
     return "" if done.codes == [0] * len(done.codes) else f"codes {done.codes}: {' '.join(' '.join(done.errors).split())}"
 
 
-def matrix(place: Place, *options: str) -> str:
+def matrix(hosts: TwoHosts, *options: str) -> str:
     """Four ranks on two hosts write the bytes of one."""
     values = np.random.default_rng(1).standard_normal((9, 100_003)).astype(np.float32).cumsum(0, dtype=np.float32)
-    np.save(place.beneath / "w.npy", values)
+    np.save(hosts.beneath / "w.npy", values)
     words = ["--components=5", "--threads=1", "--overwrite", *options]
-    problem = failed(place.run("pca", place.path / "w.npy", "--output", place.path / "one.npy", *words, ranks=1))
+    problem = failed(hosts.run("pca", hosts.path / "w.npy", "--output", hosts.path / "one.npy", *words, ranks=1))
     for _ in range(3):
-        problem = problem or failed(place.run("pca", place.path / "w.npy", "--output", place.path / "p.npy", *words))
+        problem = problem or failed(hosts.run("pca", hosts.path / "w.npy", "--output", hosts.path / "p.npy", *words))
         if problem:
             return problem
-        one, several = (np.load(place.beneath / name) for name in ("one.npy", "p.npy"))
+        one, several = (np.load(hosts.beneath / name) for name in ("one.npy", "p.npy"))
         if wrong := int((one != several).sum()):
             return f"{wrong} of {one.size} values are wrong"
     return ""
 
 
-def training(place: Place) -> str:
+def training(hosts: TwoHosts) -> str:
     """Both stages, and the second one again, which goes on from its state."""
-    shared = place.path
-    first = failed(place.run("stage1", f"--data={few()}", *STAGE_1, "--output", shared / "run"))
-    second = [*STAGE_2[:-1], "--checkpoint", shared / "run", "--output", shared / "boost"]
-    first = first or failed(place.run("stage2", *second, "--epochs=1")) or failed(place.run("stage2", *second, "--epochs=2"))
+    shared = hosts.path
+    first = failed(hosts.run("stage1", f"--data={few()}", *STAGE_1, "--output", shared / "run"))
+    second = [*STAGE_2, "--checkpoint", shared / "run", "--output", shared / "boost"]
+    first = first or failed(hosts.run("stage2", *second, "--epochs=1")) or failed(hosts.run("stage2", *second, "--epochs=2"))
     if first:
         return first
-    outcome = json.loads((place.beneath / "boost" / "manifest.json").read_text())["outcome"]
+    outcome = json.loads((hosts.beneath / "boost" / "manifest.json").read_text())["outcome"]
     return "" if outcome == "finished" else outcome
 
 
-def no_shared_folder(place: Place, second: Callable[[Path], object]) -> str:
+def no_shared_folder(hosts: TwoHosts, second: Callable[[Path], object]) -> str:
     """Refused on one line by one rank, with nothing left."""
-    shutil.rmtree(place.empty)
-    place.empty.mkdir()
-    second(place.empty)
-    before = sorted(place.beneath.iterdir())
-    done = place.run("pca", place.path / "w.npy", "--output", place.path / "none.npy", "--components=5", second=place.empty)
+    shutil.rmtree(hosts.empty)
+    hosts.empty.mkdir()
+    second(hosts.empty)
+    before = sorted(hosts.beneath.iterdir())
+    done = hosts.run("pca", hosts.path / "w.npy", "--output", hosts.path / "none.npy", "--components=5", second=hosts.empty)
     lines = [line for text in done.errors for line in text.splitlines()]
     if 0 in done.codes or len(lines) != 1:
         return f"codes {done.codes}, {len(lines)} lines"
-    return "" if sorted(place.beneath.iterdir()) == before else "files are left"
+    return "" if sorted(hosts.beneath.iterdir()) == before else "files are left"
 
 
-def another_file(place: Place, folder: Path) -> None:
-    shutil.copy(place.beneath / "w.npy", folder)
+def another_file(hosts: TwoHosts, folder: Path) -> None:
+    shutil.copy(hosts.beneath / "w.npy", folder)
     (folder / "none.npy.tmp").write_bytes(bytes(2_000_300))
 
 
-def locks(place: Place) -> str:
+def locks(hosts: TwoHosts) -> str:
     """Whether flock reaches from one host to the other; no fault of ours where it does not."""
-    script = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('taken', flush=True); input()"
-    holders = [subprocess.Popen([sys.executable, "-c", script, mount / "lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL, text=True) for mount in place.mounts]  # fmt: skip
-    said = [holder.stdout.readline().strip() for holder in holders if holder.stdout]
-    for holder in holders:
-        holder.communicate("\n")
-    return "flock reaches the other host" if "" in said else "flock does not reach the other host"
+    with ExitStack() as held:
+        for mount in hosts.mounts:
+            file = held.enter_context((mount / "lock").open("a"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "flock reaches the other host"
+    return "flock does not reach the other host"
 
 
-def cases(place: Place) -> Sequence[tuple[str, Callable[[], str]]]:
+def cases(hosts: TwoHosts) -> Sequence[tuple[str, Callable[[], str]]]:
     return [
-        ("a matrix, three times", lambda: matrix(place)),
-        ("a random matrix", lambda: matrix(place, "--kind=random")),
-        ("both stages, and on", lambda: training(place)),
-        ("not shared: empty", lambda: no_shared_folder(place, lambda _: None)),
-        ("not shared: snapshots alone", lambda: no_shared_folder(place, lambda to: shutil.copy(place.beneath / "w.npy", to))),
-        ("not shared: another file", lambda: no_shared_folder(place, lambda to: another_file(place, to))),
+        ("a matrix, three times", lambda: matrix(hosts)),
+        ("a random matrix", lambda: matrix(hosts, "--kind=random")),
+        ("both stages, and on", lambda: training(hosts)),
+        ("not shared: empty", lambda: no_shared_folder(hosts, lambda _: None)),
+        ("not shared: snapshots alone", lambda: no_shared_folder(hosts, lambda to: shutil.copy(hosts.beneath / "w.npy", to))),
+        ("not shared: another file", lambda: no_shared_folder(hosts, lambda to: another_file(hosts, to))),
     ]
 
 
@@ -163,16 +165,15 @@ def main() -> int:
     given, table = parser.parse_args(), Table()
     if reason := reason_against():
         table.add("fuse", "-", "all", "skipped", why=reason)
+        table.end()
         return 0
-    with tempfile.TemporaryDirectory(prefix="dimred_shared_") as root, two_hosts(given.build.resolve(), Path(root)) as place:
-        for name, case in cases(place):
+    with tempfile.TemporaryDirectory(prefix="dimred_shared_") as root, two_hosts(given.build.resolve(), Path(root)) as hosts:
+        for name, case in cases(hosts):
             since = time.monotonic()
             wrong = case()
             table.add("fuse", RANKS, name, "FAILED" if wrong else "passed", time.monotonic() - since, wrong)
-        table.say(locks(place))
-    table.end()
-    if given.record:
-        given.record.write_text("\n".join(table.lines) + "\n")
+        table.say(locks(hosts))
+    table.end(given.record)
     return 1 if table.failed else 0
 
 

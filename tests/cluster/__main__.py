@@ -82,9 +82,7 @@ def main() -> int:
         except KeyboardInterrupt:
             table.add("all", "-", "ended early", "FAILED", time.monotonic() - started)
         finally:
-            table.end()
-            if given.record:
-                given.record.write_text("\n".join(table.lines) + "\n")
+            table.end(given.record)
     return 1 if table.failed else 0
 
 

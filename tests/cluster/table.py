@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 COLUMNS = {"launcher": -12, "ranks": 6, "step": -37, "outcome": -9, "seconds": 8}
 
@@ -31,8 +32,11 @@ class Table:
         self.lines.append(line)
         print(line, flush=True)
 
-    def end(self) -> None:
+    def end(self, record: Path | None = None) -> None:
+        """Prints the counts; `record` gets all lines."""
         self.say(", ".join(f"{self.counts[kind]} {kind.lower()}" for kind in ("passed", "FAILED", "skipped")))
+        if record is not None:
+            record.write_text("\n".join(self.lines) + "\n")
 
     @property
     def failed(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import adversarial
 import h5py
 import numpy as np
 import pytest
@@ -206,11 +207,16 @@ def test_rows_that_are_not_the_plans_are_refused(line: str, rule: str, tmp_path:
     assert rows.read_text() == line + "\n" and not (tmp_path / "out").exists()
 
 
-def test_the_recorded_rows_are_those_of_the_plan() -> None:
-    plan = soups.read_plan(REPOSITORY / "experiments" / "soups" / "convnet_grey.toml")
-    rows = replicates.stored(REPOSITORY / "experiments" / "records" / "soups_convnet_grey_rows.jsonl", plan)
-    page = (REPOSITORY / "experiments" / "records" / "soups_convnet_grey.md").read_text()
-    assert replicates.table(rows, soups.EXPERIMENT) in page
+@pytest.mark.parametrize(
+    ("experiment", "plan_file", "record"),
+    [(soups.EXPERIMENT, "soups/convnet_grey.toml", "soups_convnet_grey"),
+     (adversarial.EXPERIMENT, "adversarial/convnet_fashion.toml", "adversarial_convnet")],
+    ids=["soups", "adversarial"],
+)  # fmt: skip
+def test_the_recorded_rows_are_those_of_the_plan(experiment: replicates.Experiment, plan_file: str, record: str) -> None:
+    experiments = REPOSITORY / "experiments"
+    rows = replicates.stored(experiments / "records" / f"{record}_rows.jsonl", experiment.read_plan(experiments / plan_file))
+    assert replicates.table(rows, experiment) in (experiments / "records" / f"{record}.md").read_text()
 
 
 def test_the_smallest_effect_is_that_of_the_tables_of_power() -> None:
