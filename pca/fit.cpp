@@ -347,7 +347,8 @@ FitReport fit(const SnapshotSource& source,
                             .header_bytes = std::ssize(header),
                             .borders = ranks.size > 1 ? &borders : nullptr};
   const auto sidecar = write_matrix(problem, options, matrix, ranks, report);
-  report.seconds_fsync = write_borders(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
+  report.seconds_fsync =
+      write_borders(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
   report.seconds_total = total.seconds();
   share_report(report, ranks);
   return report;
