@@ -103,7 +103,7 @@ names 'evaluate' dimred eval
 names 'evaluate' dimred test
 names '--output' dimred stage1
 names '--output' dimred stage1 pictures
-names '--data' dimred stage1 pictures/train --output runs/one
+does dimred stage1 pictures --output runs/named --epochs 1
 
 printf '\n== A folder of images for each class\n'
 names '--learning_rate' dimred stage1 --data pictures --output runs/a --lr 0.1
