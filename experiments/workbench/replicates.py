@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dimred.runs import BadRun, holm, paired_difference, smallest_effect
+from dimred.runs import BadRun, Difference, holm, paired_difference, smallest_effect
 from workbench.files import write_whole
 from workbench.jobs import DIMRED, CommandFailed
 from workbench.text_table import text_table
@@ -37,17 +37,23 @@ class Metric:
         """The row's value as it is shown."""
         return float(row[self.name]) * (100 if self.name.endswith("accuracy") else 1)
 
+    @property
+    def digits(self) -> int:
+        """Behind the point."""
+        return 2 if self.name.endswith("accuracy") else 4
+
 
 @dataclass(frozen=True)
 class Experiment:
     """Arms in their order, those among them that the others are judged against, and by what the best of these is chosen."""
 
     arms: Sequence[str]
-    rivals: Sequence[str]
-    chosen_by: Metric
     metrics: Sequence[Metric]
     read_plan: Callable[[Path], dict[str, Any]]
     run: Callable[[dict[str, Any], int, argparse.Namespace], list[Row]]  # a replicate: a row for each arm, its name in "kind"
+    rivals: Sequence[str] = ()
+    chosen_by: Metric = Metric("validation_loss", "validation loss")
+    report: Callable[[Sequence[Row]], str] | None = None  # what is said of the rows; None: the table
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -117,27 +123,47 @@ def table(rows: Sequence[Row], experiment: Experiment) -> str:
     rival = best((arm for arm in arms if arm in experiment.rivals), key=lambda arm: statistics.fmean(column(arm, experiment.chosen_by)))
     parts = [f"{len(whole)} replicate{'s' if len(whole) > 1 else ''}, best rival by {experiment.chosen_by.title}: {rival}"]
     for metric in experiment.metrics:
-        digits = 2 if metric.name.endswith("accuracy") else 4
         others = [arm for arm in arms if arm != rival]
         differences = [paired_difference(column(arm, metric), column(rival, metric)) for arm in others]
         corrected = dict(zip(others, zip(differences, holm([d.p for d in differences]), strict=True), strict=True))
         lines = []
         for arm in arms:
-            values = column(arm, metric)
-            spread = f" ± {statistics.stdev(values):.{digits}f}" if len(whole) > 1 else ""
-            cells = [arm, f"{statistics.fmean(column(arm, experiment.chosen_by)):.2f}", f"{statistics.fmean(values):.{digits}f}{spread}"]
-            if arm == rival:
-                lines.append([*cells, "", "", "", "", ""])
-                continue
-            d, p = corrected[arm]
-            if d.n < 2:
-                lines.append([*cells, f"{d.mean:+.{digits}f}", "", "", "", ""])
-                continue
-            lines.append([*cells, f"{d.mean:+.{digits}f}", f"{d.low:+.{digits}f} to {d.high:+.{digits}f}", f"{d.p:.2g}", f"{p:.2g}",
-                          f"{smallest_effect(d.sd, d.n):.{digits}f}"])  # fmt: skip
-        header = ["arm", experiment.chosen_by.title, metric.title, "difference", "95 % interval", "p", "p (Holm)", "detectable"]
-        parts.append(text_table(header, lines))
+            chosen = f"{statistics.fmean(column(arm, experiment.chosen_by)):.{experiment.chosen_by.digits}f}"
+            of_rival = ["", "", "", "", ""] if arm == rival else difference_cells(*corrected[arm], metric.digits)
+            lines.append([arm, chosen, mean_and_sd(column(arm, metric), metric.digits), *of_rival])
+        parts.append(text_table(["arm", experiment.chosen_by.title, metric.title, *DIFFERENCE], lines))
     return "\n\n".join(parts)
+
+
+def mean_and_sd(values: Sequence[float], digits: int) -> str:
+    """A cell; the mean alone where there is one value."""
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{spread}"
+
+
+DIFFERENCE = ["difference", "95 % interval", "p", "p (Holm)", "detectable"]
+
+
+def difference_cells(d: Difference, p: float, digits: int) -> list[str]:
+    """Of a paired difference and its corrected p, under DIFFERENCE; one pair has no spread."""
+    if d.n < 2:
+        return [f"{d.mean:+.{digits}f}", "", "", "", ""]
+    return [f"{d.mean:+.{digits}f}", f"{d.low:+.{digits}f} to {d.high:+.{digits}f}", f"{d.p:.2g}", f"{p:.2g}",
+            f"{smallest_effect(d.sd, d.n):.{digits}f}"]  # fmt: skip
+
+
+def pairs_table(whole: Sequence[Mapping[str, Row]], pairs: Sequence[tuple[str, str]], metric: Metric) -> str:
+    """Each arm against a rival of its own, over whole replicates; Holm over all pairs."""
+    differences = [paired_difference([metric.of(found[arm]) for found in whole], [metric.of(found[rival]) for found in whole])
+                   for arm, rival in pairs]  # fmt: skip
+    corrected = zip(pairs, differences, holm([d.p for d in differences]), strict=True)
+    lines = [[*pair, *difference_cells(d, p, metric.digits)] for pair, d, p in corrected]
+    return f"{metric.title}\n\n{text_table(['arm', 'rival', *DIFFERENCE], lines)}"
+
+
+def report(rows: Sequence[Row], experiment: Experiment) -> str:
+    """What is said of the rows."""
+    return experiment.report(rows) if experiment.report and rows else table(rows, experiment)
 
 
 def main(experiment: Experiment, options: argparse.Namespace) -> int:
@@ -160,7 +186,7 @@ def main(experiment: Experiment, options: argparse.Namespace) -> int:
     except (BadRun, CommandFailed, OSError, PlanError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{plan['title']}\n{plan['question']}\n\n{table(rows, experiment)}")
+    print(f"{plan['title']}\n{plan['question']}\n\n{report(rows, experiment)}")
     return 0
 
 
