@@ -22,7 +22,7 @@ import torch
 from dimred.runs import read_runs
 from dimred.runs.snapshots import snapshot_files
 from workbench import readouts, replicates
-from workbench.jobs import train
+from workbench.jobs import annealing, train
 from workbench.readouts import FASHION_MNIST, Floats, Judge, Samples
 from workbench.replicates import Metric, PlanError, Row
 
@@ -66,20 +66,13 @@ def readout_passes(plan: dict[str, Any]) -> dict[str, float]:
 
 
 def continuations(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The runs that go on from the constant rate: epochs, rate, snapshots."""
-    begin, rate = plan["constant_epochs"], plan["stage1"]["learning_rate"]
-    made = {}
-    for suffix, more in (("", plan["tail_epochs"]), ("_longer", plan["longer_epochs"])):
-        for name, end in (("annealed", 0.0), ("tail", plan["floor_rate"])):
-            made[name + suffix] = {
-                "epochs": begin + more,
-                "schedule": "piecewise",
-                "learning_rate": None,  # the pieces have it
-                "pieces": f"{begin}:{rate},{begin + more}:{rate}->{end}",
-                "snapshots_per_epoch": plan["window"] // plan["tail_epochs"] if name == "tail" else 1,
-                "snapshot_from_epoch": begin + 1,
-            }
-    return made
+    """The options of the runs that go on from the constant rate."""
+    begin, rate, often = plan["constant_epochs"], plan["stage1"]["learning_rate"], plan["window"] // plan["tail_epochs"]
+    return {
+        name + suffix: annealing(begin, more, rate, end, snapshots)
+        for suffix, more in (("", plan["tail_epochs"]), ("_longer", plan["longer_epochs"]))
+        for name, end, snapshots in (("annealed", 0.0, 1), ("tail", plan["floor_rate"], often))
+    }
 
 
 def read_out(plan: dict[str, Any], rows: Floats, judge: Judge, held_out: Samples, seed: int) -> dict[str, Callable[[], tuple[Floats, Any]]]:

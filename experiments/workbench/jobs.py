@@ -41,6 +41,18 @@ def train(binary: Path, stage: str, folder: Path, options: Mapping[str, object])
         execute(binary, stage, {**options, "output": folder, "quiet": "true"}, log)
 
 
+def annealing(begin: int, epochs: int, rate: float, end: float, snapshots_per_epoch: int) -> dict[str, object]:
+    """Options of a stage 1 that goes on from a constant rate after `begin` epochs, for so many more, down to another."""
+    return {
+        "epochs": begin + epochs,
+        "schedule": "piecewise",
+        "learning_rate": None,  # the pieces have it
+        "pieces": f"{begin}:{rate},{begin + epochs}:{rate}->{end}",
+        "snapshots_per_epoch": snapshots_per_epoch,
+        "snapshot_from_epoch": begin + 1,
+    }
+
+
 def fit(binary: Path, run: Path, output: Path, components: int, threads: int) -> None:
     """The PCA of a run's snapshots; nothing when the matrix and its sidecar, written last, exist."""
     if not output.with_suffix(".json").is_file():

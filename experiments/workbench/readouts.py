@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from dimred.runs import read_weights
+from dimred.runs.snapshots import snapshot_files
 from dimred_twins import build
 from numpy.typing import NDArray
 from torch import Tensor
@@ -38,8 +39,8 @@ class Samples:
 
 
 def read_idx(file: Path) -> NDArray[np.uint8]:
-    """The bytes of a packed IDX file in their shape."""
-    whole = gzip.decompress(file.read_bytes())
+    """The bytes of an IDX file, plain or packed as .gz, in their shape."""
+    whole = file.read_bytes() if file.is_file() else gzip.decompress(Path(f"{file}.gz").read_bytes())
     shape = np.frombuffer(whole, ">i4", whole[3], 4)
     return np.frombuffer(whole, np.uint8, offset=4 + 4 * whole[3]).reshape(shape)
 
@@ -47,7 +48,7 @@ def read_idx(file: Path) -> NDArray[np.uint8]:
 def read_samples(folder: Path, part: str, run: Path, indices: NDArray[np.int64] | None = None) -> Samples:
     """Samples of part "train" or "t10k", all or these, with the mean and deviation that the run trained with."""
     manifest = json.loads((run / "manifest.json").read_text())
-    pixels, labels = (read_idx(folder / f"{part}-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
+    pixels, labels = (read_idx(folder / f"{part}-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
     chosen = np.arange(len(labels)) if indices is None else indices
     scaled = (pixels[chosen] / 255 - manifest["mean"][0]) / manifest["deviation"][0]
     return Samples(torch.from_numpy(scaled.astype(np.float32))[:, None], torch.from_numpy(labels[chosen].astype(np.int64)))
@@ -63,7 +64,7 @@ def held_out_indices(size: int, trained: int, count: int) -> NDArray[np.int64]:
 
 def read_held_out(folder: Path, run: Path, trained: int, count: int) -> Samples:
     """So many of the training file's samples that a run with --train_samples=trained has not seen. Raises ValueError."""
-    size = len(read_idx(folder / "train-labels-idx1-ubyte.gz"))
+    size = len(read_idx(folder / "train-labels-idx1-ubyte"))
     return read_samples(folder, "train", run, held_out_indices(size, trained, count))
 
 
@@ -107,6 +108,12 @@ class Judge:
 def read_rows(files: Iterable[Path]) -> Floats:
     """Snapshots as rows [k, M]."""
     return np.stack([read_weights(file) for file in files])
+
+
+def last(run: Path) -> Floats:
+    """The weights of a run's newest snapshot."""
+    found: Floats = read_rows(snapshot_files(run)[-1:])[0]
+    return found
 
 
 def mean(rows: NDArray[np.floating]) -> Floats:

@@ -152,12 +152,16 @@ def difference_cells(d: Difference, p: float, digits: int) -> list[str]:
             f"{smallest_effect(d.sd, d.n):.{digits}f}"]  # fmt: skip
 
 
-def pairs_table(whole: Sequence[Mapping[str, Row]], pairs: Sequence[tuple[str, str]], metric: Metric) -> str:
-    """Each arm against a rival of its own, over whole replicates; Holm over all pairs."""
+def paired(whole: Sequence[Mapping[str, Row]], pairs: Sequence[tuple[str, str]], metric: Metric) -> list[tuple[Difference, float]]:
+    """Of each arm and a rival of its own, over whole replicates, with p by Holm over all pairs."""
     differences = [paired_difference([metric.of(found[arm]) for found in whole], [metric.of(found[rival]) for found in whole])
                    for arm, rival in pairs]  # fmt: skip
-    corrected = zip(pairs, differences, holm([d.p for d in differences]), strict=True)
-    lines = [[*pair, *difference_cells(d, p, metric.digits)] for pair, d, p in corrected]
+    return list(zip(differences, map(float, holm([d.p for d in differences])), strict=True))
+
+
+def pairs_table(whole: Sequence[Mapping[str, Row]], pairs: Sequence[tuple[str, str]], metric: Metric) -> str:
+    """Their table, under the metric's name."""
+    lines = [[*pair, *difference_cells(*found, metric.digits)] for pair, found in zip(pairs, paired(whole, pairs, metric), strict=True)]
     return f"{metric.title}\n\n{text_table(['arm', 'rival', *DIFFERENCE], lines)}"
 
 
