@@ -74,6 +74,7 @@ NAVIGATION = {
         "experiments/records/resnet20_fashion",
         "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",
+        "experiments/records/tail_convnet",
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
     ],
