@@ -5,8 +5,11 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <iterator>
 #include <string>
 
+#include "checkpoints/lock_reach.h"
 #include "support/errors.h"
 #include "support/open_file.h"
 
@@ -29,7 +32,8 @@ std::string holder_of(const std::filesystem::path& folder) {
   return try_lock(opened, LockKind::shared) == LockResult::busy ? holder(opened) : "";
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(folder / file_name) {
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : folder_(folder), lock_(folder / file_name) {
   if (!lock_.try_take(LockKind::exclusive)) {
     const auto process = holder(lock_.descriptor());
     fail_environment(
@@ -42,6 +46,15 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(folder / fil
   if (::ftruncate(lock_.descriptor(), 0) == 0 &&
       ::pwrite(lock_.descriptor(), own.data(), own.size(), 0) < 0)
     errno = 0;
+}
+
+std::string FolderLock::limit() const {
+  if (try_lock(lock_.descriptor()) == LockResult::unsupported)
+    return "is not possible on this file system";
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string mounts{std::istreambuf_iterator<char>(file), {}};
+  const auto why = local_locks(folder_, mounts);
+  return why.empty() ? why : formatted("may not reach other hosts ({})", why);
 }
 
 }  // namespace dimred::checkpoints

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "support/file_lock.h"
 
@@ -11,14 +12,19 @@ std::string holder_of(const std::filesystem::path& folder);
 
 /// While it lives, nobody else gets the folder: flock of <folder>/.lock, which the kernel gives up
 /// however the process ends. Throws std::runtime_error, with the holder's process id, when the
-/// folder is taken. File systems without locks are not guarded.
+/// folder is taken. File systems without locks are not guarded: see limit().
 class FolderLock {
  public:
   static constexpr const char* file_name = ".lock";
 
   explicit FolderLock(const std::filesystem::path& folder);
 
+  /// How far it may fail to keep others out, such as "may not reach other hosts (fuse.sshfs)";
+  /// empty where nothing says so.
+  std::string limit() const;
+
  private:
+  std::filesystem::path folder_;
   FileLock lock_;
 };
 

@@ -179,6 +179,9 @@ int train_run(const distributed::Ranks& ranks,
     console.line("stopped by a signal before this restart; a new start goes on from here");
     return stopped;
   }
+  if (const auto limit = folder.lock_limit(); !limit.empty())
+    console.warn(formatted(
+        "[file] the lock of '{}' {}: start no second job in this folder", folder.path(), limit));
   folder.write_manifest(setup, command, "running", nlohmann::json::object());
   CheckpointUploads uploads(folder.path());  // after a failure, ended when all is written
   try {

@@ -35,6 +35,8 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path snapshots() const { return path_ / "snapshots"; }
+  /// As FolderLock's; empty on the other ranks.
+  std::string lock_limit() const { return lock_ ? lock_->limit() : std::string(); }
   /// Files that rank 0 writes a line at a time, with their events; empty on the other ranks.
   LineFile curve() const;
   LineFile steps() const;
