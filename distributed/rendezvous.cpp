@@ -113,6 +113,14 @@ std::string reason_not_to_start(RendezvousHost& host,
   }
 }
 
+/// Answers ranks that are still to come, so that they learn the outcome instead of missing rank 0.
+void answer_late(RendezvousHost& host, double patience) {
+  for (const Stopwatch here; here.seconds() < patience && !host.missing().empty();) {
+    host.admit_all();
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
 /// Joins rank 0's rendezvous; returns the start that it replies with. Throws when it does not in
 /// time.
 std::string join(c10d::Store& store, const launch::RankInfo& rank_info, double timeout) {
@@ -130,6 +138,8 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
     const auto reason = reason_not_to_start(host, rank_info, timeout);
     host.publish(reason.empty() ? started : reason);
     if (reason.empty()) return host.start();
+    constexpr double longest = 3;  // as long as a rank tries to decline
+    if (!host.decline_reason().empty()) answer_late(host, longest);
     std::this_thread::sleep_for(milliseconds(500));  // its store must live until all have read
     throw std::runtime_error(reason);
   }
@@ -161,10 +171,7 @@ void decline_rendezvous(c10d::Store& job,
   }
   RendezvousHost host(job, rank_info);
   host.publish(text);
-  for (const Stopwatch here; here.seconds() < patience && !host.missing().empty();) {
-    host.admit_all();
-    std::this_thread::sleep_for(milliseconds(50));
-  }
+  answer_late(host, patience);
 }
 
 }  // namespace dimred::distributed

@@ -122,12 +122,17 @@ def training(hosts: TwoHosts) -> str:
 
 
 def no_shared_folder(hosts: TwoHosts, second: Callable[[Path], object]) -> str:
-    """Refused on one line by one rank, with nothing left."""
+    """A PCA whose second host finds what `second` puts into its folder."""
     shutil.rmtree(hosts.empty)
     hosts.empty.mkdir()
     second(hosts.empty)
+    return refused_once(hosts, "pca", hosts.path / "w.npy", "--output", hosts.path / "none.npy", "--components=5")
+
+
+def refused_once(hosts: TwoHosts, *words: object) -> str:
+    """The command, of which the second host has another folder: one line by one rank, and nothing left."""
     before = sorted(hosts.beneath.iterdir())
-    done = hosts.run("pca", hosts.path / "w.npy", "--output", hosts.path / "none.npy", "--components=5", second=hosts.empty)
+    done = hosts.run(*words, second=hosts.empty)
     lines = [line for text in done.errors for line in text.splitlines()]
     if 0 in done.codes or len(lines) != 1:
         return f"codes {done.codes}, {len(lines)} lines"
@@ -158,6 +163,7 @@ def cases(hosts: TwoHosts) -> Sequence[tuple[str, Callable[[], str]]]:
         ("both stages, and on", lambda: training(hosts)),
         ("not shared: empty", lambda: no_shared_folder(hosts, lambda _: None)),
         ("not shared: snapshots alone", lambda: no_shared_folder(hosts, lambda to: shutil.copy(hosts.beneath / "w.npy", to))),
+        ("not shared: no run", lambda: refused_once(hosts, "stage2", *STAGE_2, "--checkpoint", hosts.path / "run", "--output", hosts.path / "new")),
         ("not shared: another file", lambda: no_shared_folder(hosts, lambda to: another_file(hosts, to))),
     ]
 

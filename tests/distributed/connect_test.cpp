@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace dimred::distributed {
@@ -83,6 +85,14 @@ TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
   auto other = start_later(1);
   EXPECT_EQ(start(rank_info(0), 20), "3");  // the refusals were of another start
   EXPECT_EQ(other.get(), "3");
+}
+
+TEST_F(Connect, ASecondRankThatCannotStartNeedNotSayItAgain) {
+  auto first = std::async(std::launch::async, start, rank_info(0, 3), 20.0);
+  EXPECT_TRUE(decline(rank_info(1, 3), "no such checkpoint"));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(decline(rank_info(2, 3), "no such checkpoint"));
+  EXPECT_NE(first.get().find("rank 1: no such checkpoint"), std::string::npos);
 }
 
 TEST_F(Connect, AMarkOutlivesTheRanksInTheAgentsStore) {
