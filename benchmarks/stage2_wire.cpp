@@ -43,6 +43,7 @@ class WireSpace final : public stage2::TensorSpace {
       : TensorSpace(problem.basis, ranks, problem.columns, problem.weights), problem_(problem) {}
 
   void gradient(method::Buffers buffers) override {
+    if (buffers == method::Buffers::move) leave_line();
     set_gradient(reduce_scatter(communicator(), problem_.gradient, columns()), buffers);
   }
   double loss() override {

@@ -275,7 +275,7 @@ int descend(Plan& plan,
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup, plan.options.device_algebra),
-                         start,
+                         std::move(start),
                          options,
                          console);
   });

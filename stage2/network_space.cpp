@@ -54,6 +54,7 @@ NetworkSpace::NetworkSpace(Setup& setup,
 void NetworkSpace::gradient(method::Buffers buffers) {
   const bool first = buffers == method::Buffers::move;
   if (first) {
+    leave_line();
     statistics_.emplace(setup_);
     shift_ = penalty_.sam_radius > 0 ? ascent() : torch::Tensor();
   }

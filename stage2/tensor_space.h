@@ -32,6 +32,9 @@ class TensorSpace : public method::SubspaceSpace {
   torch::Tensor& momentum() { return momentum_; }
 
  protected:
+  /// The step before is over. Called before a gradient is summed over ranks, it frees two vectors
+  /// of M for what this receives.
+  void leave_line();
   /// To be called by gradient(): the mean gradient at w, own columns.
   void set_gradient(torch::Tensor own, method::Buffers buffers);
   const torch::Tensor& weights() const { return weights_; }

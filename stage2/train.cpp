@@ -26,10 +26,10 @@ class SubspaceDescent final : public training::Stage {
  public:
   SubspaceDescent(training::Setup& setup,
                   Subspace subspace,
-                  const std::optional<StartWeights>& start,
+                  std::optional<StartWeights> start,
                   const TrainOptions& options)
       : setup_(setup),
-        start_(start),
+        start_(std::move(start)),
         options_(options),
         space_(setup, std::move(subspace), options.penalty, options.trial_batchnorm_moving),
         method_(make_method(options.method, space_.block_sizes())),
@@ -67,6 +67,7 @@ class SubspaceDescent final : public training::Stage {
       training::recalibrate_batchnorm(setup_);
     }
     training::add_row(run, *this, start_->weights.kind);
+    start_.reset();  // a vector of M that no step needs
     write_weights(run, "start.h5");
   }
 
@@ -256,7 +257,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   training::Setup& setup_;
-  const std::optional<StartWeights>& start_;
+  std::optional<StartWeights> start_;
   const TrainOptions& options_;
   NetworkSpace space_;
   std::unique_ptr<method::Method> method_;
@@ -280,12 +281,12 @@ double epochs_spent(const training::Totals& totals, std::int64_t steps_per_epoch
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          Subspace subspace,
-                         const std::optional<StartWeights>& start,
+                         std::optional<StartWeights> start,
                          const TrainOptions& options,
                          Console& console) {
   subspace.own_columns =
       distributed::own_columns(setup.model.flat.gradient, setup.model.columns).numel();
-  SubspaceDescent stage(setup, std::move(subspace), start, options);
+  SubspaceDescent stage(setup, std::move(subspace), std::move(start), options);
   Run run{.setup = setup,
           .folder = folder,
           .console = console,

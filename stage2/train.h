@@ -42,7 +42,7 @@ struct StartWeights {
 training::EpochEnd train(training::Setup& setup,
                          const training::RunFolder& folder,
                          Subspace subspace,
-                         const std::optional<StartWeights>& start,
+                         std::optional<StartWeights> start,
                          const TrainOptions& options,
                          Console& console);
 
