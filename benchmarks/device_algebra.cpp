@@ -39,7 +39,7 @@ class AlgebraSpace final : public stage2::TensorSpace {
                const torch::Tensor& weights,
                const torch::Tensor& gradient)
       : TensorSpace(std::move(subspace), communicator, columns, weights) {
-    set_gradient(gradient, method::Buffers::move);
+    set_gradient(gradient);
   }
 
   void gradient(method::Buffers /*buffers*/) override {}

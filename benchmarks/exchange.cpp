@@ -17,8 +17,9 @@ int main(int count, char** values) {
     return 2;
   }
   torch::set_num_threads(1);
+  const launch::ConnectOptions patient{.heartbeat_timeout = 60};  // of many ranks on few cores
   auto all =
-      distributed::connect(launch::discover(), {}, /*on_gpu=*/false, [](const auto& failure) {
+      distributed::connect(launch::discover(), patient, /*on_gpu=*/false, [](const auto& failure) {
         std::cerr << "rank " << failure.rank << ' ' << failure.text << '\n';
         std::_Exit(1);
       });

@@ -2,9 +2,9 @@
 
     python benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
 
-A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet is started as a user
-starts it. Both stages then train a narrow and a wide network: the difference of a rank's memory is that of their vectors, without the
-program. Ends with 1 where a byte is off, or memory by more than a twentieth.
+A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet is started as a
+user starts it. On several nodes both stages then train a narrow and a wide network: the difference of a rank's memory is that of their
+vectors, without the program. Ends with 1 where a byte is off, or memory by more than a twentieth.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import rank_model as model  # noqa: E402
 from hosts import placed  # noqa: E402
 from machine import processor  # noqa: E402
-from ranks import ended, free_port  # noqa: E402
+from ranks import free_port  # noqa: E402
 
 INPUTS, CLASSES, DEPTH, COMPONENTS, STEPS = 64, 10, 40, 16, 12
 WIDTHS = {"narrow": 24, "wide": 200}
@@ -45,7 +46,7 @@ CONVNET = [
     [10],
 ]
 RANDOM = ["--basis=random", f"--n_component={COMPONENTS}"]
-PATIENCE = 240  # seconds for a command
+PATIENCE = 500  # seconds for a command
 # The program keeps what it frees; here it is given back, so that a peak is that of the steps and not of the start.
 PRELOADED = "int mallopt(int name, int value) { (void)name; (void)value; return 1; }\n"
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
@@ -103,32 +104,31 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def wait_for(batches: Path, count: int, processes: list[subprocess.Popen[str]]) -> None:
-    """Until so many steps have been made; a hook writes a file for each."""
+def wait_until(reached: Callable[[], bool], processes: list[subprocess.Popen[str]]) -> None:
+    """SystemExit where a rank fails meanwhile, or it takes too long."""
     end = time.monotonic() + PATIENCE
-    while not batches.is_dir() or sum(1 for _ in batches.iterdir()) < count:
-        if any(process.poll() for process in processes) or time.monotonic() > end:
-            raise SystemExit("\n".join(process.communicate()[1] for process in processes if process.poll()) or "no steps in time")
+    while not reached():
+        if failed := [process for process in processes if process.poll()]:
+            raise SystemExit("\n".join(process.communicate()[1] for process in failed))
+        if time.monotonic() > end:
+            raise SystemExit(f"not done after {PATIENCE} s")
         time.sleep(0.01)
 
 
+def wait_for(batches: Path, count: int, processes: list[subprocess.Popen[str]]) -> None:
+    """Until so many steps have been made; a hook writes a file for each."""
+    wait_until(lambda: batches.is_dir() and sum(1 for _ in batches.iterdir()) >= count, processes)
+
+
 @contextmanager
-def launched(command: list[object], nodes: int, of_node: int, **variables: str) -> Iterator[list[subprocess.Popen[str]]]:
+def launched(command: list[object], ranks: model.Ranks, variables: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes of all ranks, gone afterwards."""
-    size, port = nodes * of_node, free_port()
+    port, words = free_port(), [str(word) for word in command]
     processes: list[subprocess.Popen[str]] = []
     try:
-        for rank in range(size):
-            own = placed(rank, size, port, "127.0.0.1", of_node) | {"OMP_NUM_THREADS": "1"} | variables
-            processes.append(
-                subprocess.Popen(
-                    [*map(str, command)],
-                    text=True,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=own,
-                )
-            )
+        for rank in range(ranks.size):
+            own = placed(rank, ranks.size, port, "127.0.0.1", ranks.of_node) | {"OMP_NUM_THREADS": "1"} | variables
+            processes.append(subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own))
         yield processes
     finally:
         for process in processes:
@@ -137,49 +137,19 @@ def launched(command: list[object], nodes: int, of_node: int, **variables: str) 
 
 
 def done_by(processes: list[subprocess.Popen[str]]) -> str:
-    """What rank 0 has printed; SystemExit where a rank has failed."""
-    done = ended(processes, PATIENCE)
-    if any(done.codes):
-        raise SystemExit("\n".join(done.errors))
-    return done.output[0]
+    """What rank 0 has printed, when all are done."""
+    wait_until(lambda: all(process.poll() == 0 for process in processes), processes)
+    return processes[0].communicate()[0]
 
 
-def train(
-    program: Path,
-    stage: str,
-    options: list[object],
-    output: Path,
-    nodes: int,
-    of_node: int,
-    **variables: str,
-) -> Run:
+def train(program: Path, stage: str, options: list[object], output: Path, ranks: model.Ranks, variables: dict[str, str]) -> Run:
     """A stage of STEPS steps on all ranks."""
-    data = [
-        "--dataset=mock",
-        f"--num_classes={CLASSES}",
-        f"--num_samples={nodes * of_node * STEPS}",
-        "--test_samples=64",
-    ]
-    common = [
-        "--batch_size=1",
-        "--threads=1",
-        "--num_preprocessing_threads=1",
-        "--epochs=1",
-        "--hooks=batches",
-        "--heartbeat_timeout=60",
-    ]
+    data = ["--dataset=mock", f"--num_classes={CLASSES}", f"--num_samples={ranks.size * STEPS}", "--test_samples=64"]
+    common = ["--batch_size=1", "--threads=1", "--num_preprocessing_threads=1", "--epochs=1", "--hooks=batches", "--heartbeat_timeout=60"]
     batches, begin = output / "batches", time.monotonic()
-    with launched(
-        [program, stage, *options, *data, *common, "--output", output],
-        nodes,
-        of_node,
-        **variables,
-    ) as processes:
+    with launched([program, stage, *options, *data, *common, "--output", output], ranks, variables) as processes:
         wait_for(batches, 1, processes)
-        start, used = (
-            time.monotonic() - begin,
-            sum(processor_seconds(process.pid) for process in processes),
-        )
+        start, used = time.monotonic() - begin, sum(processor_seconds(process.pid) for process in processes)
         wait_for(batches, 3, processes)
         for process in processes:
             Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak begins anew
@@ -234,7 +204,7 @@ def together(ranks: model.Ranks, columns: int) -> tuple[int, int]:
 
 def exchange_row(program: Path, ranks: model.Ranks, columns: int) -> dict[str, object]:
     """The same, counted."""
-    with launched([program, columns, 1], ranks.nodes, ranks.of_node) as processes:
+    with launched([program, columns, 1], ranks, {}) as processes:
         counted = json.loads(done_by(processes))
     sent, between = together(ranks, columns)
     return {"layout": f"{ranks.nodes}x{ranks.of_node}", "network": "wide", "stage": "all",
@@ -243,23 +213,25 @@ def exchange_row(program: Path, ranks: model.Ranks, columns: int) -> dict[str, o
 
 def rows_of(binaries: Path, ranks: model.Ranks, folder: Path) -> Iterator[dict[str, object]]:
     """The rows of a layout."""
-    place, program = (ranks.nodes, ranks.of_node), binaries / "dimred"
-    name = f"{ranks.nodes}x{ranks.of_node}"
+    program, name = binaries / "dimred", f"{ranks.nodes}x{ranks.of_node}"
+    returned = RETURNED | {"LD_PRELOAD": str(folder / "shim.so")}
     for stage in ("stage1", "stage2"):  # as a user starts them
         output, again = folder / f"{name}_convnet_{stage}", ["--checkpoint", folder / f"{name}_convnet_stage1", *RANDOM]
         options = ["--model=convnet", "--snapshots_per_epoch=1"] if stage == "stage1" else again
-        run = train(program, stage, ["--mock_shape=1,28,28", *options], output, *place)
+        run = train(program, stage, ["--mock_shape=1,28,28", *options], output, ranks, {})
         yield counted_row(ranks, model.Layout(CONVNET), "convnet", stage, run)
+    yield exchange_row(binaries / "exchange", ranks, layout_of(WIDTHS["wide"]).columns)
+    if ranks.nodes == 1:  # memory hardly depends on the layout
+        return
     for stage in ("stage1", "stage2"):
         runs = {}
         for network, width in WIDTHS.items():
             one, two = folder / f"{name}_{network}_1", folder / f"{name}_{network}_2"
             own = [f"--model={folder / network}.pt", "--snapshots_per_epoch=1"] if stage == "stage1" else ["--checkpoint", one, *RANDOM]
-            runs[network] = run = train(program, stage, ["--mock_shape=1,8,8", *own], one if stage == "stage1" else two, *place,
-                                        LD_PRELOAD=str(folder / "shim.so"), **RETURNED)  # fmt: skip
+            output = one if stage == "stage1" else two
+            runs[network] = run = train(program, stage, ["--mock_shape=1,8,8", *own], output, ranks, returned)
             more = memory_row(ranks, stage, runs["narrow"], run) if network == "wide" else {}
             yield counted_row(ranks, layout_of(width), network, stage, run) | more
-    yield exchange_row(binaries / "exchange", ranks, layout_of(WIDTHS["wide"]).columns)
 
 
 def is_right(row: dict[str, object]) -> bool:
@@ -268,40 +240,51 @@ def is_right(row: dict[str, object]) -> bool:
     return row["sent"] == row["model"] and row["between"] == row["model "] and least > 0.95 and most < 1.05
 
 
+def as_line(row: dict[str, object]) -> str:
+    """A line of the table."""
+    line = " ".join(f"{row.get(name, '')!s:>{width}}" for name, width in COLUMNS.items()).rstrip()
+    return line if is_right(row) else f"{line}  differs"
+
+
+def write(output: Path, head: list[str], lines: dict[str, list[str]]) -> None:
+    """The table, its layouts in order; those that were not run now stay as they are."""
+    kept = dict(lines)
+    for line in output.read_text().splitlines()[len(head) :] if output.exists() else []:
+        if (layout := line.split()[0]) not in lines:
+            kept.setdefault(layout, []).append(line)
+    ordered = sorted(kept, key=lambda layout: (int(layout.split("x")[0]) * int(layout.split("x")[1]), layout))
+    output.write_text("\n".join([*head, *(line for layout in ordered for line in kept[layout])]) + "\n")
+
+
 def main() -> int:
     """Prints the table, and writes it to --output."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binaries", type=Path)
     parser.add_argument("--layouts", nargs="+", default=["1x16", "2x8", "1x32", "4x8", "1x64", "8x8"])
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="keeps the layouts that are not run now")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with its ranks
     networks = ", ".join(f"{name} of {layout_of(width).columns} columns" for name, width in WIDTHS.items())
-    lines = [f"benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; {COMPONENTS} components",
-             f"{processor()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} before",
-             " ".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items())]  # fmt: skip
-    print("\n".join(lines), flush=True)
-    wrong = 0
+    head = [
+        f"benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; {COMPONENTS} components",
+        f"{processor()}, {os.cpu_count()} processors, beside other work: a start had processor / (processors x first step) of them",
+        " ".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items()),
+    ]
+    print("\n".join(head), flush=True)
+    lines: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "shim.so"],
-            input=PRELOADED,
-            text=True,
-            check=True,
-        )
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "shim.so"], input=PRELOADED, text=True, check=True)
         for network, width in WIDTHS.items():
             save_network(width, folder / f"{network}.pt")
         for layout in options.layouts:
             nodes, of_node = map(int, layout.split("x"))
             for row in rows_of(options.binaries.resolve(), model.Ranks(nodes * of_node, nodes), folder):
-                right = is_right(row)
-                wrong += not right
-                line = " ".join(f"{row.get(name, '')!s:>{width}}" for name, width in COLUMNS.items()).rstrip()
-                lines.append(line if right else f"{line}  differs")
-                print(lines[-1], flush=True)
+                lines.setdefault(layout, []).append(as_line(row))
+                print(lines[layout][-1], flush=True)
     if options.output:
-        options.output.write_text("\n".join(lines) + "\n")
-    return min(wrong, 1)
+        write(options.output, head, lines)
+    return int(any(line.endswith("differs") for rows in lines.values() for line in rows))
 
 
 if __name__ == "__main__":

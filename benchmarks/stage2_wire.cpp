@@ -43,8 +43,8 @@ class WireSpace final : public stage2::TensorSpace {
       : TensorSpace(problem.basis, ranks, problem.columns, problem.weights), problem_(problem) {}
 
   void gradient(method::Buffers buffers) override {
-    if (buffers == method::Buffers::move) leave_line();
-    set_gradient(reduce_scatter(communicator(), problem_.gradient, columns()), buffers);
+    begin_gradient(buffers);
+    set_gradient(reduce_scatter(communicator(), problem_.gradient, columns()));
   }
   double loss() override {
     std::array<double, 3> sums{-1e9, 0, 1};

@@ -53,15 +53,15 @@ NetworkSpace::NetworkSpace(Setup& setup,
 
 void NetworkSpace::gradient(method::Buffers buffers) {
   const bool first = buffers == method::Buffers::move;
+  begin_gradient(buffers);
   if (first) {
-    leave_line();
     statistics_.emplace(setup_);
     shift_ = penalty_.sam_radius > 0 ? ascent() : torch::Tensor();
   }
   const auto statistics = kept_statistics(setup_, !first);
   auto own = shifted(setup_, shift_, [this] { return pass(); });
   add_decay(setup_.model, penalty_, own);
-  set_gradient(std::move(own), buffers);
+  set_gradient(std::move(own));
   decay_ = start_decay_loss(setup_, penalty_);
   if (!first) return;
   result_ = result_here_;

@@ -24,15 +24,11 @@ TensorSpace::TensorSpace(Subspace subspace,
   for (const auto& block : subspace_.blocks) block_sizes_.push_back(block.basis.size(0));
 }
 
-void TensorSpace::leave_line() {
+void TensorSpace::begin_gradient(method::Buffers buffers) {
+  if (buffers == method::Buffers::restore) return;  // within a step
   start_.reset();
   direction_.reset();
   momentum_moved_ = false;
-}
-
-void TensorSpace::set_gradient(torch::Tensor own, method::Buffers buffers) {
-  gradient_ = std::move(own);
-  if (buffers == method::Buffers::move) leave_line();  // else within a step
 }
 
 method::Projection TensorSpace::project() {

@@ -32,11 +32,11 @@ class TensorSpace : public method::SubspaceSpace {
   torch::Tensor& momentum() { return momentum_; }
 
  protected:
-  /// The step before is over. Called before a gradient is summed over ranks, it frees two vectors
-  /// of M for what this receives.
-  void leave_line();
+  /// To be called first by gradient(): the step before is over, and its two vectors of M make room
+  /// for what the sum over ranks receives.
+  void begin_gradient(method::Buffers buffers);
   /// To be called by gradient(): the mean gradient at w, own columns.
-  void set_gradient(torch::Tensor own, method::Buffers buffers);
+  void set_gradient(torch::Tensor own) { gradient_ = std::move(own); }
   const torch::Tensor& weights() const { return weights_; }
   distributed::Communicator& communicator() const { return communicator_; }
   const distributed::Columns& columns() const { return columns_; }

@@ -84,6 +84,26 @@ struct Bound {
   }
 };
 
+/// As scaling/step.h predicts: Gram matrix, eigenvalues, eigenvectors, P P', the rows' extremes,
+/// and five numbers of the report.
+TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
+  constexpr auto n = kRows, k = kComponents;
+  const TemporaryFolder folder;
+  for (const int size : {2, 3, 7}) {
+    std::atomic<std::int64_t> numbers = 0;
+    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
+      auto counted = ranks;
+      counted.sum = [&](std::span<double> values) {
+        if (ranks.rank == 0) numbers += std::ssize(values);
+        ranks.sum(values);
+      };
+      fit(snapshots(), options_of(k), folder / "p.npy", counted);
+    });
+    EXPECT_EQ(common_error(outcomes), "no error");
+    EXPECT_EQ(numbers, n * (n + 1) / 2 + n + n * n + k * (k + 1) / 2 + 2 * k * size + 5) << size;
+  }
+}
+
 TEST(FitByRanks, GivesTheBasisOfOneRankForAnyNumber) {
   const TemporaryFolder folder;
   const FitReport alone = fit(snapshots(), options_of(kComponents), folder / "one.npy");

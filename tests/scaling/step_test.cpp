@@ -61,8 +61,8 @@ TEST(StepBytes, MindSporeByHand) {
   EXPECT_EQ(mindspore_bytes(step), 4000 + 4 * 4000 / 2 + 8 * (5 + 3 + 3 + 2));
 }
 
-/// n = 3: 6 + 3 + 9 numbers; k = 2: 3, and two extremes of two rows from each of two ranks.
-TEST(StepBytes, PcaByHand) { EXPECT_EQ(pca_sum_bytes(3, 2, 2), 8 * (6 + 3 + 9 + 3 + 8)); }
+/// n = 3: 6 + 3 + 9 numbers; k = 2: 3, and two extremes of two rows from each of two ranks; 5 more.
+TEST(StepBytes, PcaByHand) { EXPECT_EQ(pca_sum_bytes(3, 2, 2), 8 * (6 + 3 + 9 + 3 + 8 + 5)); }
 
 }  // namespace
 }  // namespace dimred::scaling

@@ -62,5 +62,17 @@ TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereATrialThrows) {
   EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
 }
 
+TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereTheGradientThrows) {
+  Quadratic problem;
+  const auto method = make_method(preset("robust").method, problem.space.block_sizes());
+  method->step(problem.space, 0);
+  const auto weights = problem.weights.clone(), momentum = problem.space.momentum().clone();
+  ASSERT_GT(weights.abs().max().item<float>(), 0);
+  problem.space.gradient_at_weights = []() -> torch::Tensor { throw std::runtime_error("lost"); };
+  EXPECT_THROW(method->step(problem.space, 0), std::runtime_error);
+  EXPECT_TRUE(torch::equal(problem.weights, weights));
+  EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
+}
+
 }  // namespace
 }  // namespace dimred::stage2

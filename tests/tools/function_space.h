@@ -20,7 +20,8 @@ class FunctionSpace final : public TensorSpace {
         gradient_at_weights(std::move(gradient)) {}
 
   void gradient(method::Buffers buffers) override {
-    set_gradient(gradient_at_weights(), buffers);
+    begin_gradient(buffers);
+    set_gradient(gradient_at_weights());
     gradient_loss_ = loss_at_weights();
   }
   double loss() override { return trial ? trial(loss_at_weights()) : loss_at_weights(); }
