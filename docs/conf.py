@@ -13,6 +13,7 @@ NAVIGATION = {
     "Documentation": ["docs/README"],
     "Tutorials": ["docs/tutorials/demo", "docs/tutorials/own_data_and_network"],
     "How-to": [
+        "docs/how-to/choose_what_to_run",
         "docs/how-to/prepare_data",
         "docs/how-to/use_remote_stores",
         "docs/how-to/stream_shards",
