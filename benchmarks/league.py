@@ -14,7 +14,9 @@ import contextlib
 import datetime
 import functools
 import hashlib
+import importlib
 import importlib.metadata
+import multiprocessing
 import os
 import platform
 import random
@@ -45,6 +47,7 @@ EPOCHS, INTERVAL = 15, 4  # steps between saves: an epoch
 STEPS = EPOCHS * INTERVAL
 LIMIT = 180.0  # seconds for any process
 TMPFS = 24 << 20
+COLD = 2  # restarts of a peer that are processes of their own from the start
 # A line with one of these words, which the undisturbed run does not print, is a message about the fault.
 MESSAGE = re.compile(r"damag|corrupt|invalid|mismatch|checksum|crc|error|fail|cannot|can't|unexpected|missing|truncat|incomplete|"
                      r"no space|not enough|not whole|refus|another process|lock|SIGTERM|interrupt|terminat|signal", re.IGNORECASE)  # fmt: skip
@@ -63,6 +66,7 @@ class Contestant:
     newest: Callable[[Path], list[Path]]
     saves: Callable[[Path], Path]
     version: str = ""
+    forked: bool = False  # command[2:] are words for league_peers.main()
 
 
 @dataclass
@@ -111,13 +115,47 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Running:
-    """A started contestant."""
+def run_peer(words: list[str], output: int) -> None:
+    """In a forked process."""
+    import league_peers
 
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    sys.exit(league_peers.main(words))
+
+
+class Forked:
+    """A peer's process, forked behind its imports, with what is used of subprocess.Popen."""
+
+    def __init__(self, words: list[str]) -> None:
+        reading, writing = os.pipe()
+        self.stdout = os.fdopen(reading, errors="replace")
+        self._process = multiprocessing.get_context("fork").Process(target=run_peer, args=(words, writing))
+        self._process.start()
+        os.close(writing)
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    returncode = property(poll)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+
+class Running:
+    """A started contestant: `command`, or the words of a peer that is forked."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], fork: bool = False) -> None:
         self.started, self.told = time.monotonic(), Told()
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                        env=environment, cwd=REPOSITORY)  # fmt: skip
+        self.process: Forked | subprocess.Popen[str] = Forked(command) if fork else subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, cwd=REPOSITORY
+        )  # fmt: skip
         assert self.process.stdout
         self._reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)
         self._reader.start()
@@ -263,7 +301,7 @@ def peer_contestant(name: str, title: str, python: str, script: str, version: st
         words = [python, str(REPOSITORY / "benchmarks" / script), *([] if name == "mindspore" else [name]), str(folder), f"--data={data}"]
         return [*words, f"--epochs={EPOCHS}", *(["--mutate"] if mutate else [])]
 
-    return Contestant(name, title, command, NEWEST[name], lambda folder: folder, version)
+    return Contestant(name, title, command, NEWEST[name], lambda folder: folder, version, name in PACKAGES)
 
 
 def all_contestants(build: Path, mindspore: Path) -> dict[str, Contestant]:
@@ -296,6 +334,17 @@ class Base:
     final: str  # bits that its undamaged restart ends with
 
 
+def preload(peer: str, environment: dict[str, str]) -> None:
+    """Its imports, in this process; torch must not have threads yet when it is forked. Bytecode stays for the processes that are not."""
+    os.environ.update(environment)
+    sys.pycache_prefix, sys.dont_write_bytecode = environment["PYTHONPYCACHEPREFIX"], False
+    sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+    import league_peers
+
+    for module in league_peers.IMPORTS[peer]:
+        importlib.import_module(module)
+
+
 class Workplace:
     """Folders, the reference and the base of the damage trials of one contestant."""
 
@@ -308,14 +357,20 @@ class Workplace:
         self.environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | {
             "PYTHONPYCACHEPREFIX": str(root / "bytecode"), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1",
             "GLOG_v": "3"}  # fmt: skip
+        self.cold = COLD if contestant.forked else sys.maxsize
+        if contestant.forked:
+            preload(contestant.name, self.environment)
         self.reference = self._reference()
 
     def fresh(self) -> Path:
         self.count += 1
         return self.root / f"{self.contestant.name}_{self.count}"
 
-    def start(self, folder: Path, mutate: bool = False, words: Sequence[str] = (), environment: dict[str, str] | None = None) -> Running:
-        return Running([*self.contestant.command(folder, self.data, mutate), *words], self.environment | (environment or {}))
+    def start(self, folder: Path, mutate: bool = False, words: Sequence[str] = (), environment: dict[str, str] | None = None,
+              cold: bool = False) -> Running:  # fmt: skip
+        """Not cold: behind the imports, where they were done."""
+        command, fork = [*self.contestant.command(folder, self.data, mutate), *words], self.contestant.forked and not cold
+        return Running(command[2:] if fork else command, self.environment | (environment or {}), fork)
 
     @property
     def ours(self) -> bool:
@@ -353,7 +408,9 @@ class Workplace:
 
     def restart(self, folder: Path, told: int, saved: int, expected: str = "") -> Trial:
         """The same command again, and all that verdict() needs."""
-        lying, running = self.loaded(folder), self.start(folder)
+        self.cold -= 1
+        lying, timed = self.loaded(folder), self.cold >= 0
+        running = self.start(folder, cold=timed)
         code, again = running.end()
         done = code == 0 and not again.steps  # it had come to its end before
         resumed = STEPS if done else again.resumed
@@ -361,7 +418,8 @@ class Workplace:
         return Trial(told, saved, code, resumed, loaded, self.bits_of(folder, again) if code == 0 else "", STEPS if done else again.last,
                      expected or self.reference.final, self.reference.digests.get(resumed or 0, ""),
                      has_message(again.lines, self.reference.lines),
-                     again.steps[0][0] - running.started if again.steps else None, again.processor)  # fmt: skip
+                     again.steps[0][0] - running.started if again.steps and timed else None,
+                     again.processor if timed else 0.0)  # fmt: skip
 
 
 def ended_well(contestant: Contestant, running: Running) -> tuple[int, Told]:

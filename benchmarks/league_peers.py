@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,10 +276,17 @@ def train_accelerate(training: Training) -> None:
         say("saved", step)
 
 
+# What each imports; league.py does so once and forks its processes from there, but for a few, whose start is timed.
+IMPORTS = {
+    "dcp": ("torch.distributed.checkpoint", "torch.distributed.checkpoint.state_dict"),
+    "lightning": ("lightning.pytorch", "lightning.pytorch.callbacks", "lightning.pytorch.plugins.io"),
+    "trainer": ("transformers.trainer",),
+    "accelerate": ("accelerate", "accelerate.utils"),
+}
 PEERS = {"dcp": train_dcp, "lightning": train_lightning, "trainer": train_trainer, "accelerate": train_accelerate}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("folder", type=Path)
@@ -286,7 +294,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--digests", action="store_true")
     parser.add_argument("--mutate", action="store_true")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
     training = prepared(given.folder, given.data, given.epochs, given.digests, given.mutate)
     PEERS[given.peer](training)

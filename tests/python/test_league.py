@@ -61,6 +61,7 @@ def test_verdicts() -> None:
     assert league.verdict(GOOD) == league.Verdict(survived=True, repeated=2, lost=0, silent=False, equal=True, seconds=1.0)
     wrong = replace(GOOD, loaded="b", final="g")
     assert league.verdict(wrong).silent and not league.verdict(wrong).equal
+    assert league.verdict(replace(GOOD, final="g")).silent
     assert not league.verdict(replace(wrong, message=True)).silent
     assert league.verdict(replace(GOOD, loaded="b")).silent  # although it came out right
     older = league.verdict(replace(GOOD, resumed=4))
@@ -99,4 +100,4 @@ def test_dimred(tmp_path: Path, binaries: Path) -> None:
     (trial,) = league.trials_of(place, league.FAULTS["save"], 1)
     found = league.verdict(trial)
     assert found.survived and found.equal and not found.silent and not found.lost
-    assert trial.loaded == trial.loaded_expected != ""
+    assert trial.loaded == trial.loaded_expected not in ("", league.digest_of([]))
