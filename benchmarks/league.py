@@ -16,6 +16,7 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
+import json
 import multiprocessing
 import os
 import platform
@@ -31,9 +32,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
@@ -554,11 +555,15 @@ def full_disk(place: Workplace) -> Trial | None:
         running = place.start(folder)
         at = place.rng.randint(STEPS // 4, STEPS // 2)
         running.wait_until(lambda: running.told.last >= at, 0.0005)
-        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as stream:
-            while True:
-                stream.write(bytes(4096))
+        with ballast.open("wb", buffering=0) as stream:
+            for size in (1 << 20, 4096):
+                with contextlib.suppress(OSError):
+                    while stream.write(bytes(size)) == size:
+                        pass
         code, told = running.end()
         saved = place.saved(folder, told)
+        if code == 0 and saved == STEPS:
+            return None  # it had come to its end before
         ballast.unlink()
         trial = place.restart(folder, told.last, saved)
         unsaid = code == 0 and saved < STEPS and not has_message(told.lines, place.reference.lines)
@@ -661,16 +666,18 @@ def table(results: Results, missing: Sequence[str]) -> str:
     for fault, league in FAULTS.items():
         measured = [(name, found[fault]) for name, found in results.items() if fault in found]
         lines += [line_of([league.title, TITLES[name], *row([verdict(trial) for trial in trials])]) for name, trials in measured]
-        lines += [line_of([league.title, TITLES[name], "not installed", *[""] * 6]) for name in missing]
-        lines.append("")
+        lines += [line_of([league.title, TITLES[name], "not installed", *[""] * 6]) for name in missing if measured]
+        lines += [""] if measured else []
     return "\n".join(lines)
 
 
-def header(given: argparse.Namespace, contestants: dict[str, Contestant], seconds: float) -> str:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return f"""{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {processor()}, {os.cpu_count()} cores, load {os.getloadavg()[2]:.1f}, Python {platform.python_version()}
-{", ".join(f"{contestant.title} {contestant.version}" for contestant in contestants.values())}
-seed {given.seed}, {seconds:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor time
+def header(given: argparse.Namespace, results: Results, used: dict[str, dict[str, Any]]) -> str:
+    """used: contestant -> version, seconds, processor, load, of the runs that measured it."""
+    sums = [sum(of[name] for of in used.values()) for name in ("seconds", "processor")]
+    loads = [of["load"] for of in used.values()]
+    return f"""scripts/league.sh, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}: {processor()}, {os.cpu_count()} cores, load {min(loads):.0f} to {max(loads):.0f}, Python {platform.python_version()}
+{", ".join(f"{TITLES[name]} {used[name]['version']}" for name in results)}
+seed {given.seed}, {sums[0]:.0f} s, {sums[1]:.0f} s of processor time
 {STEPS} steps, a save every {INTERVAL}. survived: the restart came to the end by itself, of so many trials. repeated: steps done twice, mean.
 lost: steps of whole saves that were not taken up, worst. silent: wrong bits were loaded or came out, and no line said so. equal: bits at
 the end, to an uninterrupted run. first step: seconds from the restart to it, median (worst); processor: of the process, until then.
@@ -679,6 +686,32 @@ the end, to an uninterrupted run. first step: seconds from the restart to it, me
 
 def share_of(given: argparse.Namespace, fault: str) -> int:
     return max(1, int(given.trials * FAULTS[fault].share))
+
+
+def read_trials(file: Path | None) -> tuple[Results, dict[str, dict[str, Any]]]:
+    """Of earlier calls, and what they took."""
+    if not file or not file.exists():
+        return {}, {}
+    found = json.loads(file.read_text())
+    trials = {name: {fault: [Trial(**t) for t in some] for fault, some in of.items()} for name, of in found["trials"].items()}
+    return trials, found["used"]
+
+
+def measure(given: argparse.Namespace, contestant: Contestant, root: Path, results: Results, used: dict[str, dict[str, Any]]) -> None:
+    """All the faults that are asked for."""
+    began, before = time.monotonic(), seconds_used()
+    place = Workplace(contestant, root, given.build.resolve(), random.Random(f"{given.seed} {contestant.name}"))
+    for fault in given.faults:
+        results.setdefault(contestant.name, {})[fault] = trials_of(place, FAULTS[fault], share_of(given, fault))
+    taken = used.setdefault(contestant.name, {"seconds": 0.0, "processor": 0.0})
+    taken["seconds"] += time.monotonic() - began
+    taken["processor"] += seconds_used() - before
+    taken.update(version=contestant.version, load=os.getloadavg()[2])
+
+
+def seconds_used() -> float:
+    """Of processor time, of this process, too, which imports and watches."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -693,21 +726,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where to work, default: a temporary folder")
     parser.add_argument("--output", type=Path, help="file for the table, written anew after each contestant")
+    parser.add_argument("--json", type=Path, help="every trial; what is in it and is not measured now stays, and is in the table, too")
     given = parser.parse_args(arguments)
     if not (given.build / "bin" / "dimred").exists():
         print(f"league: {given.build} has no bin/dimred; build it first, or name a build by --build", file=sys.stderr)
         return 2
     there = all_contestants(given.build.resolve(), given.mindspore)
-    chosen = {name: there[name] for name in given.contestants if name in there}
-    began, results, text = time.monotonic(), Results(), ""
+    results, used = read_trials(given.json)
+    missing = [name for name in given.contestants if name not in there and name not in results]
+    text = ""
     with tempfile.TemporaryDirectory(prefix="dimred_league_", dir=given.folder) as root:
-        for name, contestant in chosen.items():
-            place = Workplace(contestant, Path(root), given.build.resolve(), random.Random(f"{given.seed} {name}"))
-            results[name] = {fault: trials_of(place, FAULTS[fault], share_of(given, fault)) for fault in given.faults}
-            missing = [name for name in given.contestants if name not in there]
-            text = header(given, chosen, time.monotonic() - began) + "\n" + table(results, missing).rstrip() + "\n"
-            if given.output:
-                given.output.write_text(text)
+        for name in given.contestants:
+            if name in there:
+                measure(given, there[name], Path(root), results, used)
+                text = header(given, results, used) + "\n" + table(results, missing).rstrip() + "\n"
+                if given.output:
+                    given.output.write_text(text)
+                if given.json:
+                    found = {of: {fault: [asdict(t) for t in trials] for fault, trials in results[of].items()} for of in results}
+                    given.json.write_text(json.dumps({"used": used, "trials": found}, indent=1) + "\n")
     print(text)
     return 0
 
