@@ -548,18 +548,24 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+def fill(stream: IO[bytes]) -> bool:
+    """All that is free at this moment; never ready."""
+    for size in (1 << 20, 4096):
+        with contextlib.suppress(OSError):
+            while stream.write(bytes(size)) == size:
+                pass
+    return False
+
+
 def full_disk(place: Workplace) -> Trial | None:
-    """From some step on nothing more fits; when the process has ended, there is room again."""
+    """From some step on nothing more fits, nor where a save deletes an older one first; when the process has ended, there is room again."""
     with small_disk(place.fresh()) as disk:
         folder, ballast = disk / "run", disk / "ballast"
         running = place.start(folder)
         at = place.rng.randint(STEPS // 4, STEPS // 2)
         running.wait_until(lambda: running.told.last >= at, 0.0005)
         with ballast.open("wb", buffering=0) as stream:
-            for size in (1 << 20, 4096):
-                with contextlib.suppress(OSError):
-                    while stream.write(bytes(size)) == size:
-                        pass
+            running.wait_until(lambda: fill(stream), 0.001)
         code, told = running.end()
         saved = place.saved(folder, told)
         if code == 0 and saved == STEPS:
