@@ -120,6 +120,7 @@ def run_peer(words: list[str], output: int) -> None:
     """In a forked process."""
     import league_peers
 
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for stream in (1, 2):
         os.dup2(output, stream)
     sys.exit(league_peers.main(words))
@@ -720,7 +721,12 @@ def seconds_used() -> float:
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
+def end_in_order(*_: object) -> None:
+    sys.exit(143)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
+    signal.signal(signal.SIGTERM, end_in_order)  # so that no disk stays mounted
     parser = argparse.ArgumentParser(prog="scripts/league.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build", help="folder with bin/ and lib/")
     parser.add_argument(
