@@ -38,11 +38,11 @@ from typing import IO, Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
-from faults import compare  # noqa: E402
-from faults.damage import Damage  # noqa: E402
-from faults.launch import Fault  # noqa: E402
-from faults.workplace import write_data  # noqa: E402
-from machine import processor  # noqa: E402
+from faults import compare
+from faults.damage import Damage
+from faults.launch import Fault
+from faults.workplace import write_data
+from machine import processor
 
 EPOCHS, INTERVAL = 15, 4  # steps between saves: an epoch
 STEPS = EPOCHS * INTERVAL

@@ -27,7 +27,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
-from dimred_twins.convnet import ConvNet  # noqa: E402
+from dimred_twins.convnet import ConvNet
 
 BATCH, RATE, MOMENTUM, SEED = 64, 0.02, 0.9, 1
 

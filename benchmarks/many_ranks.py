@@ -26,10 +26,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-import rank_model as model  # noqa: E402
-from hosts import placed  # noqa: E402
-from machine import processor  # noqa: E402
-from ranks import free_port  # noqa: E402
+import rank_model as model
+from hosts import placed
+from machine import processor
+from ranks import free_port
 
 INPUTS, CLASSES, DEPTH, COMPONENTS, STEPS = 64, 10, 40, 16, 12
 WIDTHS = {"narrow": 24, "wide": 200}
