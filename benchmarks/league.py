@@ -1,6 +1,6 @@
 """A league of fault survival: one small training, written with dimred and with each peer as its own documentation says, meets each fault.
 
-    .venv/bin/python benchmarks/league.py [--trials 4] [--contestants dimred dcp ...] [--faults kill save ...] [--mindspore PYTHON]
+    .venv/bin/python benchmarks/league.py [--trials 3] [--contestants dimred dcp ...] [--faults kill save ...] [--mindspore PYTHON]
 
 Everybody trains the ConvNet on 256 images for 15 epochs of 4 steps and saves after each epoch. A trial starts it, lets the fault happen, and
 starts the same command again, once and without a hand's help. Its judgement is made of what was printed and of bits. Prints the table and

@@ -221,8 +221,6 @@ def rows_of(binaries: Path, ranks: model.Ranks, folder: Path) -> Iterator[dict[s
         run = train(program, stage, ["--mock_shape=1,28,28", *options], output, ranks, {})
         yield counted_row(ranks, model.Layout(CONVNET), "convnet", stage, run)
     yield exchange_row(binaries / "exchange", ranks, layout_of(WIDTHS["wide"]).columns)
-    if ranks.nodes == 1:  # memory hardly depends on the layout
-        return
     for stage in ("stage1", "stage2"):
         runs = {}
         for network, width in WIDTHS.items():

@@ -34,8 +34,12 @@ constexpr std::array local{
     LocalLocks{"ocfs2", "localflocks"},
     LocalLocks{"beegfs", ""},  // tuneUseGlobalFileLocks, which no mount shows
     LocalLocks{"virtiofs", ""},
+    LocalLocks{"9p", ""},
     LocalLocks{"fuse", ""},  // sshfs and most others; which of them pass flock on is not shown
 };
+
+/// FUSE, and yet a disk of this host, or one that passes flock on.
+constexpr std::array reaching{"fuse.fuse-overlayfs", "fuse.glusterfs", "fuse.ceph-fuse"};
 
 struct Mount {
   std::string point, type, options;  // ",a,b=c,", of the file system
@@ -83,6 +87,7 @@ Mount mount_below(const fs::path& folder, const std::string& mounts) {
 
 std::string local_locks(const fs::path& folder, const std::string& mounts) {
   const auto mount = mount_below(fs::weakly_canonical(folder), mounts);
+  if (std::ranges::find(reaching, mount.type) != reaching.end()) return {};
   const std::string_view family = mount.type.starts_with("fuse.") ? "fuse" : std::string_view(mount.type);
   for (const auto& [type, option] : local) {
     if (family != type) continue;

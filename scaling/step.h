@@ -42,7 +42,7 @@ std::int64_t mindspore_bytes(const Step& step);
 
 /// Sums of doubles over ranks in one fit that needs no second orthonormalisation: the Gram matrix
 /// (a triangle), eigenvalues, eigenvectors, P P' (a triangle), the rows' extremes, bytes read, four
-/// times. Without the texts: names, layouts, agreement, digests.
+/// durations. Without the texts: names, layouts, agreement, digests.
 std::int64_t pca_sum_bytes(std::int64_t snapshots, std::int64_t components, std::int64_t ranks);
 
 }  // namespace dimred::scaling

@@ -18,6 +18,7 @@ constexpr auto kMounts = R"(21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda 
 47 46 0:57 / /twice rw - fuse.sshfs host:/ rw
 48 21 0:58 / /drive rw - fuseblk /dev/sdb1 rw
 49 21 0:59 / /share rw - cifs //server/share rw,nobrl
+50 21 0:60 / /gluster rw - fuse.glusterfs host:/volume rw
 )";
 
 TEST(LocalLocks, AreThoseOfTheMountThatTheFolderLiesIn) {
@@ -33,6 +34,7 @@ TEST(LocalLocks, AreThoseOfTheMountThatTheFolderLiesIn) {
   EXPECT_EQ(local_locks("/drive/run", kMounts), "");
   EXPECT_EQ(local_locks("/share/../home", kMounts), "");
   EXPECT_EQ(local_locks("/share/run", kMounts), "cifs, nobrl");
+  EXPECT_EQ(local_locks("/gluster/run", kMounts), "");
 }
 
 TEST(LocalLocks, NothingIsSaidWhereNoMountIsKnown) {
