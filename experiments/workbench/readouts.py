@@ -45,6 +45,14 @@ def read_idx(file: Path) -> NDArray[np.uint8]:
     return np.frombuffer(whole, np.uint8, offset=4 + 4 * whole[3]).reshape(shape)
 
 
+def write_idx(folder: Path, part: str, pixels: NDArray[np.uint8], labels: NDArray[np.uint8]) -> None:
+    """The images [n, height, width] and labels of part "train" or "t10k"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, values in (("images-idx3", pixels), ("labels-idx1", labels)):
+        head = np.array([2048 + values.ndim, *values.shape], ">i4").tobytes()  # 0x08: unsigned bytes
+        (folder / f"{part}-{name}-ubyte").write_bytes(head + values.tobytes())
+
+
 def read_samples(folder: Path, part: str, run: Path, indices: NDArray[np.int64] | None = None) -> Samples:
     """Samples of part "train" or "t10k", all or these, with the mean and deviation that the run trained with."""
     manifest = json.loads((run / "manifest.json").read_text())
@@ -94,12 +102,14 @@ class Judge:
         return [slice(begin, end) for begin, end in zip([0, *ends.values()], ends.values(), strict=False)]
 
     def scores(self, w: Floats, samples: Samples) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy, by parts of 1,000 samples."""
-        flat, loss, right = torch.from_numpy(w), 0.0, 0
+        """Mean cross-entropy and accuracy; by parts of 100 samples, channels last, in a third of the time of 1,000 as they lie."""
+        loss, right, last = 0.0, 0, torch.channels_last
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(w), self.network.parameters())
+        self.network.to(memory_format=last)  # type: ignore[call-overload]
         with torch.no_grad():
-            for begin in range(0, len(samples), 1000):
-                part = samples.part(slice(begin, begin + 1000))
-                logits = self.logits(flat, part.images)
+            for begin in range(0, len(samples), 100):
+                part = samples.part(slice(begin, begin + 100))
+                logits = self.network(part.images.contiguous(memory_format=last))
                 loss += float(functional.cross_entropy(logits.double(), part.labels, reduction="sum"))
                 right += int((logits.argmax(1) == part.labels).sum())
         return loss / len(samples), right / len(samples)
@@ -157,6 +167,31 @@ def learned_by_layers(judge: Judge, rows: Floats, samples: Samples, options: Map
     optimizer = torch.optim.Adam([coefficients], lr=options["learning_rate"])
     batches = int(options["epochs"]) * (-(-len(samples) // size))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, batches)
+    for _ in range(int(options["epochs"])):
+        for batch in torch.randperm(len(samples), generator=order).split(size):  # type: ignore[no-untyped-call]
+            optimizer.zero_grad()
+            functional.cross_entropy(judge.logits(weights(), samples.images[batch]), samples.labels[batch]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    found: Floats = weights().detach().numpy()
+    return found
+
+
+def tuned_in_directions(judge: Judge, start: Floats, directions: Floats, samples: Samples, options: Mapping[str, float], seed: int) -> Floats:
+    """P-SGD with a free last layer: from `start` by momentum SGD along directions [k, M] of unit length and in all weights of the last
+    layer, at rates of their own that fall linearly to zero. Along no direction it trains the last layer alone."""
+    begin = judge.blocks()[-1].start
+    body, along = torch.from_numpy(start[:begin]), torch.from_numpy(directions[:, :begin])
+    coefficients, head = torch.zeros(len(directions), requires_grad=True), torch.from_numpy(start[begin:]).clone().requires_grad_()
+    size, order = int(options["batch_size"]), torch.Generator().manual_seed(seed)
+    groups = [{"params": [coefficients], "lr": options["learning_rate"]}, {"params": [head], "lr": options["head_rate"]}]
+    optimizer = torch.optim.SGD(groups, momentum=0.9)
+    batches = int(options["epochs"]) * -(-len(samples) // size)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, batches)
+
+    def weights() -> Tensor:
+        return torch.cat([body + coefficients @ along, head])
+
     for _ in range(int(options["epochs"])):
         for batch in torch.randperm(len(samples), generator=order).split(size):  # type: ignore[no-untyped-call]
             optimizer.zero_grad()
