@@ -218,7 +218,7 @@ def test_rows_that_are_not_the_plans_are_refused(line: str, rule: str, tmp_path:
 def test_the_recorded_rows_are_those_of_the_plan(experiment: replicates.Experiment, plan_file: str, record: str) -> None:
     experiments = REPOSITORY / "experiments"
     rows = replicates.stored(experiments / "records" / f"{record}_rows.jsonl", experiment.read_plan(experiments / plan_file))
-    assert replicates.table(rows, experiment) in (experiments / "records" / f"{record}.md").read_text()
+    assert replicates.report(rows, experiment) in (experiments / "records" / f"{record}.md").read_text()
 
 
 def test_the_smallest_effect_is_that_of_the_tables_of_power() -> None:
