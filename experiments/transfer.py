@@ -37,6 +37,7 @@ OWN = ("psgd_last", "psgd_mean", "robust_last", "robust_mean", "psgd_residual", 
 FREE = ("psgd_pretrained", "psgd_random")
 PRETRAINED = ("robust_pretrained", *FREE)
 SIZE = {"begin_epochs", "epochs", "window", "batch_size", "learning_rate", "head_rate", "snapshots_per_epoch", "arms"}
+CONTROLS = (("psgd_mean", "random_mean"), ("psgd_pretrained", "psgd_random"))  # each with the same in random directions
 ALPHA = 0.01  # of the stop rule
 
 
@@ -94,7 +95,8 @@ def train_arms(plan: dict[str, Any], size: dict[str, Any], folder: Path, common:
     last_layer = {"trainable_include_patterns": "logits"}
     train(binary, "stage1", folder / "whole", {**tuned, **fresh, "learning_rate": rate})
     train(binary, "stage1", folder / "last_layer", {**tuned, **fresh, **last_layer, "learning_rate": head_rate})
-    goes_on = {"constant": ("whole", rate, rate, {}), "annealed": ("whole", rate, 0.0, {}), "head": ("last_layer", head_rate, 0.0, last_layer)}
+    goes_on = {"constant": ("whole", rate, rate, {}), "annealed": ("whole", rate, 0.0, {}),
+               "head": ("last_layer", head_rate, 0.0, last_layer)}  # fmt: skip
     for name, (begun, first, end, further) in goes_on.items():
         phase = annealing(size["begin_epochs"], size["epochs"], first, end, size["snapshots_per_epoch"])
         train(binary, "stage1", folder / name, {**tuned, **phase, **further, "resume_from": folder / begun})
@@ -177,7 +179,8 @@ def judged(whole: Sequence[Mapping[str, Row]], metric: Metric) -> tuple[str, lis
 
 
 def report(rows: Sequence[Row]) -> str:
-    """For each number of images a table by metric, its rival chosen by the same metric on held-out images; and the stop rule."""
+    """For each number of images a table by metric, its rival chosen by the same metric on held-out images; subspaces against random ones;
+    and the stop rule."""
     parts = []
     for images in sorted({row["images"] for row in rows}):
         some = [row for row in rows if row["images"] == images]
@@ -188,6 +191,7 @@ def report(rows: Sequence[Row]) -> str:
         for metric, chosen_by in zip(EXPERIMENT.metrics, CHOSEN_BY, strict=True):
             parts.append(replicates.table(some, replace(EXPERIMENT, metrics=(metric,), chosen_by=chosen_by)))
         for metric in EXPERIMENT.metrics if len(whole) > 1 else ():
+            parts.append(replicates.pairs_table(whole, CONTROLS, metric))
             rival, better = judged(whole, metric)
             parts.append(f"Stop rule, {metric.title}, {images} images a class: {', '.join(better) or 'no subspace'} beats {rival}")
     return "\n\n".join(parts)

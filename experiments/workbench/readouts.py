@@ -177,7 +177,8 @@ def learned_by_layers(judge: Judge, rows: Floats, samples: Samples, options: Map
     return found
 
 
-def tuned_in_directions(judge: Judge, start: Floats, directions: Floats, samples: Samples, options: Mapping[str, float], seed: int) -> Floats:
+def tuned_in_directions(judge: Judge, start: Floats, directions: Floats, samples: Samples, options: Mapping[str, float],
+                        seed: int) -> Floats:  # fmt: skip
     """P-SGD with a free last layer: from `start` by momentum SGD along directions [k, M] of unit length and in all weights of the last
     layer, at rates of their own that fall linearly to zero. Along no direction it trains the last layer alone."""
     begin = judge.blocks()[-1].start

@@ -108,7 +108,7 @@ def test_a_replicate_scores_every_arm_and_goes_on_from_its_rows(
     assert tuple(made) == transfer.EXPERIMENT.arms and {row["images"] for row in made.values()} == {4}
     assert len({row["test_loss"] for row in made.values()}) == len(made)  # no arm is another's
     folder = out / "replicate_1" / "images_4"
-    for arm in ("annealed", "head_whole", "psgd_mean", "robust_pretrained"):  # the trainer's own score of the held-out images
+    for arm in ("constant", "head", "head_whole", "psgd_mean", "robust_pretrained"):  # the trainer's own score of the held-out images
         curve = (folder / arm / "curve.csv").read_text().splitlines()
         last = dict(zip(curve[0].split(","), curve[-1].split(","), strict=True))
         assert float(last["test_loss"]) == pytest.approx(made[arm]["validation_loss"], abs=1e-5)
