@@ -76,6 +76,7 @@ NAVIGATION = {
         "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",
         "experiments/records/tail_convnet",
+        "experiments/records/transfer_convnet",
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
     ],

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import soups
 import tail
+import transfer
 from conftest import REPOSITORY
 from dimred.runs import smallest_effect
 from workbench import replicates
@@ -212,8 +213,9 @@ def test_rows_that_are_not_the_plans_are_refused(line: str, rule: str, tmp_path:
     ("experiment", "plan_file", "record"),
     [(soups.EXPERIMENT, "soups/convnet_grey.toml", "soups_convnet_grey"),
      (adversarial.EXPERIMENT, "adversarial/convnet_fashion.toml", "adversarial_convnet"),
-     (tail.EXPERIMENT, "tail/convnet_fashion.toml", "tail_convnet")],
-    ids=["soups", "adversarial", "tail"],
+     (tail.EXPERIMENT, "tail/convnet_fashion.toml", "tail_convnet"),
+     (transfer.EXPERIMENT, "transfer/convnet_fashion.toml", "transfer_convnet")],
+    ids=["soups", "adversarial", "tail", "transfer"],
 )  # fmt: skip
 def test_the_recorded_rows_are_those_of_the_plan(experiment: replicates.Experiment, plan_file: str, record: str) -> None:
     experiments = REPOSITORY / "experiments"
