@@ -50,7 +50,8 @@ std::string unescaped(std::string_view field) {
   std::string text;
   for (std::size_t i = 0; i < field.size(); ++i) {
     if (field[i] == '\\' && i + 3 < field.size()) {
-      text += static_cast<char>(64 * (field[i + 1] - '0') + 8 * (field[i + 2] - '0') + field[i + 3] - '0');
+      text += static_cast<char>(64 * (field[i + 1] - '0') + 8 * (field[i + 2] - '0') +
+                                field[i + 3] - '0');
       i += 3;
     } else {
       text += field[i];
@@ -78,7 +79,8 @@ Mount mount_below(const fs::path& folder, const std::string& mounts) {
   for (std::string line; std::getline(lines, line);) {
     auto mount = mount_of(line);
     // Of mounts at the same place, the last one is seen.
-    if (lies_below(folder, mount.point) && mount.point.size() >= found.point.size()) found = std::move(mount);
+    if (lies_below(folder, mount.point) && mount.point.size() >= found.point.size())
+      found = std::move(mount);
   }
   return found;
 }
@@ -88,7 +90,8 @@ Mount mount_below(const fs::path& folder, const std::string& mounts) {
 std::string local_locks(const fs::path& folder, const std::string& mounts) {
   const auto mount = mount_below(fs::weakly_canonical(folder), mounts);
   if (std::ranges::find(reaching, mount.type) != reaching.end()) return {};
-  const std::string_view family = mount.type.starts_with("fuse.") ? "fuse" : std::string_view(mount.type);
+  const std::string_view family =
+      mount.type.starts_with("fuse.") ? "fuse" : std::string_view(mount.type);
   for (const auto& [type, option] : local) {
     if (family != type) continue;
     if (option.empty()) return mount.type;

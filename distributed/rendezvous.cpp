@@ -138,7 +138,7 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
     const auto reason = reason_not_to_start(host, rank_info, timeout);
     host.publish(reason.empty() ? started : reason);
     if (reason.empty()) return host.start();
-    if (!rank_info.agent_store) {  // an agent's store stays, and it may end rank 0 at any moment
+    if (!rank_info.agent_store) {    // an agent's store stays, and it may end rank 0 at any moment
       constexpr double longest = 3;  // as long as a rank tries to decline
       if (!host.decline_reason().empty()) answer_late(host, longest);
       std::this_thread::sleep_for(milliseconds(500));  // its store must live until all have read
