@@ -42,7 +42,7 @@ from faults import compare
 from faults.damage import Damage
 from faults.launch import Fault
 from faults.workplace import write_data
-from machine import processor
+from machine import processor, processor_seconds
 
 EPOCHS, INTERVAL = 15, 4  # steps between saves: an epoch
 STEPS = EPOCHS * INTERVAL
@@ -105,15 +105,6 @@ class Told:
     @property
     def last(self) -> int:
         return self.steps[-1][1] if self.steps else 0
-
-
-def processor_seconds(process: int) -> float:
-    """Of all its threads; 0 when it has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run_peer(words: list[str], output: int) -> None:
@@ -460,15 +451,25 @@ def count_changes(running: Running, folder: Path, stop_at: int = 0) -> int:
 # The faults. Each gives one trial of a contestant, or None where it did not happen.
 
 
-def kill_at_random(place: Workplace) -> Trial | None:
-    folder = place.fresh()
-    running = place.start(folder)
+def wait_at_random(place: Workplace, running: Running, part: float) -> None:
+    """Until a moment drawn evenly from this part of the steps' time."""
     running.wait_until(lambda: bool(running.told.steps))
-    until = time.monotonic() + place.rng.uniform(0, 0.9 * place.reference.seconds)
+    until = time.monotonic() + place.rng.uniform(0, part * place.reference.seconds)
     running.wait_until(lambda: time.monotonic() > until, 0.001)
+
+
+def kill(place: Workplace, folder: Path, running: Running) -> Trial | None:
+    """None where it had ended before."""
     running.process.kill()
     code, told = running.end()
     return place.restart(folder, told.last, place.saved(folder, told)) if code == -signal.SIGKILL else None
+
+
+def kill_at_random(place: Workplace) -> Trial | None:
+    folder = place.fresh()
+    running = place.start(folder)
+    wait_at_random(place, running, 0.9)
+    return kill(place, folder, running)
 
 
 def kill_in_save(place: Workplace) -> Trial | None:
@@ -476,17 +477,13 @@ def kill_in_save(place: Workplace) -> Trial | None:
     folder = place.fresh()
     running = place.start(folder)
     count_changes(running, place.contestant.saves(folder), place.rng.randint(1, place.reference.changes))
-    running.process.kill()
-    code, told = running.end()
-    return place.restart(folder, told.last, place.saved(folder, told)) if code == -signal.SIGKILL else None
+    return kill(place, folder, running)
 
 
 def terminate(place: Workplace) -> Trial | None:
     folder = place.fresh()
     running = place.start(folder)
-    running.wait_until(lambda: bool(running.told.steps))
-    until = time.monotonic() + place.rng.uniform(0, 0.8 * place.reference.seconds)
-    running.wait_until(lambda: time.monotonic() > until, 0.001)
+    wait_at_random(place, running, 0.8)
     in_time = running.goes_on() and running.told.last < STEPS
     running.process.send_signal(signal.SIGTERM)
     _, told = running.end()
@@ -586,12 +583,11 @@ def mutate_after_save(place: Workplace) -> Trial | None:
         running = place.start(folder, environment=shim)
         at = place.rng.randint(STEPS // 2, STEPS - INTERVAL)
         running.wait_until(lambda: running.told.last >= at, 0.001)
-        running.process.kill()
-    else:
-        running = place.start(folder, mutate=True)
-    code, told = running.end()
+        return kill(place, folder, running)
+    running = place.start(folder, mutate=True)
+    code, told = running.end()  # it kills itself
     trial = place.restart(folder, told.last, place.saved(folder, told)) if code == -signal.SIGKILL else None
-    if trial and not place.ours:
+    if trial:
         trial.told = trial.saved = told.last if trial.resumed == told.last else told.saved
     return trial
 

@@ -3,8 +3,8 @@
     python benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
 
 A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet is started as a
-user starts it. On several nodes both stages then train a narrow and a wide network: the difference of a rank's memory is that of their
-vectors, without the program. Ends with 1 where a byte is off, or memory by more than a twentieth.
+user starts it. Then both stages train a narrow and a wide network: the difference of a rank's memory is that of their vectors, without the
+program. Ends with 1 where a byte is off, or memory by more than a twentieth.
 """
 
 from __future__ import annotations
@@ -28,23 +28,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import rank_model as model
 from hosts import placed
-from machine import processor
+from machine import processor, processor_seconds
 from ranks import free_port
 
 INPUTS, CLASSES, DEPTH, COMPONENTS, STEPS = 64, 10, 40, 16, 12
 WIDTHS = {"narrow": 24, "wide": 200}
-CONVNET = [
-    [32, 1, 3, 3],
-    [32],
-    [64, 32, 3, 3],
-    [64],
-    [64, 64, 3, 3],
-    [64],
-    [64, 576],
-    [64],
-    [10, 64],
-    [10],
-]
+CONVNET = [[32, 1, 3, 3], [32], [64, 32, 3, 3], [64], [64, 64, 3, 3], [64], [64, 576], [64], [10, 64], [10]]
 RANDOM = ["--basis=random", f"--n_component={COMPONENTS}"]
 PATIENCE = 500  # seconds for a command
 # The program keeps what it frees; here it is given back, so that a peak is that of the steps and not of the start.
@@ -96,12 +85,6 @@ def peak(process: int) -> int:
     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     assert found
     return 1024 * int(found.group(1))
-
-
-def processor_seconds(process: int) -> float:
-    """Used so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_until(reached: Callable[[], bool], processes: list[subprocess.Popen[str]]) -> None:

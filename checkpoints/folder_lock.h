@@ -19,8 +19,8 @@ class FolderLock {
 
   explicit FolderLock(const std::filesystem::path& folder);
 
-  /// How far it may fail to keep others out, such as "may not reach other hosts (fuse.sshfs)";
-  /// empty where nothing says so.
+  /// Says why it may fail to keep others out, such as "may not reach other hosts (fuse.sshfs)";
+  /// empty where no mount says so.
   std::string limit() const;
 
  private:

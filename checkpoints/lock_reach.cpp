@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Locks on file systems of `type` stay on the host where `option` is set; an empty one: always, as
-/// far as a mount tells.
+/// Locks on file systems of `type` stay on the host where the mount has `option`. An empty option
+/// stands for all mounts: they do not show whether locks go further.
 struct LocalLocks {
   std::string_view type, option;
 };
@@ -38,7 +38,7 @@ constexpr std::array local{
     LocalLocks{"fuse", ""},  // sshfs and most others; which of them pass flock on is not shown
 };
 
-/// FUSE, and yet a disk of this host, or one that passes flock on.
+/// These FUSE file systems lie on a disk of this host, or pass flock on.
 constexpr std::array reaching{"fuse.fuse-overlayfs", "fuse.glusterfs", "fuse.ceph-fuse"};
 
 struct Mount {
@@ -69,11 +69,11 @@ Mount mount_of(const std::string& line) {
 }
 
 bool lies_below(const fs::path& folder, const fs::path& point) {
-  return std::ranges::mismatch(point, folder).in1 == point.end() || point == "/";
+  return std::ranges::mismatch(point, folder).in1 == point.end();
 }
 
-/// Of the file system that the folder lies in.
-Mount mount_below(const fs::path& folder, const std::string& mounts) {
+/// The mount of the file system that the folder lies in.
+Mount mount_holding(const fs::path& folder, const std::string& mounts) {
   std::istringstream lines(mounts);
   Mount found;
   for (std::string line; std::getline(lines, line);) {
@@ -88,7 +88,7 @@ Mount mount_below(const fs::path& folder, const std::string& mounts) {
 }  // namespace
 
 std::string local_locks(const fs::path& folder, const std::string& mounts) {
-  const auto mount = mount_below(fs::weakly_canonical(folder), mounts);
+  const auto mount = mount_holding(fs::weakly_canonical(folder), mounts);
   if (std::ranges::find(reaching, mount.type) != reaching.end()) return {};
   const std::string_view family =
       mount.type.starts_with("fuse.") ? "fuse" : std::string_view(mount.type);

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn import functional
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of Debian's dataset-fashion-mnist
 Floats = NDArray[np.float32]
@@ -153,6 +155,28 @@ def best_on_line(floor: Floats, target: Floats, lambdas: Iterable[float], loss: 
     return best, points[best]
 
 
+Schedule = Callable[[Optimizer, int], LRScheduler]  # over so many steps
+
+
+def linear_to_zero(optimizer: Optimizer, steps: int) -> LRScheduler:
+    return LinearLR(optimizer, 1.0, 0.0, steps)
+
+
+def trained(judge: Judge, weights: Callable[[], Tensor], optimizer: Optimizer, schedule_of: Schedule, samples: Samples,
+            options: Mapping[str, float], seed: int) -> Floats:  # fmt: skip
+    """weights() after options' epochs over the samples, in batches of options' batch_size, of cross-entropy."""
+    size, order = int(options["batch_size"]), torch.Generator().manual_seed(seed)
+    schedule = schedule_of(optimizer, int(options["epochs"]) * -(-len(samples) // size))
+    for _ in range(int(options["epochs"])):
+        for batch in torch.randperm(len(samples), generator=order).split(size):  # type: ignore[no-untyped-call]
+            optimizer.zero_grad()
+            functional.cross_entropy(judge.logits(weights(), samples.images[batch]), samples.labels[batch]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    found: Floats = weights().detach().numpy()
+    return found
+
+
 def learned_by_layers(judge: Judge, rows: Floats, samples: Samples, options: Mapping[str, float], seed: int) -> Floats:
     """From the mean: coefficients [layers, k] of the snapshots less their mean, by Adam with a cosine to zero."""
     start = torch.from_numpy(mean(rows))
@@ -163,18 +187,8 @@ def learned_by_layers(judge: Judge, rows: Floats, samples: Samples, options: Map
     def weights() -> Tensor:
         return start + torch.cat([c @ spread[:, block] for c, block in zip(coefficients, blocks, strict=True)])
 
-    size, order = int(options["batch_size"]), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam([coefficients], lr=options["learning_rate"])
-    batches = int(options["epochs"]) * (-(-len(samples) // size))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, batches)
-    for _ in range(int(options["epochs"])):
-        for batch in torch.randperm(len(samples), generator=order).split(size):  # type: ignore[no-untyped-call]
-            optimizer.zero_grad()
-            functional.cross_entropy(judge.logits(weights(), samples.images[batch]), samples.labels[batch]).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
-    found: Floats = weights().detach().numpy()
-    return found
+    return trained(judge, weights, optimizer, CosineAnnealingLR, samples, options, seed)
 
 
 def tuned_in_directions(judge: Judge, start: Floats, directions: Floats, samples: Samples, options: Mapping[str, float],
@@ -184,23 +198,12 @@ def tuned_in_directions(judge: Judge, start: Floats, directions: Floats, samples
     begin = judge.blocks()[-1].start
     body, along = torch.from_numpy(start[:begin]), torch.from_numpy(directions[:, :begin])
     coefficients, head = torch.zeros(len(directions), requires_grad=True), torch.from_numpy(start[begin:]).clone().requires_grad_()
-    size, order = int(options["batch_size"]), torch.Generator().manual_seed(seed)
     groups = [{"params": [coefficients], "lr": options["learning_rate"]}, {"params": [head], "lr": options["head_rate"]}]
-    optimizer = torch.optim.SGD(groups, momentum=0.9)
-    batches = int(options["epochs"]) * -(-len(samples) // size)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, batches)
 
     def weights() -> Tensor:
         return torch.cat([body + coefficients @ along, head])
 
-    for _ in range(int(options["epochs"])):
-        for batch in torch.randperm(len(samples), generator=order).split(size):  # type: ignore[no-untyped-call]
-            optimizer.zero_grad()
-            functional.cross_entropy(judge.logits(weights(), samples.images[batch]), samples.labels[batch]).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
-    found: Floats = weights().detach().numpy()
-    return found
+    return trained(judge, weights, torch.optim.SGD(groups, momentum=0.9), linear_to_zero, samples, options, seed)
 
 
 def principal_directions(rows: Floats, count: int) -> Floats:

@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import hashlib
 import json
+import math
 import statistics
 import sys
 import tomllib
@@ -145,8 +146,8 @@ DIFFERENCE = ["difference", "95 % interval", "p", "p (Holm)", "detectable"]
 
 
 def difference_cells(d: Difference, p: float, digits: int) -> list[str]:
-    """Of a paired difference and its corrected p, under DIFFERENCE; one pair has no spread."""
-    if d.n < 2:
+    """The cells under DIFFERENCE of a paired difference and its corrected p; one pair, or equal differences, have no spread."""
+    if math.isnan(d.low):
         return [f"{d.mean:+.{digits}f}", "", "", "", ""]
     return [f"{d.mean:+.{digits}f}", f"{d.low:+.{digits}f} to {d.high:+.{digits}f}", f"{d.p:.2g}", f"{p:.2g}",
             f"{smallest_effect(d.sd, d.n):.{digits}f}"]  # fmt: skip

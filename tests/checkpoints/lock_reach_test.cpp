@@ -22,7 +22,7 @@ constexpr auto kMounts = R"(21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda 
 )";
 
 TEST(LocalLocks, AreThoseOfTheMountThatTheFolderLiesIn) {
-  EXPECT_EQ(local_locks("/work/run", kMounts), "");
+  EXPECT_EQ(local_locks("/srv/run", kMounts), "");
   EXPECT_EQ(local_locks("/home/run", kMounts), "");
   EXPECT_EQ(local_locks("/old/run", kMounts), "nfs, nolock");
   EXPECT_EQ(local_locks("/older/run", kMounts), "");

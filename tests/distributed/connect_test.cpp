@@ -50,7 +50,7 @@ class Connect : public testing::Test {
     return std::async(std::launch::async, start, rank_info(rank), timeout);
   }
 
-  /// Of a server that has gone again.
+  /// A port that a server has just given up.
   static int free_port() { return c10d::TCPStore("127.0.0.1", serving()).getPort(); }
 
  private:
