@@ -1,6 +1,7 @@
 #include "distributed/address.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -78,3 +79,20 @@ std::string own_address(const launch::RankInfo& rank_info) {
 }
 
 }  // namespace dimred::distributed
+
+/// In place of the C library's for this program and the libraries that it loads: addresses stay
+/// numbers. PyTorch's store asks the name server for the name of every peer, for its messages
+/// alone, in the one thread that serves all ranks; a slow answer holds up their start by seconds
+/// (pytorch#159007).
+extern "C" int getnameinfo(const sockaddr* address,
+                           socklen_t address_length,
+                           char* host,
+                           socklen_t host_length,
+                           char* service,
+                           socklen_t service_length,
+                           int flags) {
+  static const auto library_call =
+      reinterpret_cast<decltype(&getnameinfo)>(::dlsym(RTLD_NEXT, "getnameinfo"));
+  return library_call(
+      address, address_length, host, host_length, service, service_length, flags | NI_NUMERICHOST);
+}

@@ -99,8 +99,9 @@ std::string reason_not_to_start(RendezvousHost& host,
   const Stopwatch waiting;
   while (true) {
     host.admit_all();
-    if (auto decline_reason = host.decline_reason(); !decline_reason.empty()) return decline_reason;
     const auto missing = host.missing();
+    // Read after `missing`: a rank that declines says so before it counts as come.
+    if (auto decline_reason = host.decline_reason(); !decline_reason.empty()) return decline_reason;
     if (missing.empty()) return {};
     if (waiting.seconds() > timeout) {
       return formatted("[distributed] of {} ranks these have not come to {} within {} s: {}",

@@ -1,12 +1,20 @@
 #include "distributed/connect.h"
 
+#include <arpa/inet.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <future>
 #include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "distributed/job_store.h"
+#include "distributed/rendezvous.h"
 
 namespace dimred::distributed {
 namespace {
@@ -88,6 +96,49 @@ TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
   auto other = start_later(1);
   EXPECT_EQ(start(rank_info(0), 20), "3");  // the refusals were of another start
   EXPECT_EQ(other.get(), "3");
+}
+
+/// Rank 1 declines right after rank 0 has looked whether it does.
+class DeclinesMeanwhile : public c10d::HashStore {
+ public:
+  bool check(const std::vector<std::string>& keys) override {
+    const bool known = HashStore::check(keys);
+    const auto name = keys.at(0).rfind("decline");
+    if (name != std::string::npos && !known) {
+      set(keys[0], stored("rank 1: no such checkpoint"));
+      set(keys[0].substr(0, name) + "ready1", stored("1"));
+    }
+    return known;
+  }
+};
+
+TEST(Rendezvous, ARankThatDeclinesIsNotTakenForOneThatHasCome) {
+  DeclinesMeanwhile store;
+  const launch::RankInfo rank_info{.rank = 0, .size = 2, .agent_store = true};
+  try {
+    rendezvous(store, rank_info, 20);
+    FAIL() << "it started";
+  } catch (const std::exception& error) {
+    EXPECT_STREQ(error.what(), "rank 1: no such checkpoint");
+  }
+}
+
+TEST(Addresses, StayNumbersForAllLibraries) {
+  const auto in_library = reinterpret_cast<decltype(&getnameinfo)>(
+      ::dlsym(RTLD_DEFAULT, "getnameinfo"));  // as the libraries of PyTorch find it
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::array<char, NI_MAXHOST> host{};
+  ASSERT_EQ(in_library(reinterpret_cast<const sockaddr*>(&address),
+                       sizeof(address),
+                       host.data(),
+                       host.size(),
+                       nullptr,
+                       0,
+                       0),
+            0);
+  EXPECT_STREQ(host.data(), "127.0.0.1");  // and not localhost
 }
 
 TEST_F(Connect, ASecondRankThatCannotStartNeedNotSayItAgain) {
