@@ -1,6 +1,8 @@
 """dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one process.
 
-    .venv/bin/python benchmarks/fit_in_memory.py [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
+    .venv/bin/python benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
+
+With --files the 60 snapshots are safetensors files in the page cache, and the Gram tricks load them first.
 
 W [60 x 2,560,000] is that of pca_peers.py. Prints seconds and ratios to the fit of the same round, median (range), each contestant's
 sine of the largest angle to the exact row space, and what a fit takes beyond W and P at its peak, in a process of its own.
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 from machine import processor
 from pca_peers import errors, exact_combinations, make_snapshots, span
+from safetensors.numpy import load_file, save_file
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
@@ -75,6 +78,20 @@ CONTESTANTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "scikit-learn, full": lambda snapshots: PCA(COMPONENTS, svd_solver="full").fit(snapshots).components_,
 }
 
+def loaded(folder: Path) -> np.ndarray:
+    """W of a folder's files, read one by one into their rows."""
+    snapshots = np.empty((ROWS, COLUMNS), np.float32)
+    for row, file in zip(snapshots, sorted(folder.iterdir()), strict=True):
+        row[:] = load_file(file)["weights"]
+    return snapshots
+
+
+FROM_FILES: dict[str, Callable[[Path], np.ndarray]] = {
+    "dimred.fit": lambda folder: dimred.fit(folder, COMPONENTS).components,
+    "load, Gram, float32": lambda folder: gram_float32(loaded(folder)),
+    "load, Gram, float64": lambda folder: gram_float64(loaded(folder)),
+}
+
 BEYOND = """
 import sys
 from pathlib import Path
@@ -98,17 +115,24 @@ def beyond(source: Path) -> int:
     return int(subprocess.run([*map(str, words)], check=True, capture_output=True, text=True).stdout)
 
 
-def measure(scratch: Path, rounds: int) -> dict[str, Any]:
+def measure(scratch: Path, rounds: int, files: bool) -> dict[str, Any]:
     """All rounds in turns, then each contestant's error from its last rows."""
+    contestants: dict[str, Callable[[Any], np.ndarray]] = {**(FROM_FILES if files else CONTESTANTS)}
     source, output = scratch / "snapshots.npy", scratch / "rows.npy"
     make_snapshots(source, ROWS, COLUMNS)
     with threadpool_limits(1):
         exact = exact_combinations(source, COMPONENTS)
-    snapshots = np.load(source)
-    seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    snapshots: Any = np.load(source)
+    if files:
+        folder = scratch / "snapshots"
+        folder.mkdir()
+        for number, row in enumerate(snapshots):
+            save_file({"weights": row}, folder / f"{number:02}.safetensors")
+        snapshots = folder
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
     angles = {}
     for number in range(rounds + 1):  # the first warms up
-        for name, solve in CONTESTANTS.items():
+        for name, solve in contestants.items():
             begin = time.perf_counter()
             rows = solve(snapshots)
             if number > 0:
@@ -124,11 +148,12 @@ def measure(scratch: Path, rounds: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--scratch", type=Path, help="folder for W and P, 1 GB")
+    parser.add_argument("--scratch", type=Path, help="folder for W and P, 2 GB")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--files", action="store_true", help="fit 60 files in place of an array in memory")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        result = measure(Path(folder), options.rounds)
+        result = measure(Path(folder), options.rounds, options.files)
     ours = result["seconds"]["dimred.fit"]
     for name, seconds in result["seconds"].items():
         ratios = span([theirs / own for theirs, own in zip(seconds, ours, strict=True)], "")
