@@ -5,7 +5,7 @@ set(DIMRED_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "Python th
 execute_process(COMMAND ${DIMRED_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path)"
   OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
-# Stage 2 chooses its kernels' file by CMAKE_CUDA_COMPILER.
+# cuda/ asks CMAKE_CUDA_COMPILER whether there can be kernels.
 include(CheckLanguage)
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
@@ -27,9 +27,10 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED)
 
 add_library(dimred_torch INTERFACE)
+# Not its CUDA libraries, which cuda/ loads where there is a driver.
 # at::parallel_for is a template: in a file compiled without OpenMP it runs on one thread. The wheel
 # brings a libgomp.so.1, of the system's soname, so that a process has one pool of threads.
-target_link_libraries(dimred_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads OpenMP::OpenMP_CXX)
+target_link_libraries(dimred_torch INTERFACE torch_cpu c10 Threads::Threads OpenMP::OpenMP_CXX)
 # libtorch.so exports parts of std::filesystem of its own, and its remove_all calls through a null
 # pointer. With the system's libstdc++ first on the link line our calls bind to that one.
 target_link_options(dimred_torch INTERFACE

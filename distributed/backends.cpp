@@ -3,10 +3,8 @@
 #ifdef DIMRED_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
-#ifdef DIMRED_NCCL
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-#endif
 
+#include "cuda/cuda.h"
 #include "distributed/job_store.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -35,14 +33,10 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
 }
 #endif
 
-#ifdef DIMRED_NCCL
 c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group) {
-  auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = in_milliseconds(group.timeout);
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(group.store, group.rank, group.size, options);
+  const auto* functions = cuda::library().functions;
+  if (functions == nullptr || functions->make_nccl == nullptr) return nullptr;
+  return functions->make_nccl(group);
 }
-#else
-c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& /*group*/) { return nullptr; }
-#endif
 
 }  // namespace dimred::distributed

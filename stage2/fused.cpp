@@ -5,22 +5,22 @@
 
 #include <algorithm>
 
+#include "cuda/cuda.h"
 #include "stage2/fused_cuda.h"
 #include "support/errors.h"
 
 namespace dimred::stage2::fused {
 
-#ifndef DIMRED_CUDA_KERNELS
-void launch(const Products& /*in*/, void* /*stream*/) {
-  throw std::runtime_error(
-      "[stage2::fused] this build has no CUDA kernels, because nvcc was not there; give "
-      "--device_algebra aten");
-}
-
-void launch(const Advance& /*in*/, void* stream) { launch(Products{}, stream); }
-#endif
-
 namespace {
+
+/// The kernels, on the GPU that this program has found.
+const cuda::Functions& kernels() {
+  const auto* functions = cuda::library().functions;
+  require_environment(functions != nullptr && functions->project != nullptr,
+                      "[stage2::fused] this build has no CUDA kernels, because nvcc was not there; "
+                      "give --device_algebra aten");
+  return *functions;
+}
 
 /// P as the kernels take it; of none, `columns` without rows.
 Matrix matrix_of(const torch::Tensor& basis, std::int64_t columns) {
@@ -52,7 +52,8 @@ torch::Tensor project(const Product& product) {
   const auto partial = torch::empty({in.rows, tiles_of(in.basis.columns)},
                                     product.vector.options().dtype(torch::kFloat64));
   in.partial = partial.data_ptr<double>();
-  launch(in, at::accelerator::getCurrentStream(guard.current_device().index()).native_handle());
+  kernels().project(
+      in, at::accelerator::getCurrentStream(guard.current_device().index()).native_handle());
   return partial.sum(1);
 }
 
@@ -78,7 +79,7 @@ torch::Tensor advance(const Subspace& subspace,
     std::ranges::copy(subspace_step.direction.subspan(row, k), in.forward);  // rounded
     std::ranges::copy(subspace_step.gradient.subspan(row, k), in.projected);
     row += k;
-    launch(in, stream);
+    kernels().advance(in, stream);
   };
   // Between the blocks P is zero: no rows.
   std::int64_t done = 0;

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Launchers of the kernels of fused_kernels.cuh, free of torch. Compiled from fused_cuda.cu where
-// nvcc is there, else of fused.cpp, which throws std::runtime_error. Pointers
-// are on the device; `stream` is a cudaStream_t. Every call returns when its kernel is enqueued.
+// Launchers of the kernels of fused_kernels.cuh, free of torch, in libdimred_cuda.so where nvcc was
+// there (cuda/cuda.h). Pointers are on the device; `stream` is a cudaStream_t. Every call returns
+// when its kernel is enqueued.
 namespace dimred::stage2::fused {
 
 constexpr int max_components = 128;  // coefficients travel as a kernel's parameters

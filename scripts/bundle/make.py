@@ -94,7 +94,8 @@ def take(file: Path, folder: Path, name: str = "") -> Path:
 def add_programs(build: Path, folder: Path, torch_folders: Iterable[Path]) -> None:
     """bin/, and in lib/ what they need; the compiler's own libraries in lib/libstdc++/."""
     programs = programs_of(build)
-    libraries = needed(programs)
+    loaded = [path for path in [build / "lib" / "libdimred_cuda.so"] if path.is_file()]  # cuda/cuda.h
+    libraries = needed([*programs, *loaded]) | {path.name: path for path in loaded}
     for program in programs:
         take(program, folder / "bin")
     for name, path in private(libraries, torch_folders).items():

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 
+#include "cuda/cuda.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -20,7 +21,7 @@ std::string cuda_version() {
 
 /// Why torch sees no device.
 std::string reason() {
-  if (!at::detail::getCUDAHooks().hasCUDART()) return "this torch was built without CUDA";
+  if (!cuda::library().absence.empty()) return cuda::library().absence;
   std::ifstream driver("/proc/driver/nvidia/version");
   std::string line;
   if (!std::getline(driver, line)) return "no NVIDIA driver is loaded";
@@ -42,6 +43,9 @@ torch::Device parse_device(const std::string& text, int local_rank) {
   require(device && (device->is_cpu() || device->is_cuda()),
           "[training::device] needs auto, cpu, cuda or cuda:N, received {}",
           text);
+  require_environment(!automatic || !cuda::library().failed,
+                      "[training::device] cannot use the GPU, and --device is auto: {}",
+                      cuda::library().absence);
   if (device->is_cpu()) return *device;
   require_environment(torch::cuda::is_available(),
                       "[training::device] no CUDA device was found for --device {}: {}",
