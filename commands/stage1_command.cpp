@@ -92,6 +92,19 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
             "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning");
 }
 
+void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
+  table.group("Gradient");
+  table.add("bucket_mb",
+            &options.bucket_mb,
+            "MiB of gradient summed over ranks at a time, while the backward pass goes on",
+            positive());
+  table.add("first_bucket_mb", &options.first_bucket_mb, "the same of the first", positive());
+  table.add("allreduce_split",
+            &options.split,
+            "or the buckets' ends as numbers of parameters, ascending: 85,160",
+            at_least(1));
+}
+
 OptionTable stage1_table(training::CommonOptions& common, stage1::Options& options) {
   OptionTable table("dimred stage1",
                     "Conventional training of a network; saves weight snapshots for the PCA.");
@@ -109,11 +122,7 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
   add_control_options(table, options.control);
   add_ema_options(table, options.ema);
   training::add_options(table, options.hooks);
-  training::add_bucket_options(table, options.buckets);
-  table.add("allreduce_split",
-            &options.buckets.split,
-            "or the buckets' ends as numbers of parameters, ascending: 85,160",
-            at_least(1));
+  add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
   table.positional("data");

@@ -21,13 +21,6 @@ class SingleRank final : public Communicator {
                                const std::vector<layout::Shard>& /*shards*/) override {
     return full;
   }
-  std::unique_ptr<Pending> start_reduce_scatter(const torch::Tensor& full,
-                                                const std::vector<layout::Shard>& /*shards*/,
-                                                const layout::ColumnRange& part,
-                                                const torch::Tensor& own) override {
-    own.narrow(0, part.begin, part.size()).copy_(full.narrow(0, part.begin, part.size()));
-    return std::make_unique<NothingPending>();
-  }
   torch::Tensor all_gather(const torch::Tensor& own,
                            const std::vector<layout::Shard>& /*shards*/) override {
     return own;

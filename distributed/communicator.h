@@ -36,9 +36,6 @@ class CollectiveFailed : public std::runtime_error {
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// Goes on to the other nodes, where there are any, once this node's ranks have sent theirs, for
-  /// which it waits. At the same point on every rank.
-  virtual void pass_on() {}
   virtual void wait() = 0;  // until it is done; throws CollectiveFailed
 };
 
@@ -65,12 +62,6 @@ class Communicator {
   /// full - own; between nodes each column once a node.
   virtual torch::Tensor reduce_scatter(const torch::Tensor& full,
                                        const std::vector<layout::Shard>& shards) = 0;
-  /// The same of the columns of `part` alone, in the background: this rank's of them go into `own`
-  /// [own], its whole share. `full` must be left alone there until wait() returns. On the host.
-  virtual std::unique_ptr<Pending> start_reduce_scatter(const torch::Tensor& full,
-                                                        const std::vector<layout::Shard>& shards,
-                                                        const layout::ColumnRange& part,
-                                                        const torch::Tensor& own) = 0;
   /// Every rank's columns [memory_size] from own [own]. May return `own` itself. Sends own x,
   /// where shares are equal; between nodes each column once a node.
   virtual torch::Tensor all_gather(const torch::Tensor& own,

@@ -13,40 +13,9 @@
 namespace dimred::distributed {
 namespace {
 
-/// Of a share's columns those that travel together.
-using Cut = std::function<layout::ColumnRange(const layout::ColumnRange&)>;
-
-layout::ColumnRange whole(const layout::ColumnRange& share) { return share; }
-
 /// One of equal parts of every share.
-Cut equal_part(std::int64_t index, std::int64_t count) {
-  return [index, count](const layout::ColumnRange& share) {
-    return layout::ColumnRange{share.begin + share.size() * index / count,
-                               share.begin + share.size() * (index + 1) / count};
-  };
-}
-
-/// What of every share lies in `part`.
-Cut columns_in(const layout::ColumnRange& part) {
-  return [part](const layout::ColumnRange& share) {
-    const auto begin = std::clamp(part.begin, share.begin, share.end);
-    return layout::ColumnRange{begin, std::clamp(part.end, begin, share.end)};
-  };
-}
-
-/// The sum over ranks of some columns of every share under way: within the node, each rank adds the
-/// columns of those that have its place on their nodes; then these exchange what their nodes have
-/// summed.
-struct ColumnSum {
-  PendingSum within;
-  Peers nodes;
-  PendingSum between;
-
-  void pass_on() {
-    const auto of_node = within.wait();
-    between = start_sum(nodes, [&](std::size_t node) { return std::vector{of_node[node]}; });
-  }
-  torch::Tensor wait() { return between.wait().front(); }
+struct Part {
+  std::int64_t index = 0, count = 1;
 };
 
 /// By one call of a collective.
@@ -99,25 +68,34 @@ class ProcessGroup final : public Communicator {
     if (!there.is_same(values)) values.copy_(there);
   }
 
-  /// Part by part, so that nodes exchange some while the next come in. On one node the columns go
-  /// straight to their owners.
+  /// Within the node, each rank adds the columns of those that have its place on their nodes; then
+  /// these exchange what their nodes have summed, part by part, while the next parts come in. On
+  /// one node the columns go straight to their owners.
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {
     const auto there = staged(full);
+    const auto own = bytes(columns(there, range_of(shards[rank_])));
+    const auto at_place = bytes(pieces(there, shards, place_, {}));
+    const auto& backend = backend_of(there);
     std::vector<torch::Tensor> sums;
-    counted(Collective::reduce_scatter, to_be_sent(there, shards, whole), [&] {
-      std::vector<ColumnSum> parts;
-      for (const auto& cut : cuts_of(there)) parts.push_back(start_column_sum(there, shards, cut));
-      for (auto& part : parts) part.pass_on();
-      for (auto& part : parts) sums.push_back(part.wait());
-    });
+    counted(Collective::reduce_scatter,
+            {scaling::reduce_scatter_bytes(bytes(there), own), at_place - own},
+            [&] {
+              std::vector<PendingSum> within, between;
+              for (const auto& part : parts_of(there))
+                within.push_back(start_sum(node(backend), [&](std::size_t place) {
+                  return pieces(there, shards, static_cast<int>(place), part);
+                }));
+              for (auto& sum : within) {
+                const auto of_node = sum.wait();
+                between.push_back(start_sum(across_nodes(backend), [&](std::size_t node) {
+                  return std::vector{of_node[node]};
+                }));
+              }
+              for (auto& sum : between) sums.push_back(sum.wait().front());
+            });
     return (sums.size() == 1 ? sums.front() : torch::cat(sums)).to(full.device());
   }
-
-  std::unique_ptr<Pending> start_reduce_scatter(const torch::Tensor& full,
-                                                const std::vector<layout::Shard>& shards,
-                                                const layout::ColumnRange& part,
-                                                const torch::Tensor& own) override;
 
   torch::Tensor all_gather(const torch::Tensor& own,
                            const std::vector<layout::Shard>& shards) override {
@@ -128,11 +106,11 @@ class ProcessGroup final : public Communicator {
     columns(full, range_of(shards[rank_])).copy_(there);
     const auto between = scaling::all_gather_bytes(bytes(there), nodes());
     const auto within =
-        scaling::all_gather_bytes(bytes(pieces(full, shards, place_, whole)), node_size_);
+        scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
     const auto& backend = backend_of(there);
     counted(Collective::all_gather, {between + within, between}, [&] {
       std::vector<Transfer> to_nodes, to_ranks;
-      const auto parts = cuts_of(full);
+      const auto parts = parts_of(full);
       for (const auto& part : parts) {
         const auto at_place = pieces(full, shards, place_, part);
         to_nodes.push_back(start_gather(
@@ -229,47 +207,29 @@ class ProcessGroup final : public Communicator {
 
   /// Parts in which the shares of a vector travel: within nodes and between them at the same time,
   /// over Gloo. NCCL takes one group of messages after another, so that parts would gain nothing.
-  std::vector<Cut> cuts_of(const torch::Tensor& full) const {
+  std::vector<Part> parts_of(const torch::Tensor& full) const {
     constexpr std::int64_t least = 1 << 20, most = 8;  // bytes of a share's part; parts
-    if (nodes() == 1 || node_size_ == 1 || full.is_cuda()) return {whole};
+    if (nodes() == 1 || node_size_ == 1 || full.is_cuda()) return {{}};
     const auto count = std::clamp<std::int64_t>(bytes(full) / size_ / least, 1, most);
-    std::vector<Cut> cuts;
-    for (std::int64_t i = 0; i < count; ++i) cuts.push_back(equal_part(i, count));
-    return cuts;
+    std::vector<Part> parts;
+    for (std::int64_t i = 0; i < count; ++i) parts.push_back({i, count});
+    return parts;
   }
 
-  /// These columns of `full` of the ranks that have this place on their nodes, in the nodes' order.
+  /// This part of the columns of `full` of the ranks that have this place on their nodes, in the
+  /// nodes' order.
   std::vector<torch::Tensor> pieces(const torch::Tensor& full,
                                     const std::vector<layout::Shard>& shards,
                                     int place,
-                                    const Cut& cut) const {
+                                    const Part& part) const {
     std::vector<torch::Tensor> result;
-    for (int rank = place; rank < size_; rank += node_size_)
-      result.push_back(columns(full, cut(range_of(shards[rank]))));
+    for (int rank = place; rank < size_; rank += node_size_) {
+      const auto range = range_of(shards[rank]);
+      result.push_back(columns(full,
+                               {range.begin + range.size() * part.index / part.count,
+                                range.begin + range.size() * (part.index + 1) / part.count}));
+    }
     return result;
-  }
-
-  /// By a sum over ranks of these columns of every share.
-  Sent to_be_sent(const torch::Tensor& full,
-                  const std::vector<layout::Shard>& shards,
-                  const Cut& cut) const {
-    std::int64_t all = 0;
-    for (const auto& shard : shards) all += bytes(columns(full, cut(range_of(shard))));
-    const auto own = bytes(columns(full, cut(range_of(shards[rank_]))));
-    const auto at_place = bytes(pieces(full, shards, place_, cut));
-    return {scaling::reduce_scatter_bytes(all, own), at_place - own};
-  }
-
-  ColumnSum start_column_sum(const torch::Tensor& full,
-                             const std::vector<layout::Shard>& shards,
-                             const Cut& cut) const {
-    const auto& backend = backend_of(full);
-    return {.within = start_sum(node(backend),
-                                [&](std::size_t place) {
-                                  return pieces(full, shards, static_cast<int>(place), cut);
-                                }),
-            .nodes = across_nodes(backend),
-            .between = {}};
   }
 
   Backends backends_;
@@ -314,58 +274,6 @@ std::unique_ptr<Pending> ProcessGroup::start_all_reduce(torch::Tensor values) {
       *this, std::move(work), count.seconds, [values, there]() mutable {
         if (!there.is_same(values)) values.copy_(there);
       });
-}
-
-/// Columns of a reduce_scatter in the background.
-class PendingColumns final : public Pending {
- public:
-  PendingColumns(const ProcessGroup& group, ColumnSum sum, torch::Tensor own, double& seconds)
-      : group_(group), sum_(std::move(sum)), own_(std::move(own)), seconds_(seconds) {
-    if (sum_.within.transfer.works.empty()) go_between();
-  }
-
-  void pass_on() override {
-    if (!between_ && sum_.nodes.ranks.size() > 1) go_between();
-  }
-
-  void wait() override {
-    if (!between_) go_between();
-    group_.named(Collective::reduce_scatter, [this] { own_.copy_(sum_.wait()); });
-    seconds_ += clock_.seconds();
-  }
-
- private:
-  void go_between() {
-    group_.named(Collective::reduce_scatter, [this] { sum_.pass_on(); });
-    between_ = true;
-  }
-
-  const ProcessGroup& group_;
-  ColumnSum sum_;
-  torch::Tensor own_;
-  double& seconds_;
-  bool between_ = false;
-  Stopwatch clock_;
-};
-
-std::unique_ptr<Pending> ProcessGroup::start_reduce_scatter(
-    const torch::Tensor& full,
-    const std::vector<layout::Shard>& shards,
-    const layout::ColumnRange& part,
-    const torch::Tensor& own) {
-  check(full.is_cpu() && full.is_contiguous(), "a vector on the host");
-  const auto cut = columns_in(part);
-  const auto share = range_of(shards[rank_]);
-  const auto mine = cut(share);
-  const auto sent = to_be_sent(full, shards, cut);
-  auto& count = traffic(Collective::reduce_scatter);
-  ++count.calls;
-  count.bytes_sent += sent.bytes;
-  count.bytes_between_nodes += sent.between_nodes;
-  std::optional<ColumnSum> sum;
-  named(Collective::reduce_scatter, [&] { sum.emplace(start_column_sum(full, shards, cut)); });
-  return std::make_unique<PendingColumns>(
-      *this, std::move(*sum), own.narrow(0, mine.begin - share.begin, mine.size()), count.seconds);
 }
 
 std::vector<std::string> ProcessGroup::gather(const std::string& text) {

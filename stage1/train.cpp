@@ -61,7 +61,7 @@ class Conventional final : public training::Stage {
   void describe_epoch(Run& run) override {
     const auto& buckets = descent_.buckets;
     if (run.setup.communicator->size() > 1)
-      run.console.line(training::describe("all-reduce", buckets.overlap(), buckets.count()));
+      run.console.line(training::describe(buckets.overlap(), buckets.count()));
   }
 
   void save(const Run& run, checkpoints::State& state) override {

@@ -44,21 +44,12 @@ void RunningStatistics::restore(training::Model& model) const {
 NetworkSpace::NetworkSpace(Setup& setup,
                            Subspace subspace,
                            const method::PenaltyOptions& penalty,
-                           bool trial_batchnorm_moving,
-                           const training::BucketOptions& buckets)
+                           bool trial_batchnorm_moving)
     : TensorSpace(
           std::move(subspace), *setup.communicator, setup.model.columns, setup.model.flat.weights),
       setup_(setup),
       penalty_(penalty),
-      trial_batchnorm_moving_(trial_batchnorm_moving) {
-  auto& flat = setup.model.flat;
-  if (communicator().size() == 1 || !flat.gradient.is_cpu()) return;
-  const auto start_sum = [this, &flat](const layout::ColumnRange& part) {
-    return communicator().start_reduce_scatter(
-        flat.gradient, columns().shares, part, own_gradient_);
-  };
-  buckets_.emplace(*setup.model.objective, flat, communicator(), buckets, start_sum);
-}
+      trial_batchnorm_moving_(trial_batchnorm_moving) {}
 
 void NetworkSpace::gradient(method::Buffers buffers) {
   const bool first = buffers == method::Buffers::move;
@@ -80,25 +71,13 @@ void NetworkSpace::gradient(method::Buffers buffers) {
 /// The mean gradient of the batch at the weights of now, own columns.
 torch::Tensor NetworkSpace::pass() {
   const at::AutoGradMode with_grad(true);  // also within a step
-  if (buckets_) own_gradient_ = torch::empty({subspace().own_columns});
-  result_here_ = training::start_loss_and_gradient(
-      setup_, step_->batch, step_->global_count, step_->key, buckets_ ? &*buckets_ : nullptr);
+  result_here_ =
+      training::start_loss_and_gradient(setup_, step_->batch, step_->global_count, step_->key);
   ++passes_.forward;
   ++passes_.backward;
-  auto own = sum_over_ranks();
+  auto own = reduce_scatter(communicator(), setup_.model.flat.gradient, columns());
   setup_.model.loss_scale.unscale(own);  // an overflow shows in |g|^2, on all ranks
   return own;
-}
-
-/// Own columns of the gradients' sum.
-torch::Tensor NetworkSpace::sum_over_ranks() {
-  const auto& gradient = setup_.model.flat.gradient;
-  if (!buckets_) return reduce_scatter(communicator(), gradient, columns());
-  buckets_->finish();
-  const auto& sharded = columns().sharded;  // of this rank alone, behind its share
-  own_gradient_.narrow(0, own_gradient_.numel() - sharded.size(), sharded.size())
-      .copy_(gradient.narrow(0, sharded.begin, sharded.size()));
-  return std::move(own_gradient_);
 }
 
 /// radius g / |g| in all columns; none where g is not finite: the step then finds the same at w.

@@ -21,14 +21,11 @@ class RunningStatistics {
 /// batch with their penalties, each trial the same function of the weights as the gradient's pass.
 class NetworkSpace final : public TensorSpace {
  public:
-  /// With `trial_batchnorm_moving` the running statistics of trials stay, as published. Of several
-  /// ranks' gradients on the host, buckets are summed while the backward pass goes on; on devices
-  /// the gradient is summed behind it.
+  /// With `trial_batchnorm_moving` the running statistics of trials stay, as published.
   NetworkSpace(training::Setup& setup,
                Subspace subspace,
                const method::PenaltyOptions& penalty,
-               bool trial_batchnorm_moving,
-               const training::BucketOptions& buckets = {});
+               bool trial_batchnorm_moving);
 
   /// The next step's batch, which has to live until that step ends.
   void set_step(const training::Step& now) { step_ = &now; }
@@ -47,21 +44,16 @@ class NetworkSpace final : public TensorSpace {
     std::int64_t forward = 0, backward = 0;
   };
   Passes take_passes() { return std::exchange(passes_, {}); }
-  /// Null where sums do not go beside the backward pass.
-  const training::GradientBuckets* buckets() const { return buckets_ ? &*buckets_ : nullptr; }
 
  private:
   double gradient_loss() override { return result_here_.get().mean_loss() + decay_.get(); }
   torch::Tensor pass();
-  torch::Tensor sum_over_ranks();
   torch::Tensor ascent();
 
   training::Setup& setup_;
   method::PenaltyOptions penalty_;
   bool trial_batchnorm_moving_;
   const training::Step* step_ = nullptr;
-  torch::Tensor own_gradient_;  // of the pass under way, where buckets are summed
-  std::optional<training::GradientBuckets> buckets_;
   torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
   std::optional<RunningStatistics> statistics_;   // of before the step
   training::PendingResult result_, result_here_;  // of the step's gradient, and of the latest one

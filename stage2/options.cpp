@@ -192,7 +192,6 @@ void add_options(OptionTable& table, Options& options) {
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics anew at the end");
   table.add("keep_checkpoints", &options.keep_checkpoints, "resume states that stay", at_least(1));
-  training::add_bucket_options(table, options.buckets);
 }
 
 namespace {
@@ -275,8 +274,7 @@ Resolved resolve(Options& options) {
                     .average = resolved.average,
                     .trial_batchnorm_moving = options.trial_batchnorm_moving,
                     .recalibrate_batchnorm = options.recalibrate_batchnorm,
-                    .keep_checkpoints = options.keep_checkpoints,
-                    .buckets = options.buckets},
+                    .keep_checkpoints = options.keep_checkpoints},
           .basis = resolved.basis,
           .components = components,
           .start = options.start};

@@ -45,7 +45,6 @@ struct Options {
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
-  training::BucketOptions buckets;
 };
 
 void add_options(OptionTable& table, Options& options);

@@ -31,11 +31,7 @@ class SubspaceDescent final : public training::Stage {
       : setup_(setup),
         start_(std::move(start)),
         options_(options),
-        space_(setup,
-               std::move(subspace),
-               options.penalty,
-               options.trial_batchnorm_moving,
-               options.buckets),
+        space_(setup, std::move(subspace), options.penalty, options.trial_batchnorm_moving),
         method_(make_method(options.method, space_.block_sizes())),
         average_(training::make_average(options.average, own_weights())) {}
 
@@ -105,8 +101,6 @@ class SubspaceDescent final : public training::Stage {
 
   void describe_epoch(Run& run) override {
     run.console.line(counts_.describe());
-    if (const auto* buckets = space_.buckets())
-      run.console.line(training::describe("reduce-scatter", buckets->overlap(), buckets->count()));
     if (!searches_warned_ && counts_.trials > 0 && counts_.failed == counts_.steps) {
       searches_warned_ = true;
       run.console.warn(

@@ -5,7 +5,6 @@
 #include "stage2/subspace.h"
 #include "support/console.h"
 #include "training/hooks.h"
-#include "training/passes/buckets.h"
 #include "training/weights/weights.h"
 
 namespace dimred::stage2 {
@@ -21,7 +20,6 @@ struct TrainOptions {
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
-  training::BucketOptions buckets;
   training::HookOptions hooks;
 };
 

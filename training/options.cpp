@@ -305,15 +305,6 @@ void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least
   table.add("quiet", &options.quiet, "print errors only");
 }
 
-void add_bucket_options(OptionTable& table, BucketOptions& options) {
-  table.group("Gradient");
-  table.add("bucket_mb",
-            &options.bucket_mb,
-            "MiB of gradient summed over ranks at a time, while the backward pass goes on",
-            positive());
-  table.add("first_bucket_mb", &options.first_bucket_mb, "the same of the first", positive());
-}
-
 void add_step_event_options(OptionTable& table, EventOptions& options) {
   table.group("Run");
   table.add("tensorboard_steps",

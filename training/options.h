@@ -13,7 +13,6 @@
 #include "models/objective.h"
 #include "support/options.h"
 #include "training/passes/attack.h"
-#include "training/passes/buckets.h"
 #include "training/passes/loss_scale.h"
 
 namespace dimred::training {
@@ -131,7 +130,6 @@ void add_model_options(OptionTable& table, ModelOptions& options);
 void add_loss_options(OptionTable& table, CommonOptions& options);  // and of the head
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
-void add_bucket_options(OptionTable& table, BucketOptions& options);
 /// Adds the rows of the stage that writes steps.csv.
 void add_step_event_options(OptionTable& table, EventOptions& options);
 

@@ -36,27 +36,6 @@ torch::Tensor vector_of(int rank, std::int64_t size) {
   return (places * (rank + 1) * 0.1 + 1e4 * rank).sin().mul(1e3).to(torch::kFloat32);
 }
 
-/// A reduce_scatter by parts from the end to the beginning, as a backward pass finishes them, has
-/// the bits and the bytes of a whole one.
-void expect_the_same_by_parts(Communicator& communicator,
-                              const torch::Tensor& full,
-                              const std::vector<layout::Shard>& shards) {
-  constexpr std::int64_t columns = 13;  // of a part: less than a share, and more
-  const auto whole = communicator.reduce_scatter(full, shards);
-  const auto sent = communicator.bytes_sent(), between = communicator.bytes_between_nodes();
-  const auto own = torch::full_like(whole, -1);
-  std::vector<std::unique_ptr<Pending>> parts;
-  for (std::int64_t end = full.numel(); end > 0; end -= columns) {
-    parts.push_back(communicator.start_reduce_scatter(
-        full, shards, {std::max<std::int64_t>(0, end - columns), end}, own));
-    if (parts.size() > 1) parts[parts.size() - 2]->pass_on();
-  }
-  for (const auto& part : parts) part->wait();  // the last has not passed anything on
-  EXPECT_TRUE(torch::equal(own, whole));
-  EXPECT_EQ(communicator.bytes_sent(), 2 * sent);
-  EXPECT_EQ(communicator.bytes_between_nodes(), 2 * between);
-}
-
 TEST(SingleRank, IsATrueNoOp) {
   const auto communicator = single_rank();
   EXPECT_EQ(communicator->rank(), 0);
@@ -128,17 +107,6 @@ TEST_P(OverRanks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   });
 }
 
-TEST_P(OverRanks, ReduceScatterByPartsIsThatOfTheWhole) {
-  const int ranks = GetParam();
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 7);
-  sizes[1] = 0;
-  sizes[0] = 100;
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
-    const auto full = vector_of(communicator.rank(), 100 + 7 * (ranks - 2));
-    expect_the_same_by_parts(communicator, full, shards_of(sizes));
-  });
-}
-
 /// Nodes of ranks, and what their exchanges must send: each column once for each other node.
 struct NodeCase {
   int nodes, node_size;
@@ -179,19 +147,6 @@ TEST_P(OverNodes, ExchangesAddWithinNodesFirstAndSendEachColumnToANodeOnce) {
   on_gloo_ranks(ranks, work, node_size);
   EXPECT_EQ(between, 2 * 4 * size * (nodes - 1));
   EXPECT_EQ(sent, 2 * 4 * size * (ranks - 1));
-}
-
-TEST_P(OverNodes, ReduceScatterByPartsIsThatOfTheWhole) {
-  const auto [nodes, node_size] = GetParam();
-  const int ranks = nodes * node_size;
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks), 7);
-  sizes[1] = 0;
-  sizes[0] = 100;
-  const auto work = [&](Communicator& communicator) {
-    const auto full = vector_of(communicator.rank(), 100 + 7 * (ranks - 2));
-    expect_the_same_by_parts(communicator, full, shards_of(sizes));
-  };
-  on_gloo_ranks(ranks, work, node_size);
 }
 
 /// Shares that travel in several parts; sums of whole numbers are exact.

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "method/method.h"
-#include "models/network.h"
 #include "tests/tools/disturbed_net.h"
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/steep_network.h"
@@ -19,15 +18,13 @@ using method::PenaltyOptions;
 
 /// A toy network's first batch; the subspace is empty, so that project() gives |g|^2 and the loss.
 struct Toy {
-  explicit Toy(training::Setup made,
-               const PenaltyOptions& penalty = {},
-               const training::BucketOptions& buckets = {})
+  explicit Toy(training::Setup made, const PenaltyOptions& penalty = {})
       : setup(std::move(made)),
         batch(training::first_batch(setup)),
         now{.batch = training::to_minibatch(setup.model, batch),
             .global_count = batch.global_count,
             .key = {.epoch = 1, .step = 2}},
-        space(setup, no_subspace(setup), penalty, false, buckets) {
+        space(setup, no_subspace(setup), penalty, false) {
     space.set_step(now);
   }
 
@@ -163,38 +160,6 @@ TEST(NetworkSpaceWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
     EXPECT_EQ(steep.space.momentum().abs().max().item<float>(), 0);
   });
   EXPECT_EQ(left_out, (std::vector<int>{1, 1}));
-}
-
-/// Several buckets, and SAM's two passes a step.
-TEST(NetworkSpaceOnRanks, BucketsSummedInTheBackwardPassChangeNoBit) {
-  on_gloo_ranks(3, [](distributed::Communicator& communicator) {
-    const auto made = [&](const training::BucketOptions& buckets) {
-      auto setup = training::toy_setup(models::Precision::float32,
-                                       models::make_network("resnet20", {1, 28, 28}, 10));
-      setup.communicator = {&communicator, [](auto*) {}};
-      setup.model.columns = distributed::columns_of(setup.model.flat.layout, communicator);
-      auto& w = setup.model.flat.weights;  // torch's generator belongs to all threads
-      w.copy_(torch::arange(w.numel(), torch::kFloat64).sin().mul(0.05));
-      return std::make_unique<Toy>(std::move(setup), PenaltyOptions{.sam_radius = 0.05}, buckets);
-    };
-    std::vector<torch::Tensor> weights;
-    std::vector<double> squares;
-    for (const bool small : {false, true}) {
-      const double size = small ? 1e-4 : 1e6;
-      const auto toy = made({.bucket_mb = size, .first_bucket_mb = size});
-      ASSERT_NE(toy->space.buckets(), nullptr);
-      EXPECT_EQ(toy->space.buckets()->count() > 2, small);
-      for (int step = 0; step < 2; ++step) {
-        squares.push_back(toy->gradient().gradient_square);
-        toy->move(0.1);
-      }
-      weights.push_back(toy->setup.model.flat.weights.clone());
-    }
-    EXPECT_EQ(squares[2], squares[0]);
-    EXPECT_EQ(squares[3], squares[1]);
-    EXPECT_NE(squares[1], squares[0]);
-    EXPECT_TRUE(torch::equal(weights[1], weights[0]));
-  });
 }
 
 }  // namespace

@@ -71,12 +71,11 @@ std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
 
 }  // namespace
 
-std::string describe(std::string_view sums, const Overlap& overlap, std::size_t buckets) {
+std::string describe(const Overlap& overlap, std::size_t buckets) {
   const double hidden = overlap.seconds > 0 ? 1 - overlap.exposed_seconds / overlap.seconds : 0;
   return formatted(
-      "          {} in {} buckets: {} s so far, {} s of it after the backward passes ({} % "
+      "          all-reduce in {} buckets: {} s so far, {} s of it after the backward passes ({} % "
       "hidden)",
-      sums,
       buckets,
       decimal_text(overlap.seconds, 2),
       decimal_text(overlap.exposed_seconds, 2),
@@ -103,21 +102,7 @@ GradientBuckets::GradientBuckets(models::Objective& objective,
                                  models::FlatVectors& flat,
                                  distributed::Communicator& communicator,
                                  const BucketOptions& options)
-    : GradientBuckets(objective,
-                      flat,
-                      communicator,
-                      options,
-                      [&flat, &communicator](const layout::ColumnRange& columns) {
-                        return communicator.start_all_reduce(
-                            flat.gradient.narrow(0, columns.begin, columns.size()));
-                      }) {}
-
-GradientBuckets::GradientBuckets(models::Objective& objective,
-                                 models::FlatVectors& flat,
-                                 distributed::Communicator& communicator,
-                                 const BucketOptions& options,
-                                 StartSum start_sum)
-    : objective_(objective), communicator_(communicator), start_sum_(std::move(start_sum)) {
+    : objective_(objective), flat_(flat), communicator_(communicator) {
   for (const auto& columns : bucket_columns(flat.layout, options))
     buckets_.push_back({.columns = columns});
   if (communicator.size() == 1) return;
@@ -153,8 +138,9 @@ void GradientBuckets::start_ready() {
   const torch::NoGradGuard no_grad;
   for (; next_ < buckets_.size() && buckets_[next_].missing <= 0; ++next_) {
     if (next_ == 0) since_first_ = Stopwatch();
-    pending_.push_back(start_sum_(buckets_[next_].columns));
-    if (next_ > 0) pending_[next_ - 1]->pass_on();  // behind the next one, so that neither idles
+    const auto& columns = buckets_[next_].columns;
+    pending_.push_back(
+        communicator_.start_all_reduce(flat_.gradient.narrow(0, columns.begin, columns.size())));
   }
 }
 
@@ -169,7 +155,6 @@ void GradientBuckets::finish() {
   if (communicator_.size() == 1) return;
   start_rest();
   const Stopwatch waiting;
-  if (!pending_.empty()) pending_.back()->pass_on();
   for (const auto& one : pending_) one->wait();
   overlap_.exposed_seconds += waiting.seconds();
   overlap_.seconds += since_first_.seconds();

@@ -3,10 +3,8 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "distributed/communicator.h"
@@ -30,20 +28,16 @@ struct BucketOptions {
 std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
                                                 const BucketOptions& options);
 
-/// Starts the sum over ranks of these columns of the gradient, in the background.
-using StartSum =
-    std::function<std::unique_ptr<distributed::Pending>(const layout::ColumnRange& columns)>;
-
-/// How much of the sums over ranks the backward pass has hidden, over all steps so far.
+/// How much of the all-reduce the backward pass has hidden, over all steps so far.
 struct Overlap {
   double seconds = 0;          // from each step's first bucket to its last one's end
   double exposed_seconds = 0;  // of these, after the backward pass
 };
 
 /// "all-reduce in 5 buckets: 1.20 s, of which 0.31 s after the backward passes (74 % hidden)".
-std::string describe(std::string_view sums, const Overlap& overlap, std::size_t buckets);
+std::string describe(const Overlap& overlap, std::size_t buckets);
 
-/// Starts each bucket's sum over ranks as soon as the backward pass has written its last gradient.
+/// Starts each bucket's all-reduce as soon as the backward pass has written its last gradient.
 /// Buckets start in the same order on every rank, whatever the order of gradients. Needs
 /// FlatVectors whose .grad views stay in place. One at a time for a network; with one rank it does
 /// nothing.
@@ -54,12 +48,6 @@ class GradientBuckets {
                   models::FlatVectors& flat,
                   distributed::Communicator& communicator,
                   const BucketOptions& options);
-  /// With other sums than all-reduces in place.
-  GradientBuckets(models::Objective& objective,
-                  models::FlatVectors& flat,
-                  distributed::Communicator& communicator,
-                  const BucketOptions& options,
-                  StartSum start_sum);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -86,8 +74,8 @@ class GradientBuckets {
   void start_ready();
 
   models::Objective& objective_;
+  models::FlatVectors& flat_;
   distributed::Communicator& communicator_;
-  StartSum start_sum_;
   std::vector<Bucket> buckets_;
   bool active_ = false;
   std::size_t next_ = 0;  // first bucket not started
