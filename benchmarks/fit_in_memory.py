@@ -78,6 +78,7 @@ CONTESTANTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "scikit-learn, full": lambda snapshots: PCA(COMPONENTS, svd_solver="full").fit(snapshots).components_,
 }
 
+
 def loaded(folder: Path) -> np.ndarray:
     """W of a folder's files, read one by one into their rows."""
     snapshots = np.empty((ROWS, COLUMNS), np.float32)

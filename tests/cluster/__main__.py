@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from .elastic import elastic
+from .engine import engine
 from .hosts import Hosts, hosts, reason_against
 from .jobs import LAUNCHERS, STEPS, Job, outcome, reason_to_skip
 from .stops import stops
@@ -76,6 +77,7 @@ def main() -> int:
                 if not given.short:
                     elastic(place, build, Path(root).resolve(), given.only, table)
                     if place.slurm:
+                        engine(place, build, Path(root).resolve(), given.only, table)
                         stops(place, build, Path(root).resolve(), given.only, table)
         except RuntimeError as error:
             table.add("all", "-", "hosts", "FAILED", time.monotonic() - started, str(error))

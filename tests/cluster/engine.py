@@ -1,0 +1,113 @@
+"""scripts/compare.sh --engine slurm on a real Slurm, of which a node dies meanwhile: the table is that of local runs."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fashion import few
+
+from .hosts import Hosts, wait_until
+from .jobs import REPOSITORY
+from .table import Table
+
+CONFIG = """
+title = "engine"
+selection_seeds = [1, 2, 3, 4]
+[stage1]
+data = "{data}"
+train_samples = 2000
+test_samples = 200
+validation_fraction = 0.1
+batch_size = 50
+snapshots_per_epoch = 4
+learning_rate = 0.02
+epochs = 3
+[matrices.pca]
+components = 5
+[methods.robust]
+matrix = "pca"
+epochs = 2
+[methods.continued]
+role = "baseline"
+command = "stage1"
+epochs = "+2"
+"""
+
+
+def results(output: Path) -> list[dict[str, str]]:
+    """Rows of the table without what is of time."""
+    with (output / "results.csv").open(newline="") as stream:
+        return [{name: value for name, value in row.items() if "seconds" not in name} for row in csv.DictReader(stream)]
+
+
+def engine(place: Hosts, build: Path, root: Path, only: str, table: Table) -> None:
+    """Two rows: it ends well although a node dies, and its table is the local one."""
+    if only not in "engine slurm":
+        return
+    (root / "engine.toml").write_text(CONFIG.format(data=few()))
+    (root / "slurm.toml").write_text('interface = "eth0"\n')
+    words = [
+        sys.executable,
+        REPOSITORY / "experiments" / "compare.py",
+        root / "engine.toml",
+        "--dimred",
+        build / "bin" / "dimred",
+    ]
+    since, log, output = time.monotonic(), root / "engine.txt", root / "on_slurm"
+    process = place.start(
+        "head",
+        [
+            *words,
+            "--output",
+            output,
+            "--engine=slurm",
+            "--cluster",
+            root / "slurm.toml",
+            "--jobs=4",
+        ],
+        log,
+    )
+    why = ""
+    try:
+        wait_until(
+            lambda: process.poll() is not None or len(list(output.glob("*/*/curve.csv"))) >= 4,
+            "the first runs",
+        )
+        lost = place.ask("squeue", "--noheader", "--states=RUNNING", "--format=%N").split()[-1]
+        place.kill(lost)
+        wait_until(lambda: process.poll() is not None, "the comparison")
+        said = log.read_text()
+        if process.returncode != 0 or "its worker was lost, goes on" not in said:
+            why = f"ended with {process.returncode}: {said.strip().splitlines()[-1:]}"
+    finally:
+        process.terminate()
+        process.wait()
+    table.add(
+        "engine",
+        4,
+        "slurm, a node dies",
+        "FAILED" if why else "passed",
+        time.monotonic() - since,
+        why,
+    )
+    place.start_node(lost)
+    since = time.monotonic()
+    local = subprocess.run(
+        [*map(str, words), "--output", str(root / "local"), "--jobs=2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    same = local.returncode == 0 and results(output) == results(root / "local")
+    table.add(
+        "engine",
+        4,
+        "the table of local runs",
+        "passed" if same else "FAILED",
+        time.monotonic() - since,
+        "" if same else local.stderr[-200:],
+    )
