@@ -141,7 +141,10 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
     if (reason.empty()) return host.start();
     if (!rank_info.agent_store) {    // an agent's store stays, and it may end rank 0 at any moment
       constexpr double longest = 3;  // as long as a rank tries to decline
-      if (!host.decline_reason().empty()) answer_late(host, longest);
+      try {
+        if (!host.decline_reason().empty()) answer_late(host, longest);
+      } catch (const std::exception&) {  // a store that fails must not hide the reason
+      }
       std::this_thread::sleep_for(milliseconds(500));  // its store must live until all have read
     }
     throw std::runtime_error(reason);

@@ -123,6 +123,33 @@ TEST(Rendezvous, ARankThatDeclinesIsNotTakenForOneThatHasCome) {
   }
 }
 
+/// The store is gone once rank 0 has said why nobody starts.
+class FailsAfterTheOutcome : public DeclinesMeanwhile {
+ public:
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    HashStore::set(key, value);
+    said_ = said_ || key.ends_with("outcome");
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    if (said_) throw std::runtime_error("connection reset");
+    return DeclinesMeanwhile::check(keys);
+  }
+
+ private:
+  bool said_ = false;
+};
+
+TEST(Rendezvous, AStoreThatFailsDoesNotHideTheReason) {
+  FailsAfterTheOutcome store;
+  const launch::RankInfo rank_info{.rank = 0, .size = 2, .agent_store = false};
+  try {
+    rendezvous(store, rank_info, 20);
+    FAIL() << "it started";
+  } catch (const std::exception& error) {
+    EXPECT_STREQ(error.what(), "rank 1: no such checkpoint");
+  }
+}
+
 TEST(Addresses, StayNumbersForAllLibraries) {
   const auto in_library = reinterpret_cast<decltype(&getnameinfo)>(
       ::dlsym(RTLD_DEFAULT, "getnameinfo"));  // as the libraries of PyTorch find it
