@@ -77,6 +77,7 @@ NAVIGATION = {
         "experiments/records/soups_convnet_grey",
         "experiments/records/tail_convnet",
         "experiments/records/transfer_convnet",
+        "experiments/records/decision_convnet",
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
     ],

@@ -46,9 +46,13 @@ class Job:
         return {"DIMRED": self.build / "bin" / "dimred", "DATA": few(), "RUNS": self.runs, "STAGE_1": " ".join(self.stage_1),
                 "STAGE_2": " ".join(self.stage_2), "TORCHRUN": Path(sys.executable).with_name("torchrun")}  # fmt: skip
 
+    def logs(self) -> list[str]:
+        """What it has said, by host."""
+        return [file.read_text() for file in sorted(self.folder.glob("log*.txt"))]
+
     def text(self) -> str:
         """All that it has said."""
-        return "\n".join(file.read_text() for file in sorted(self.folder.glob("log*.txt")))
+        return "\n".join(self.logs())
 
 
 @dataclass
@@ -63,7 +67,7 @@ class Outcome:
 
 def state_of(run: Path) -> Path:
     """The newest state's weights."""
-    return sorted((run / "checkpoints").iterdir())[-1] / "weights.f32"
+    return max((run / "checkpoints").iterdir()) / "weights.f32"
 
 
 def digest(run: Path) -> str:
@@ -73,9 +77,11 @@ def digest(run: Path) -> str:
 def outcome(job: Job, ranks: int) -> Outcome:
     """Judged by what lies there, not by the launcher's own code."""
     found = Outcome()
-    for step, code, seconds in ENDED.findall(job.text()):
-        found.codes[step] = max(int(code), found.codes.get(step, 0)) if found.codes.get(step) != 143 else int(code)
-        found.seconds[step] = max(int(seconds), found.seconds.get(step, 0))
+    for log in job.logs():  # of each host; the last start's code counts
+        last = {step: int(code) for step, code, _ in ENDED.findall(log)}
+        found.codes |= {step: max(code, found.codes.get(step, 0)) for step, code in last.items()}
+        for step, _, seconds in ENDED.findall(log):
+            found.seconds[step] = max(int(seconds), found.seconds.get(step, 0))
     missing = [step for step in STEPS if found.codes.get(step) != 0]
     if missing:
         lines = [line for line in job.text().splitlines() if "error" in line] or job.text().splitlines()[-1:]
