@@ -143,7 +143,8 @@ def measure(scratch: Path, rounds: int, files: bool) -> dict[str, Any]:
                 with threadpool_limits(1):
                     angles[name] = errors(source, exact, output)["subspace"]
             del rows
-    return {"seconds": seconds, "angles": angles, "beyond": beyond(source), "processor": processor()}
+    found = {"seconds": seconds, "angles": angles, "processor": processor()}
+    return found if files else found | {"beyond": beyond(source)}
 
 
 def main() -> int:
@@ -159,7 +160,8 @@ def main() -> int:
     for name, seconds in result["seconds"].items():
         ratios = span([theirs / own for theirs, own in zip(seconds, ours, strict=True)], "")
         print(f"{name:26} {span(seconds, ' s'):34} {ratios:28} sine {result['angles'][name]:.1e}")
-    print(f"dimred.fit beyond W, P and the mean at its peak: {result['beyond'] / 1e6:.0f} MB")
+    if not options.files:
+        print(f"dimred.fit beyond W, P and the mean at its peak: {result['beyond'] / 1e6:.0f} MB")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0

@@ -31,7 +31,7 @@ add_library(dimred_torch INTERFACE)
 # at::parallel_for is a template: in a file compiled without OpenMP it runs on one thread. The wheel
 # brings a libgomp.so.1, of the system's soname, so that a process has one pool of threads.
 target_link_libraries(dimred_torch INTERFACE torch_cpu c10 Threads::Threads OpenMP::OpenMP_CXX)
-# libtorch.so exports parts of std::filesystem of its own, and its remove_all calls through a null
+# libtorch_cpu.so exports parts of std::filesystem of its own, and its remove_all calls through a null
 # pointer. With the system's libstdc++ first on the link line our calls bind to that one.
 target_link_options(dimred_torch INTERFACE
   LINKER:--push-state,--no-as-needed -lstdc++ LINKER:--pop-state)

@@ -22,7 +22,7 @@
 #include "support/version.h"
 
 // `dimred`: the torch-free front. Commands that need no network run here; the rest is another
-// program, because loading LibTorch alone costs 0.3 s and 340 MB; so is a PCA of several ranks.
+// program, because loading LibTorch alone costs 0.2 s; so is a PCA of several ranks.
 namespace {
 
 using namespace dimred::commands;

@@ -30,11 +30,12 @@ namespace dimred::cuda {
 
 /// The library's functions; null where it was built without nvcc (kernels) or NCCL.
 struct Functions {
+  std::size_t size;  // of this, so that a library of another version is noticed
   /// training/device/device_graph.h has it.
   std::function<std::unique_ptr<training::DeviceGraph>()> (*device_graphs)(torch::Device);
   /// distributed/backends.h has it.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const distributed::GroupOptions&);
-  /// stage2/fused_cuda.h has them.
+  /// launch() of stage2/fused_cuda.h.
   void (*project)(const stage2::fused::Products&, void* stream);
   void (*advance)(const stage2::fused::Advance&, void* stream);
 };

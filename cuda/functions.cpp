@@ -1,4 +1,5 @@
-// libdimred_cuda.so: the functions that a program finds in it.
+// libdimred_cuda.so: the functions that a program finds in it. The library is linked apart from the
+// rooms, and uses headers of those above this one.
 #include "cuda/cuda.h"
 #include "cuda/device_graph.h"
 #include "distributed/backends.h"
@@ -34,7 +35,8 @@ constexpr auto advance = nullptr;
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Functions* dimred_cuda_functions() {
-  static const Functions functions{.device_graphs = device_graphs,
+  static const Functions functions{.size = sizeof(Functions),
+                                   .device_graphs = device_graphs,
                                    .make_nccl = make_nccl,
                                    .project = project,
                                    .advance = advance};

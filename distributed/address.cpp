@@ -93,6 +93,6 @@ extern "C" int getnameinfo(const sockaddr* address,
                            int flags) {
   static const auto library_call =
       reinterpret_cast<decltype(&getnameinfo)>(::dlsym(RTLD_NEXT, "getnameinfo"));
-  return library_call(
-      address, address_length, host, host_length, service, service_length, flags | NI_NUMERICHOST);
+  if ((flags & NI_NAMEREQD) == 0) flags |= NI_NUMERICHOST;  // else a name is all that is wanted
+  return library_call(address, address_length, host, host_length, service, service_length, flags);
 }

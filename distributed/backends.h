@@ -23,7 +23,7 @@ struct GroupOptions {
 
 /// Throws std::runtime_error where Gloo's headers were missing.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group);
-/// nullptr where torch was built without NCCL.
+/// nullptr where torch was built without NCCL, or there is no driver (cuda/cuda.h).
 c10::intrusive_ptr<c10d::Backend> make_nccl(const GroupOptions& group);
 
 }  // namespace dimred::distributed

@@ -122,6 +122,16 @@ void answer_late(RendezvousHost& host, double patience) {
   }
 }
 
+/// Tells the others why nobody starts. A store of rank 0's own stays for those that are late; an
+/// agent's stays anyway, and the agent may end rank 0 at any moment.
+void publish_reason(RendezvousHost& host, const std::string& reason, bool own_store) {
+  host.publish(reason);
+  if (!own_store) return;
+  constexpr double longest = 3;  // as long as a rank tries to decline
+  if (!host.decline_reason().empty()) answer_late(host, longest);
+  std::this_thread::sleep_for(milliseconds(500));  // the store must live until all have read
+}
+
 /// Joins rank 0's rendezvous; returns the start that it replies with. Throws when it does not in
 /// time.
 std::string join(c10d::Store& store, const launch::RankInfo& rank_info, double timeout) {
@@ -137,15 +147,13 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
   if (rank_info.rank == 0) {
     RendezvousHost host(store, rank_info);
     const auto reason = reason_not_to_start(host, rank_info, timeout);
-    host.publish(reason.empty() ? started : reason);
-    if (reason.empty()) return host.start();
-    if (!rank_info.agent_store) {    // an agent's store stays, and it may end rank 0 at any moment
-      constexpr double longest = 3;  // as long as a rank tries to decline
-      try {
-        if (!host.decline_reason().empty()) answer_late(host, longest);
-      } catch (const std::exception&) {  // a store that fails must not hide the reason
-      }
-      std::this_thread::sleep_for(milliseconds(500));  // its store must live until all have read
+    if (reason.empty()) {
+      host.publish(started);
+      return host.start();
+    }
+    try {
+      publish_reason(host, reason, /*own_store=*/!rank_info.agent_store);
+    } catch (const std::exception&) {  // a store that fails must not hide the reason
     }
     throw std::runtime_error(reason);
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The job files of scripts/cluster/ under real launchers, as a table: torchrun on two hosts, mpirun and Slurm, on 1, 2 and 4 ranks; then
-# hosts that die under torchrun, and Slurm jobs that are requeued, preempted, out of time or on a node that dies. The hosts are network
+# hosts that die under torchrun, a comparison on Slurm of which a node dies, and Slurm jobs that are requeued, preempted, out of time or on a node that dies. The hosts are network
 # namespaces of this machine, so it needs root; what is not installed is skipped with a line that says how to get it. Needs a finished
 # build.
 #   scripts/cluster_test.sh [--short] [--only TEXT] [--record FILE]     --short: two minutes, the launchers alone

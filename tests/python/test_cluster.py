@@ -85,3 +85,14 @@ def test_a_job_file_goes_through_all_steps_and_stops_at_the_first_that_fails(fil
         assert done.returncode == (1 if fail else 0), done.stderr
         assert log.read_text().split() == expected
         assert f"dimred {expected[-1]} ended with {1 if fail else 0} after" in done.stdout
+
+
+def test_the_launchers_that_are_here_run_all_steps(binaries: Path) -> None:
+    """torchrun on two hosts, mpirun and Slurm where they are installed; a launcher that cannot start is a line of the table."""
+    words = [REPOSITORY / "scripts" / "cluster_test.sh", "--short", "--build", binaries.parent]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=500)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    if unable := [" ".join(line) for line in lines if line[:1] == ["all"] and "hosts" in line]:
+        pytest.skip(unable[0])
+    assert done.returncode == 0, done.stdout
+    assert sum(line[:1] == ["torchrun"] and "passed" in line for line in lines) == 12

@@ -97,7 +97,11 @@ def test_silent_damage_is_recognised(way: str, tmp_path: Path, binaries: Path) -
 
 def test_dimred(tmp_path: Path, binaries: Path) -> None:
     place = league.Workplace(league.dimred_contestant(binaries.parent), tmp_path, binaries.parent, random.Random(1))
-    (trial,) = league.trials_of(place, league.FAULTS["save"], 1)
-    found = league.verdict(trial)
-    assert found.survived and found.equal and not found.silent and not found.lost
-    assert trial.loaded == trial.loaded_expected not in ("", league.digest_of([]))
+    for _ in range(5):  # the kill may come inside the first save, when there is nothing to load yet
+        (trial,) = league.trials_of(place, league.FAULTS["save"], 1)
+        found = league.verdict(trial)
+        assert found.survived and found.equal and not found.silent and not found.lost
+        assert trial.loaded == trial.loaded_expected
+        if trial.saved:
+            break
+    assert trial.loaded not in ("", league.digest_of([]))

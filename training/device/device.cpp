@@ -24,7 +24,8 @@ std::string reason() {
   if (!cuda::library().absence.empty()) return cuda::library().absence;
   std::ifstream driver("/proc/driver/nvidia/version");
   std::string line;
-  if (!std::getline(driver, line)) return "no NVIDIA driver is loaded";
+  if (!std::getline(driver, line))
+    return "libcuda.so.1 is there, but the kernel has no NVIDIA driver";
   return formatted(
       "the driver ({}) shows none to CUDA {}: it is too old, or CUDA_VISIBLE_DEVICES hides them",
       line,
@@ -44,7 +45,7 @@ torch::Device parse_device(const std::string& text, int local_rank) {
           "[training::device] needs auto, cpu, cuda or cuda:N, received {}",
           text);
   require_environment(!automatic || !cuda::library().failed,
-                      "[training::device] cannot use the GPU, and --device is auto: {}",
+                      "[training::device] cannot use the GPU: {}; --device cpu goes on without",
                       cuda::library().absence);
   if (device->is_cpu()) return *device;
   require_environment(torch::cuda::is_available(),

@@ -5,8 +5,9 @@
 namespace dimred::training {
 
 MakeGraph device_graphs(torch::Device device) {
-  if (!device.is_cuda()) return {};
-  return cuda::library().functions->device_graphs(device);
+  const auto* functions = cuda::library().functions;
+  if (!device.is_cuda() || functions == nullptr) return {};
+  return functions->device_graphs(device);
 }
 
 }  // namespace dimred::training
