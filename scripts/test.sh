@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# README command 2: setup, build, every test; about 32 minutes on 2 slow cores after the downloads,
+# README command 2: setup, build, every test; 22 to 32 minutes on 2 cores after the downloads, 8 to
 # 12 of them the build.
 #   scripts/test.sh [ctest options, e.g. -R pca]
 set -euo pipefail

@@ -98,6 +98,15 @@ TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
   EXPECT_EQ(other.get(), "3");
 }
 
+/// What rank 0 of two says at the rendezvous.
+std::string refusal(c10d::Store& store, bool agent_store) {
+  try {
+    return "started " + rendezvous(store, {.rank = 0, .size = 2, .agent_store = agent_store}, 20);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 /// Rank 1 declines right after rank 0 has looked whether it does.
 class DeclinesMeanwhile : public c10d::HashStore {
  public:
@@ -114,13 +123,7 @@ class DeclinesMeanwhile : public c10d::HashStore {
 
 TEST(Rendezvous, ARankThatDeclinesIsNotTakenForOneThatHasCome) {
   DeclinesMeanwhile store;
-  const launch::RankInfo rank_info{.rank = 0, .size = 2, .agent_store = true};
-  try {
-    rendezvous(store, rank_info, 20);
-    FAIL() << "it started";
-  } catch (const std::exception& error) {
-    EXPECT_STREQ(error.what(), "rank 1: no such checkpoint");
-  }
+  EXPECT_EQ(refusal(store, /*agent_store=*/true), "rank 1: no such checkpoint");
 }
 
 /// The store is gone once rank 0 has said why nobody starts.
@@ -141,13 +144,7 @@ class FailsAfterTheOutcome : public DeclinesMeanwhile {
 
 TEST(Rendezvous, AStoreThatFailsDoesNotHideTheReason) {
   FailsAfterTheOutcome store;
-  const launch::RankInfo rank_info{.rank = 0, .size = 2, .agent_store = false};
-  try {
-    rendezvous(store, rank_info, 20);
-    FAIL() << "it started";
-  } catch (const std::exception& error) {
-    EXPECT_STREQ(error.what(), "rank 1: no such checkpoint");
-  }
+  EXPECT_EQ(refusal(store, /*agent_store=*/false), "rank 1: no such checkpoint");
 }
 
 TEST(Addresses, StayNumbersForAllLibraries) {
