@@ -7,10 +7,12 @@ namespace dimred::method {
 std::optional<double> share_of_next(const AverageOptions& options,
                                     std::int64_t count,
                                     double progress) {
-  if (options.kind == AverageKind::none || progress < options.from) return std::nullopt;
+  using enum AverageKind;
+  if (options.kind == none) return std::nullopt;
+  if (options.kind != schedule_free && progress < options.from) return std::nullopt;
   if (count == 0) return 1.0;
   const auto n = static_cast<double>(count);
-  if (options.kind == AverageKind::uniform) return 1 / (n + 1);
+  if (options.kind != ema) return 1 / (n + 1);
   return 1 - (options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay);
 }
 

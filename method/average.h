@@ -5,8 +5,15 @@
 
 namespace dimred::method {
 
-/// Averages of the iterates: uniform over the steps after `from`, or exponential.
-enum class AverageKind { none, uniform, ema };
+/// Averages of the iterates: uniform over the steps after `from`, or exponential. schedule_free
+/// (Defazio et al. 2024) is the uniform mean x of iterates z whose gradients are taken between the
+/// two, at y = (1 - beta) z + beta x.
+enum class AverageKind { none, uniform, ema, schedule_free };
+
+/// The published default. The step that takes y to y - r g takes z to z - r g / (1 - beta): the
+/// published rate is r / (1 - beta).
+constexpr double schedule_free_beta = 0.9;
+
 struct AverageOptions {
   AverageKind kind = AverageKind::none;
   double from = 0.5;    // [0, 1): part of the run before the first iterate that counts
@@ -21,7 +28,7 @@ std::optional<double> share_of_next(const AverageOptions& options,
                                     std::int64_t count,
                                     double progress);
 
-/// As curve.csv says it: mean or ema.
+/// As curve.csv says it: mean or ema; schedule_free's x is a mean.
 const char* name(AverageKind kind);
 
 }  // namespace dimred::method

@@ -32,7 +32,9 @@ std::vector<Dependence> dependences(const MethodOptions& method,
           {{"alpha", "gamma", "alpha_schedule"}, kind != sgd, "method = quasi-newton or psgd"},
           {{"first_drop"}, steps, "schedule or alpha_schedule = step"},
           {{"weight_decay_of"}, penalty.weight_decay > 0, "weight_decay"},
-          {{"average_from"}, average.kind != AverageKind::none, "average = uniform or ema"},
+          {{"average_from"},
+           average.kind == AverageKind::uniform || average.kind == AverageKind::ema,
+           "average = uniform or ema"},
           {{"ema_decay"}, average.kind == AverageKind::ema, "average = ema"}};
 }
 

@@ -88,6 +88,14 @@ const std::vector<Preset> table = {
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::ema},
+     .basis = BasisKind::none},
+    /// facebookresearch/schedule_free: beta 0.9, a constant rate; its advice for the published rate
+    /// is 10 to 50 times SGD's, which is 1 to 5 times in this one.
+    {.name = "schedule-free",
+     .summary = "baseline: schedule-free SGD in all weights, constant rate (published rate / 10)",
+     .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0}},
+     .penalty = {.weight_decay = 5e-4},
+     .average = {.kind = AverageKind::schedule_free},
      .basis = BasisKind::none}};
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Preset {
   Start start = Start::last;
 };
 
-/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema.
+/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema, schedule-free.
 const std::vector<Preset>& presets();
 
 /// Throws std::invalid_argument for an unknown name, with the nearest.

@@ -170,8 +170,11 @@ void add_method_options(OptionTable& table, Options& options) {
       table,
       "average",
       &options.average,
-      "mean of the iterates as the result: over steps, or exponential",
-      {{"none", AverageKind::none}, {"uniform", AverageKind::uniform}, {"ema", AverageKind::ema}});
+      "mean of the iterates as the result: over steps, exponential, or of schedule-free SGD",
+      {{"none", AverageKind::none},
+       {"uniform", AverageKind::uniform},
+       {"ema", AverageKind::ema},
+       {"schedule_free", AverageKind::schedule_free}});
 }
 
 }  // namespace
@@ -266,6 +269,9 @@ Resolved resolve(Options& options) {
           options.preset);
   require(resolved.basis != BasisKind::none || resolved.method.kind != MethodKind::psgd,
           "[stage2] method = psgd needs a basis");
+  require(resolved.average.kind != AverageKind::schedule_free ||
+              (resolved.method.kind == MethodKind::sgd && resolved.method.rates.momentum == 0),
+          "[stage2] average = schedule_free needs method = sgd and momentum = 0");
   validate(resolved);
   return {.train = {.label = own_method ? options.preset : name_of(resolved.method.kind),
                     .budget = options.budget,

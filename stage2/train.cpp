@@ -68,6 +68,7 @@ class SubspaceDescent final : public training::Stage {
     }
     training::add_row(run, *this, start_->weights.kind);
     start_.reset();  // a vector of M that no step needs
+    if (is_schedule_free()) average_.values.copy_(own_weights());
     write_weights(run, "start.h5");
   }
 
@@ -79,7 +80,7 @@ class SubspaceDescent final : public training::Stage {
     totals.forward_passes += passes.forward;
     totals.backward_passes += passes.backward;
     totals.basis_bytes_read += (2 + report.gradients) * space_.subspace().bytes();
-    training::add(average_, options_.average, own_weights(), progress(run.position));
+    add_to_average(run.position);
     log_->append(run.position, report);
     counts_.add(report);
     const auto result = space_.result();
@@ -195,6 +196,22 @@ class SubspaceDescent final : public training::Stage {
           "--label_smoothing 0.1 or fewer --epochs may help",
           first_->loss,
           last_->loss));
+  }
+
+  bool is_schedule_free() const {
+    return options_.average.kind == method::AverageKind::schedule_free;
+  }
+
+  void add_to_average(const Position& position) {
+    auto own = own_weights();
+    if (!is_schedule_free()) {
+      training::add(average_, options_.average, own, progress(position));
+      return;
+    }
+    training::move_schedule_free(average_, options_.average, own);
+    if (setup_.communicator->size() == 1) return;
+    const torch::NoGradGuard no_grad;
+    setup_.model.flat.weights.copy_(all_gather(*setup_.communicator, own, setup_.model.columns));
   }
 
   torch::Tensor own_weights() const {

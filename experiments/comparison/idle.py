@@ -39,9 +39,9 @@ SWITCHES = {
     "ema_warmup": "ema_decay",
     "profile_at_task": "profile_every_n_iters",
 }
-PRESETS = {"psgd": "psgd", "twa": "psgd", "sgd": "sgd", "swa": "sgd", "ema": "sgd"}  # all others are quasi-newton
+PRESETS = {"psgd": "psgd", "twa": "psgd", "sgd": "sgd", "swa": "sgd", "ema": "sgd", "schedule-free": "sgd"}  # all others are quasi-newton
 STEPPED = ("psgd", "twa")  # their schedule
-DECAYED = ("twa", "sgd", "swa", "ema")  # their weights
+DECAYED = ("twa", "sgd", "swa", "ema", "schedule-free")  # their weights
 METHODS = {
     **dict.fromkeys(("rho", "sigma", "trials", "curvature", "curvature_floor", "relative_curvature_floor"), ("quasi-newton",)),
     **dict.fromkeys(("learning_rate", "momentum", "schedule"), ("psgd", "sgd")),

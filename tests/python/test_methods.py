@@ -19,7 +19,7 @@ STAGE1 = ["--train_samples=1600", "--test_samples=500", "--validation_fraction=0
           "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3", f"--data={few()}"]  # fmt: skip
 STEPS = 20  # of an epoch: 1280 samples in batches of 64
 COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
-PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
+PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema", "schedule-free"]
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,10 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
         assert float(last["epoch"]) == pytest.approx(0.4)
     kinds = [row["weights"] for row in curve]
     first = "mean" if preset == "twa" else "raw"
-    ends = {"swa": ["raw", "mean"], "ema": ["raw", "ema"]}.get(preset, ["raw"])
+    ends = {"swa": ["raw", "mean"], "ema": ["raw", "ema"], "schedule-free": ["raw", "mean"]}.get(preset, ["raw"])
     assert kinds == [first, *ends]
     read = int(last["basis_bytes_read"])
-    if preset in ("sgd", "swa", "ema"):
+    if preset in ("sgd", "swa", "ema", "schedule-free"):
         assert read == 0 and not (run / "pca_mat.npy").exists()
     else:  # twice a step; in memory rows begin and end on 64 bytes, parameter by parameter
         matrix = np.load(run / "pca_mat.npy", mmap_mode="r").nbytes
@@ -126,12 +126,13 @@ SCHEDULED = {
     "psgd": ["--preset=psgd", "--learning_rate=0.1", "--schedule=cosine", "--alpha=0.02", "--alpha_schedule=linear",
              "--average=uniform", "--average_from=0.3", "--weight_decay=1e-4"],
     "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
+    "schedule-free": ["--preset=schedule-free"],
     "layers": ["--basis_blocks=layers"],
     "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["psgd", "sgd", "same"])
+@pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same"])
 def test_a_stopped_run_comes_to_the_same_end(name: str, start: Path, tmp_path: Path, binaries, execute) -> None:
     epochs = 2 if name == "same" else 3  # those of the others are over in a moment
     options = ["stage2", *COMMON, *SCHEDULED[name], f"--epochs={epochs}", f"--checkpoint={start}"]
@@ -164,7 +165,7 @@ def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails
     assert "the rates of this run fall over 1" in fails(2, *options, "--epochs=2")
 
 
-@pytest.mark.parametrize("name", ["psgd", "sgd", "same", "layers"])
+@pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same", "layers"])
 def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
     options = ["stage2", "--n_component=6", "--global_batch_size=63", "--threads=1", *SCHEDULED[name], "--epochs=1",
                "--checkpoint", start]  # fmt: skip

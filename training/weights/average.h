@@ -35,4 +35,17 @@ inline void add(Average& average,
   }
 }
 
+/// A step of schedule_free, after SGD's own from y to `weights`: the mean x (`average`; the start
+/// before the first step) takes z in, and `weights` become the next y. Cost: three passes.
+inline void move_schedule_free(Average& average,
+                               const method::AverageOptions& options,
+                               torch::Tensor& weights) {
+  constexpr double beta = method::schedule_free_beta;
+  const torch::NoGradGuard no_grad;
+  const auto share = *method::share_of_next(options, average.count++, 1);
+  weights.sub_(average.values, beta).div_(1 - beta);  // z
+  average.values.lerp_(weights, share);
+  weights.lerp_(average.values, beta);
+}
+
 }  // namespace dimred::training
