@@ -36,7 +36,8 @@ struct Preset {
   Start start = Start::last;
 };
 
-/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema, schedule-free.
+/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema,
+/// schedule-free.
 const std::vector<Preset>& presets();
 
 /// Throws std::invalid_argument for an unknown name, with the nearest.

@@ -84,6 +84,11 @@ method::Preset preset_with(const std::string& name,
                            const std::map<std::string, double>& numbers,
                            const std::map<std::string, std::string>& words) {
   auto preset = method::preset(name);
+  require(
+      preset.average.kind != method::AverageKind::schedule_free,
+      "[dimred] preset {} moves the weights between the mean and its iterates, which a step here "
+      "does not; PyPI's schedulefree has it",
+      name);
   auto left = numbers;
   const auto take = [&left](const char* option, auto& field, const Range& range, const char*) {
     using Field = std::remove_reference_t<decltype(field)>;

@@ -43,11 +43,10 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
       &options.snapshots,
       "folder of snapshots, or a list of them (.txt, one a line), for the matrix and for start "
       "= mean, soup or first (default: those of the checkpoint's run)");
-  table.add(
-      "preset",
-      &options.preset,
-      "robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa or ema; it "
-      "sets every constant below that is not given");
+  table.add("preset",
+            &options.preset,
+            "robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema or "
+            "schedule-free; it sets every constant below that is not given");
 }
 
 /// The matrix that is made where none is given, and how it is held.

@@ -645,6 +645,7 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(9), basis_of(np.eye(2, 9)), steps=1, momentum=0.5), ValueError, "momentum has no effect"),
         (lambda: dimred.SubspaceOptimizer(model, None), ValueError, "the preset robust needs a basis"),
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="swa"), ValueError, "sgd has no subspace, received 5 rows"),
+        (lambda: dimred.SubspaceOptimizer(model, None, preset="schedule-free"), ValueError, "preset schedule-free moves the weights between"),
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="psgd"), ValueError, "needs total_steps"),
         (lambda: dimred.SubspaceOptimizer(nn.Linear(2, 2), basis), ValueError, "the basis has .* columns, the trained parameters have 6"),
         (lambda: dimred.SubspaceOptimizer([], basis), ValueError, "empty parameter list|no parameter"),
