@@ -1,8 +1,10 @@
 // Images a second of our pipeline; one JSON object on standard output.
-//   image_rate photos FOLDER SIZE BATCH THREADS EPOCHS   random areas to SIZE x SIZE, imagenet's
-//   recipe image_rate decode FOLDER SIZE                        the same decoding and cropping on
-//   one thread, no loader image_rate folder FOLDER BATCH THREADS EPOCHS        images of one size:
-//   decoded once, then from memory
+//   image_rate photos FOLDER SIZE BATCH THREADS EPOCHS
+//     imagenet's recipe: random areas of photographs, SIZE x SIZE
+//   image_rate decode FOLDER SIZE
+//     the same decoding and cropping on one thread, no loader
+//   image_rate folder FOLDER BATCH THREADS EPOCHS
+//     images of one size, decoded once, then from memory
 // FOLDER holds class folders. Seconds of the wall clock; memory is the resident size after each
 // epoch.
 #include <unistd.h>
