@@ -298,7 +298,7 @@ def stage2(timing: Timing) -> None:
         raise Failed(f"needs {need / 1e9:.1f} GB of disk at {timing.scratch}; --scratch names another folder")
     one = large_options(timing, 1) | {"epochs": 1}
     start, _ = timing.train("stage1", "start", **one, snapshots_per_epoch=1, learning_rate=0.001)
-    quick = {"epochs": 1, "checkpoint": start, "trials": 1, "recalibrate_batchnorm": "false"}
+    quick = {"preset": "robust", "epochs": 1, "checkpoint": start, "trials": 1, "recalibrate_batchnorm": "false"}
     first, _ = timing.train("stage2", "first", **(one | quick), basis="random", n_component=sizes.components)
 
     def stage2_step() -> float:

@@ -34,7 +34,7 @@ from ranks import free_port
 INPUTS, CLASSES, DEPTH, COMPONENTS, STEPS = 64, 10, 40, 16, 12
 WIDTHS = {"narrow": 24, "wide": 200}
 CONVNET = [[32, 1, 3, 3], [32], [64, 32, 3, 3], [64], [64, 64, 3, 3], [64], [64, 576], [64], [10, 64], [10]]
-RANDOM = ["--basis=random", f"--n_component={COMPONENTS}"]
+RANDOM = ["--preset=robust", "--basis=random", f"--n_component={COMPONENTS}"]
 PATIENCE = 500  # seconds for a command
 # The program keeps what it frees; here it is given back, so that a peak is that of the steps and not of the start.
 PRELOADED = "int mallopt(int name, int value) { (void)name; (void)value; return 1; }\n"

@@ -37,7 +37,7 @@ def run(*words: object) -> None:
 def of_trainer(folder: Path, number: int) -> tuple[float, float]:
     """Seconds and trials of a step of `dimred stage2`, in its second epoch."""
     output = folder / f"stage2_{number}"
-    run("stage2", *DATA, "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy", "--train_samples", BATCH * STEPS, "--batch_size", BATCH,
+    run("stage2", *DATA, "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy", "--preset", "robust", "--train_samples", BATCH * STEPS, "--batch_size", BATCH,
         "--epochs", 2, "--test_samples", 100, "--precision", "float32", "--threads", 1, "--quiet", "--output", output)  # fmt: skip
     curve = pd.read_csv(output / "curve.csv", comment="#").drop_duplicates("epoch", keep="last").set_index("epoch")
     seconds, passes = (curve[name].iloc[-1] - curve[name].iloc[-2] for name in ("seconds", "forward_passes"))

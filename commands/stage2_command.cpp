@@ -1,5 +1,7 @@
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
@@ -93,6 +95,33 @@ void choose_components(Plan& plan, std::vector<std::string>& remarks) {
                               *options.n_component,
                               snapshots,
                               preset.components));
+}
+
+/// Of our own kind, whose mean a start can be.
+std::int64_t snapshots_to_average(const fs::path& path) {
+  if (!fs::is_directory(path) && !checkpoints::is_snapshot_list(path)) return 0;
+  return std::ranges::count(checkpoints::snapshots_at(path, {".h5"}),
+                            ".h5",
+                            [](const fs::path& file) { return file.extension(); });
+}
+
+/// A preset's mean is of the snapshots that there are. Where there are none, or the checkpoint
+/// names weights of its own, the checkpoint is the start.
+void choose_start(Plan& plan, std::vector<std::string>& remarks) {
+  auto& options = plan.options;
+  const auto& preset = method::preset(options.preset);
+  if (options.start != method::Start::preset || preset.start_latest == 0) return;
+  if (options.start_latest > 0) return;
+  const bool is_run = fs::exists(options.checkpoint / "config.toml");
+  const auto snapshots = snapshots_to_average(options.snapshots);
+  if (is_run && snapshots >= preset.start_latest) return;
+  const bool has_mean = is_run && snapshots > 0;
+  options.start = has_mean ? method::Start::mean : method::Start::last;
+  remarks.push_back(formatted(
+      "start = {}, as {}; the preset's is the mean of the latest {} snapshots",
+      has_mean ? "mean" : "last",
+      is_run ? formatted("there are {}", snapshots) : "the checkpoint is one set of weights",
+      preset.start_latest));
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
@@ -327,6 +356,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   const auto overridden = adopt_checkpoint(table, plan);
   keep_earlier_values(table, plan.common.run.output);
   if (!plan.options.n_component) choose_components(plan, remarks);
+  choose_start(plan, remarks);
   plan.resolved = stage2::resolve(plan.options);
   const auto rank_info = launch::discover();
   training::resolve(plan.common, rank_info.size, table);

@@ -35,7 +35,7 @@ from comparison.summary import (
     EQUALS,
     NOTES,
     Condition,
-    Group,
+    Ranked,
     choose,
     conditions,
     ranking,
@@ -47,7 +47,8 @@ from workbench.files import write_whole
 from workbench.jobs import DIMRED
 
 ENGINES = ("local", "dask", "slurm")
-Choices = dict[Condition, tuple[dict[str, str], list[Group]]]  # variants, baselines from the best on
+Choices = dict[Condition, tuple[dict[str, str], Ranked]]  # variants, baselines
+LISTS = {"baselines": "test_accuracy", "baselines_by_loss": "test_loss"}  # key of a file of choices -> metric
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -127,7 +128,7 @@ def frozen_of(plan: Plan) -> dict[str, Any]:
 
 def save_choices(file: Path, choices: Choices, plan: Plan) -> None:
     """As JSON, with the plan that they were made for."""
-    value = [{"condition": dict(c), "variants": v, "baselines": b} for c, (v, b) in choices.items()]
+    value = [{"condition": dict(c), "variants": v, **{key: b[metric] for key, metric in LISTS.items()}} for c, (v, b) in choices.items()]
     text = json.dumps({"plan": frozen_of(plan), "choices": value}, indent=1)
     write_whole(file, lambda path: path.write_text(text))
 
@@ -147,8 +148,8 @@ def read_choices(file: Path, plan: Plan) -> Choices:
         before = frozen["plan"]
         found: Choices = {}
         for item in frozen["choices"]:
-            baselines = [(method, variant) for method, variant in item["baselines"]]
-            found[tuple(item["condition"].items())] = (dict(item["variants"]), baselines)
+            ranked = {metric: [(method, variant) for method, variant in item[key]] for key, metric in LISTS.items()}
+            found[tuple(item["condition"].items())] = (dict(item["variants"]), ranked)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew") from None
     if place := difference(before, frozen_of(plan)):

@@ -34,10 +34,11 @@ struct Preset {
   BasisKind basis = BasisKind::pca;
   std::int64_t components = 32;  // of pca and random
   Start start = Start::last;
+  std::int64_t start_latest = 0;  // of start = mean: the latest snapshots; 0: all
 };
 
-/// robust (ours, default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema,
-/// schedule-free.
+/// robust (ours), robust-mean (default), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd,
+/// swa, ema, schedule-free.
 const std::vector<Preset>& presets();
 
 /// Throws std::invalid_argument for an unknown name, with the nearest.

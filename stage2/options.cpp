@@ -43,10 +43,11 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
       &options.snapshots,
       "folder of snapshots, or a list of them (.txt, one a line), for the matrix and for start "
       "= mean, soup or first (default: those of the checkpoint's run)");
-  table.add("preset",
-            &options.preset,
-            "robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, swa, ema or "
-            "schedule-free; it sets every constant below that is not given");
+  table.add(
+      "preset",
+      &options.preset,
+      "robust-mean and robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, "
+      "swa, ema or schedule-free; it sets every constant below that is not given");
 }
 
 /// The matrix that is made where none is given, and how it is held.
@@ -258,7 +259,10 @@ Resolved resolve(Options& options) {
   const bool all = resolved.basis == BasisKind::span && !options.n_component;
   const auto components = options.n_component.value_or(all ? 0 : chosen.components);
   if (!all) options.n_component = components;
-  if (options.start == Start::preset) options.start = chosen.start;
+  if (options.start == Start::preset) {
+    options.start = chosen.start;
+    if (options.start_latest == 0) options.start_latest = chosen.start_latest;
+  }
   require((options.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
   require(options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,

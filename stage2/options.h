@@ -21,7 +21,7 @@ struct Options {
   std::filesystem::path snapshots;   // empty: <run folder of checkpoint>/snapshots
   pca::BasisDtype basis_dtype = pca::BasisDtype::float32;  // of P in memory
   DeviceAlgebra device_algebra = DeviceAlgebra::aten;
-  std::string preset = "robust";
+  std::string preset = "robust-mean";
   std::optional<std::int64_t> n_component;
   std::optional<method::BasisKind> basis;
   pca::Blocks basis_blocks = pca::Blocks::whole;

@@ -17,9 +17,11 @@ from .results import Outcome
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
 LIMITS = {"epochs": 0.0, "spent": 0.0, "seconds": 0.02}  # cost -> what part more still counts as no more
 METRICS = {"test_accuracy": "", "test_loss": "loss_"}  # and what their columns begin with
+CHOSEN_BY = {"test_accuracy": ("validation_accuracy", 1), "test_loss": ("validation_loss", -1)}  # the rival: highest, lowest
 Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
+Ranked = dict[str, list[Group]]  # metric -> baselines from the best on
 
 
 def conditions(axes: dict[str, list[Any]]) -> list[Condition]:
@@ -43,11 +45,11 @@ def finished(group: Sequence[Outcome]) -> dict[int, Outcome]:
     return {outcome.entry.seed: outcome for outcome in group if outcome.reading is not None}
 
 
-def score(group: Sequence[Outcome]) -> tuple[int, float]:
-    """For choosing: runs that finished first, so that a lucky rest does not win; then the mean
-    validation accuracy."""
-    values = [float(outcome.result["validation_accuracy"]) for outcome in finished(group).values()]
-    mean = sum(values) / len(values) if values else math.nan
+def score(group: Sequence[Outcome], metric: str = "test_accuracy") -> tuple[int, float]:
+    """For choosing: runs that finished first, so that a lucky rest does not win; then the metric's mean on validation data."""
+    name, sign = CHOSEN_BY[metric]
+    values = [float(outcome.result[name]) for outcome in finished(group).values()]
+    mean = sign * sum(values) / len(values) if values else math.nan
     return len(values), mean if not math.isnan(mean) else -math.inf
 
 
@@ -60,11 +62,12 @@ def choose(groups: Groups) -> dict[str, str]:
     return chosen
 
 
-def ranking(groups: Groups) -> list[Group]:
-    """The baselines that finished, the one that validation prefers first. One that chose or trained by the
-    validation set comes after all others: its own validation accuracy is too high."""
+def ranking(groups: Groups) -> Ranked:
+    """The baselines that finished, the one that validation prefers in the metric first. One that chose or trained by the
+    validation set comes after all others: its own validation scores are too good."""
     found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
-    return sorted(found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key])), reverse=True)
+    return {metric: sorted(found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key], metric)), reverse=True)
+            for metric in METRICS}  # fmt: skip
 
 
 def mean_cost(group: Sequence[Outcome], cost: str) -> float:
@@ -99,58 +102,64 @@ def mean(values: Iterable[float]) -> float:
     return mean_interval([float(value) for value in values]).mean
 
 
-def summary_line(group: Sequence[Outcome], against: Sequence[Outcome] | None, cost: str | None) -> dict[str, Any]:
-    """Mean, spread and paired difference of one method in one condition."""
-    mine, theirs = finished(group), finished(against or ())
+def summary_line(group: Sequence[Outcome], against: dict[str, Sequence[Outcome] | None], cost: str | None) -> dict[str, Any]:
+    """Mean, spread and paired difference of one method in one condition; `against` is each metric's rival."""
+    mine = finished(group)
     line = {"n": len(mine), "missing": len(group) - len(mine),
             "validation_accuracy": mean(outcome.result["validation_accuracy"] for outcome in mine.values())}  # fmt: skip
     if cost is not None:
         line["cost"] = mean_cost(group, cost)
-    both = [] if against is None or group is against else [seed for seed in mine if seed in theirs]
     for metric, prefix in METRICS.items():
         found = mean_interval([float(outcome.result[metric]) for outcome in mine.values()])
         line |= {metric: found.mean, f"{prefix}sd": found.sd}
-        if against is None or group is against:
+        rivals = against[metric]
+        if rivals is None or group is rivals:
             continue
+        theirs = finished(rivals)
+        both = [seed for seed in mine if seed in theirs]
         difference = paired_difference([float(mine[seed].result[metric]) for seed in both],
                                        [float(theirs[seed].result[metric]) for seed in both])  # fmt: skip
-        line |= {"pairs": difference.n, f"{prefix}difference": difference.mean, f"{prefix}difference_sd": difference.sd,
+        line |= {f"{prefix}pairs": difference.n, f"{prefix}difference": difference.mean, f"{prefix}difference_sd": difference.sd,
                  f"{prefix}low": difference.low, f"{prefix}high": difference.high, f"{prefix}p": difference.p}  # fmt: skip
     return line
 
 
 def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None,
-              rankings: dict[Condition, list[Group]] | None = None) -> pd.DataFrame:  # fmt: skip
+              rankings: dict[Condition, Ranked] | None = None) -> pd.DataFrame:  # fmt: skip
     """One line per condition, method and variant. `rankings` of baselines are those made before
     (confirmation); without them each condition ranks its own here. Holm's correction is over all of the table's
     tests; one that stands in several conditions, because it does not depend on an axis, counts once."""
-    lines, tests = [], []
+    lines = []
+    tests: dict[str, list[tuple[str, ...]]] = {metric: [] for metric in METRICS}
     for condition in conditions(axes):
         groups = within(outcomes, condition)
-        ranked = ranking(groups) if rankings is None else rankings.get(condition, [])
+        ranked = ranking(groups) if rankings is None else rankings[condition]
         chosen = choose(groups)
         for (method, variant), group in groups.items():
             role = group[0].entry.role
             if cost is not None and role == "start":
                 continue
-            best = None if role == "start" else rival((method, variant), groups, ranked, cost)
-            against = groups[best] if best else None
-            tests.append(tuple(str(outcome.entry.job.target) for outcome in (*group, *(against or ()))))
+            against: dict[str, Sequence[Outcome] | None] = {}
+            named: dict[str, Any] = {}
+            for metric, prefix in METRICS.items():
+                best = None if role == "start" else rival((method, variant), groups, ranked[metric], cost)
+                against[metric] = groups[best] if best else None
+                named |= {f"{prefix}baseline": (method, variant) == best, f"{prefix}against": " ".join(best).strip() if best else ""}
+                tests[metric].append(tuple(str(outcome.entry.job.target) for outcome in (*group, *(against[metric] or ()))))
             lines.append(dict(condition) | {
-                "role": role, "method": method, "variant": variant,
-                "chosen": chosen[method] == variant, "baseline": (method, variant) == best,
-                "against": " ".join(best).strip() if best else "",
-                **summary_line(group, against, cost),
+                "role": role, "method": method, "variant": variant, "chosen": chosen[method] == variant,
+                **named, **summary_line(group, against, cost),
             })  # fmt: skip
     columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",
                "cost", "against", "pairs"]  # fmt: skip
     for metric, prefix in METRICS.items():
-        columns += [metric, *(f"{prefix}{name}" for name in ("sd", "difference", "difference_sd", "low", "high", "p"))]
+        more = ("baseline", "against", "pairs") if prefix else ()
+        columns += [metric, *(f"{prefix}{name}" for name in (*more, "sd", "difference", "difference_sd", "low", "high", "p"))]
     table = pd.DataFrame(lines, columns=columns)
-    for prefix in METRICS.values():  # each metric is a family of tests
-        by_test = dict(zip(tests, table[f"{prefix}p"].astype(float), strict=True))
+    for metric, prefix in METRICS.items():  # each metric is a family of tests
+        by_test = dict(zip(tests[metric], table[f"{prefix}p"].astype(float), strict=True))
         corrected = dict(zip(by_test, holm(list(by_test.values())), strict=True))
-        table[f"{prefix}p_holm"] = [corrected[test] for test in tests]
+        table[f"{prefix}p_holm"] = [corrected[test] for test in tests[metric]]
     return table
 
 
@@ -184,13 +193,13 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
         star = " *" if line["method"] in swept and line["chosen"] else ""
         low, high, p, p_holm = (line[f"{prefix}{column}"] for column in ("low", "high", "p", "p_holm"))
         interval = f"{write(low, '+')} to {write(high, '+')}"
-        difference = "best" if line["baseline"] else write(line[f"{prefix}difference"], "+")
+        difference = "best" if line[f"{prefix}baseline"] else write(line[f"{prefix}difference"], "+")
         rows.append([
             *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
             *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
             percent(line["validation_accuracy"]), f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
             difference, "–" if pd.isna(low) else interval, p_value(p), p_value(p_holm),
-            *([amount(line["cost"], cost), "" if line["baseline"] else line["against"] or "–"] if cost else []),
+            *([amount(line["cost"], cost), "" if line[f"{prefix}baseline"] else line[f"{prefix}against"] or "–"] if cost else []),
         ])  # fmt: skip
     return text_table(header, rows)
 
@@ -204,6 +213,6 @@ def amount(value: float, cost: str | None) -> str:
 
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
-(`against`); of losses, to the same baseline: below 0 is better. The loss is the mean negative log-likelihood, but where
+(`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean negative log-likelihood, but where
 label_smoothing is in it. A soup, or what trained on the validation set, is that baseline only where there is no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the variant that
 validation chose."""

@@ -41,8 +41,8 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     model_or_params: a module (also wrapped by DistributedDataParallel), whose BatchNorm statistics are then as they were after each
         trial; or what optimizers of torch take. What needs no gradient stays as it is.
     basis: of dimred.fit, of these parameters; None for presets without one ("sgd").
-    preset: "robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd" (docs/reference/presets.md). It starts from
-        the weights that the network has: a preset's own start is the caller's to load, its average of iterates to take.
+    preset: "robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd" (docs/reference/presets.md). It
+        starts from the weights that the network has: a preset's own start is the caller's to load, its average of iterates to take.
     total_steps: of the run, for what falls as it goes on.
     flatten: parameters become views of one float32 vector; False copies to and fro, for other types or frameworks that move them.
     check_closure: evaluate the closure once more at each step and compare, not at the first alone.

@@ -85,8 +85,9 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
             way = (command, options.get("alpha", ""), options.get("anneal_from_epoch", ""))
             gain = 0.02 * number(*way[1:]) + 0.002 * number("luck", options["seed"], *way)
             loss = 2 - 1.5 * base - gain + 0.003 * number("loss", options["seed"], *way)
+            # The validation loss prefers what the accuracy does not.
             out.write(f"{command},{options.get('preset', 'sgd')},raw,{epoch},{10 * epoch},{100 * epoch},{0.1 * epoch},0,"
-                      f"{passes},{10 * epoch},,.5,.5,{base + gain},{loss},{base + gain - 0.01},0,0\n")  # fmt: skip
+                      f"{passes},{10 * epoch},,.5,{base + gain},{base + gain},{loss},{base + gain - 0.01},0,0\n")  # fmt: skip
             out.flush()
     write(folder / "manifest.json", json.dumps(manifest | {"outcome": "finished"}))
 

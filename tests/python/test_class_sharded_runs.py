@@ -83,7 +83,7 @@ def test_stage2_is_the_same_on_any_number_of_ranks(runs) -> None:
 
 @pytest.mark.parametrize("stage", ["stage1", "stage2"])
 def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: Path, dimred: Path) -> None:
-    more = HEAD if stage == "stage1" else ["--n_component=5", "--checkpoint", runs("stage1", 1)]
+    more = HEAD if stage == "stage1" else ["--preset=robust", "--n_component=5", "--checkpoint", runs("stage1", 1)]
     options = [*small(300, stage=stage), *more]
     begun = tmp_path / "begun"
     done = run_ranks(dimred, [stage, *options, "--epochs=1", "--output", begun], 3)

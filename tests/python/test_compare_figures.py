@@ -55,7 +55,9 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert line["difference_sd"] == pytest.approx(expected.sd)
     assert expected.sd > 1e-5
     assert (line["low"], line["high"], line["p"]) == pytest.approx((expected.low, expected.high, expected.p))
-    mine, theirs = losses("robust", "alpha=0.2", 8), losses(means.idxmax(), "", 8)
+    of_losses = table[table["role"] == "baseline"].groupby("method")["validation_loss"].mean()
+    assert ends[ends["loss_baseline"]]["method"].tolist() == [of_losses.idxmin()] * 2
+    mine, theirs = losses("robust", "alpha=0.2", 8), losses(of_losses.idxmin(), "", 8)
     expected = paired_difference(mine, theirs)
     assert (line["test_loss"], line["loss_sd"]) == pytest.approx((mine.mean(), mine.std(ddof=1)))
     assert (line["loss_difference"], line["loss_p"]) == pytest.approx((expected.mean, expected.p))
@@ -66,7 +68,7 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
 def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
     """Two seeds of a run as `rival` sees them."""
     job = Job(Path("run"), "run", "run", "stage2", tuple(options.items()))
-    result = {"validation_accuracy": validation, "test_accuracy": validation, "test_loss": 1 - validation, "spent": spent}
+    result = {"validation_accuracy": validation, "test_accuracy": validation, "validation_loss": validation, "test_loss": 1 - validation, "spent": spent}
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
     run = SimpleNamespace(steps_per_epoch=50)
@@ -76,8 +78,9 @@ def fake_group(role: str, validation: float, spent: float, **options: str) -> li
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
     groups = {("free", ""): fake_group("baseline", 0.90, 0), ("dear", ""): fake_group("baseline", 0.95, 3),
               ("even", ""): fake_group("baseline", 0.92, 1)}  # fmt: skip
-    ranked = ranking(groups)
+    ranked = ranking(groups)["test_accuracy"]
     assert [name for name, _ in ranked] == ["dear", "even", "free"]
+    assert [name for name, _ in ranking(groups)["test_loss"]] == ["free", "even", "dear"]
     for spent, expected in {2: "even", 1: "even", 0.99: "even", 0.97: "free", 2.99: "dear"}.items():
         key = ("robust", str(spent))
         assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, "spent") == (expected, "")
@@ -86,7 +89,7 @@ def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> N
     assert rival(("free", ""), groups, [("even", ""), ("dear", "")], "spent") is None
     biased = groups | {("soup", ""): fake_group("baseline", 0.99, 1, start="soup"),
                        ("held out", ""): fake_group("baseline", 0.98, 1, train_on="validation")}  # fmt: skip
-    assert [name for name, _ in ranking(biased)] == ["dear", "even", "free", "soup", "held out"]
+    assert [name for name, _ in ranking(biased)["test_accuracy"]] == ["dear", "even", "free", "soup", "held out"]
     frozen = [("free", ""), ("even", ""), ("dear", "")]  # of the selection: it stands, whatever came after
     assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
 

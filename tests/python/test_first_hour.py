@@ -72,7 +72,7 @@ def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, 
 
 
 def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> None:
-    execute("dimred", "stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
+    execute("dimred", "stage2", "--checkpoint", run, "--start=last", "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
     with h5py.File(tmp_path / "run2" / "start.h5") as start, h5py.File(tmp_path / "run2" / "final.h5") as final:
         newest = sorted((run / "snapshots").iterdir())[-1]
         with h5py.File(newest) as last:
@@ -103,7 +103,8 @@ def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) 
             rows.append(snapshot["weights"][:])
     np.save(tmp_path / "w.npy", np.stack(rows))
     command = ["stage2", run, "--snapshots", tmp_path / "w.npy", "--epochs=0", "--threads=1", "--output", tmp_path / "run2"]
-    assert "5 components, as there are 6 snapshots" in execute("dimred", *command)
+    said = execute("dimred", *command)
+    assert "5 components, as there are 6 snapshots" in said and "start = last, as there are 0; " in said
 
 
 def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path, execute) -> None:

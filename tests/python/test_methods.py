@@ -19,7 +19,7 @@ STAGE1 = ["--train_samples=1600", "--test_samples=500", "--validation_fraction=0
           "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3", f"--data={few()}"]  # fmt: skip
 STEPS = 20  # of an epoch: 1280 samples in batches of 64
 COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
-PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema", "schedule-free"]
+PRESETS = ["robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema", "schedule-free"]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def spent(row: dict[str, str]) -> float:
 def test_curves_name_another_method_than_the_presets(start: Path, tmp_path: Path, execute) -> None:
     options = [*COMMON, "--epochs=0", "--checkpoint", start]
     execute("dimred", "stage2", *options, "--method=psgd", "--output", tmp_path / "psgd")
-    execute("dimred", "stage2", *options, "--method=quasi-newton", "--output", tmp_path / "robust")
+    execute("dimred", "stage2", *options, "--preset=robust", "--method=quasi-newton", "--output", tmp_path / "robust")
     assert {row["method"] for row in rows(tmp_path / "psgd")} == {"psgd"}
     assert {row["method"] for row in rows(tmp_path / "robust")} == {"robust"}
 
@@ -65,7 +65,7 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     curve = rows(run)
     assert {row["method"] for row in curve} == {preset}
     last = curve[-1]
-    search = preset in ("robust", "mindspore-latest", "mindspore-first", "dldr")
+    search = preset in ("robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr")
     most = (3 + 20 if search else 3) / (3 * STEPS)  # a step more than it had left
     assert 0.4 <= spent(last) < 0.4 + most
     assert float(last["test_loss"]) < 3
@@ -73,7 +73,7 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
         assert int(last["step"]) == math.ceil(0.4 * STEPS)
         assert float(last["epoch"]) == pytest.approx(0.4)
     kinds = [row["weights"] for row in curve]
-    first = "mean" if preset == "twa" else "raw"
+    first = "mean" if preset in ("twa", "robust-mean") else "raw"
     ends = {"swa": ["raw", "mean"], "ema": ["raw", "ema"], "schedule-free": ["raw", "mean"]}.get(preset, ["raw"])
     assert kinds == [first, *ends]
     read = int(last["basis_bytes_read"])
@@ -94,6 +94,32 @@ def test_a_start_without_a_step_is_what_its_name_says(start: Path, tmp_path: Pat
     assert row["weights"] == "mean" and row["forward_passes"] == "0"
     execute("dimred", "stage2", *common, "--start=first", "--output", tmp_path / "first")
     assert np.array_equal(weights(tmp_path / "first" / "final.h5"), weights(files[0]))
+
+
+def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Path, execute, fails) -> None:
+    files = sorted((start / "snapshots").glob("*.h5"))
+    common = ["stage2", "--n_component=2", "--threads=1", "--epochs=0"]
+
+    def begun(name: str, *options: str | Path) -> tuple[str, np.ndarray]:
+        said = execute("dimred", *common, *options, "--output", tmp_path / name)
+        return said, weights(tmp_path / name / "final.h5")
+
+    def mean(chosen: list[Path]) -> np.ndarray:
+        return np.mean([weights(file).astype(np.float64) for file in chosen], axis=0).astype(np.float32)
+
+    said, got = begun("ten", "--checkpoint", start)
+    assert "start = " not in said and np.array_equal(got, mean(files[-10:]))
+    listed = tmp_path / "three.txt"
+    listed.write_text("".join(f"{file}\n" for file in files[:3]))
+    said, got = begun("three", "--checkpoint", start, "--snapshots", listed)
+    assert "start = mean, as there are 3; the preset's is the mean of the latest 10 snapshots" in said
+    assert np.array_equal(got, mean(files[:3]))
+    said, got = begun("one", "--checkpoint", files[4])
+    assert "start = last, as the checkpoint is one set of weights" in said and np.array_equal(got, weights(files[4]))
+    options = ["--checkpoint", start, "--snapshots", tmp_path / "nowhere", "--pca_mat", tmp_path / "ten" / "pca_mat.npy"]
+    said, got = begun("none", *options)
+    assert "start = last, as there are 0; " in said and np.array_equal(got, weights(files[-1]))
+    assert "needs an existing folder" in fails(2, *common, "--start=mean", *options, "--output", tmp_path / "wanted")
 
 
 def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_path: Path, execute, fails) -> None:
@@ -222,7 +248,7 @@ def test_a_given_matrix_takes_no_options_of_a_new_one(option: str, start: Path, 
 
 BAD = {
     "--method=psgd --basis=none": "method = psgd needs a basis",
-    "--start_latest=3": "start_latest needs start = mean or soup",
+    "--preset=robust --start_latest=3": "start_latest needs start = mean or soup",
     "--start=mean --start_latest=99": "start_latest needs at most the 12 snapshots",
     "--preset=swag": "did you mean swa?",
     "--average_from=1": "average_from",

@@ -90,7 +90,7 @@ def test_a_fraction_is_held_out_by_both_stages_and_evaluate(folder: Path, tmp_pa
                    "--seed=7", "--keep_best", "--output", held)  # fmt: skip
     assert said.count(NONE) == 1 and "validation" in said
     assert measured(held, "test_accuracy") == [] and "split_seed = 7" in (held / "config.toml").read_text()
-    execute("dimred", "stage2", "--checkpoint", held, "--epochs=1", "--n_component=2", "--seed=9", "--output", boost)
+    execute("dimred", "stage2", "--checkpoint", held, "--start=last", "--epochs=1", "--n_component=2", "--seed=9", "--output", boost)
     loss = float(measured(held, "validation_loss")[-1])
     assert float(measured(boost, "validation_loss")[0]) == pytest.approx(loss, rel=1e-6)
     said = execute("dimred", "evaluate", held)

@@ -65,7 +65,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: 
     """An epoch by 3 ranks, then 14 steps by 1, 2 or again 3 of them."""
     few = [option for option in SMALL if "samples" not in option] + ["--train_samples=840", "--test_samples=100"]
     options = [stage, *few, "--total_epochs=2"] if stage == "stage1" else [
-        stage, "--global_batch_size=60", "--threads=1", "--n_component=5", "--checkpoint", runs("stage1", 1)]  # fmt: skip
+        stage, "--preset=robust", "--global_batch_size=60", "--threads=1", "--n_component=5", "--checkpoint", runs("stage1", 1)]  # fmt: skip
     begun = tmp_path / "begun"
     assert run_ranks(dimred, [*options, "--epochs=1", "--output", begun], 3).codes == [0, 0, 0]
     ends = {}

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 STAGE1 = ["--train_samples=1600", "--test_samples=500", "--epochs=4", "--batch_size=64", "--threads=1",
           "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last", f"--data={few()}"]  # fmt: skip
-STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1"]
+STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1", "--preset=robust"]
 
 
 def snapshots(run: Path) -> dict[str, bytes]:
@@ -119,7 +119,7 @@ def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp
     matrix = tmp_path / "p.npy"
     basis = np.load(stage2 / "pca_mat.npy")
     np.save(matrix, basis)
-    options = ["--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--pca_mat", matrix,
+    options = ["--preset=robust", "--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--pca_mat", matrix,
                "--output", tmp_path / "run"]  # fmt: skip
     execute("dimred", "stage2", *options, "--epochs=1")
     np.save(matrix, basis[::-1])
@@ -129,7 +129,7 @@ def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp
 
 
 def test_a_basis_in_bfloat16_halves_what_is_read(stage1: Path, stage2: Path, tmp_path: Path, execute, fails) -> None:
-    options = ["--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--output", tmp_path / "run",
+    options = ["--preset=robust", "--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--output", tmp_path / "run",
                "--pca_mat", stage2 / "pca_mat.npy"]  # fmt: skip
     printed = execute("dimred", "stage2", *options, "--epochs=1", "--basis_dtype=bfloat16")
     assert "in bfloat16" in printed
@@ -161,7 +161,7 @@ def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
     small = ["--train_samples=400", "--test_samples=100", "--validation_fraction=0.25", "--seed=5",
              "--threads=1", f"--data={few()}"]  # fmt: skip
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
-    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
+    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--start=last", "--n_component=3", "--epochs=1",
             "--threads=1", "--output", tmp_path / "two")  # fmt: skip
     last, first = rows(tmp_path / "one")[-1], rows(tmp_path / "two")[0]
     assert last["validation_loss"] == first["validation_loss"]
@@ -238,7 +238,7 @@ def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
 @pytest.mark.parametrize("preset", ["mindspore-latest", "mindspore-first", "dldr"])
 def test_presets_run_and_record_their_constants(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     # One epoch: in the second, rounding decides whether mindspore-first meets a NaN.
-    execute("dimred", "stage2", "--epochs=1", *STAGE2[1:], "--checkpoint", stage1, "--preset", preset, "--output", tmp_path / "run")
+    execute("dimred", "stage2", "--epochs=1", *STAGE2[1:-1], "--checkpoint", stage1, "--preset", preset, "--output", tmp_path / "run")
     config = (tmp_path / "run" / "config.toml").read_text()
     assert f"rho = {0.4 if preset == 'dldr' else 0.55}" in config
     assert 'start = "first"' in config if preset == "dldr" else 'start = "last"' in config

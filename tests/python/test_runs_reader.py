@@ -68,7 +68,7 @@ def test_a_whole_folder_is_read(trained: Path) -> None:
     costs = two.costs()
     assert costs["spent"] == (costs["forward_passes"] + 2 * costs["backward_passes"]) / 12
     assert costs["basis_bytes_read"] >= 4 * 2 * read_basis(trained / "pca_mat.npy").rows.nbytes
-    assert two.config["preset"] == "robust"
+    assert two.config["preset"] == "robust-mean"
 
 
 def test_snapshots_and_matrices_agree_with_each_other(trained: Path) -> None:

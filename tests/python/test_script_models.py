@@ -191,7 +191,7 @@ def runs(tmp_path_factory, execute) -> Path:
     torch.jit.script(network(0.5)).save(folder / "net.pt")
     execute("dimred", "stage1", *DROPPED, "--epochs=4", "--model", folder / "net.pt", "--output", folder / "stage1")
     (folder / "net.pt").rename(folder / "moved.pt")
-    execute("dimred", "stage2", "--epochs=2", "--n_component=6", "--threads=1", "--batch_size=50",
+    execute("dimred", "stage2", "--preset=robust", "--epochs=2", "--n_component=6", "--threads=1", "--batch_size=50",
             "--checkpoint", folder / "stage1", "--output", folder / "stage2")  # fmt: skip
     return folder
 
@@ -216,7 +216,7 @@ def test_a_run_in_two_parts_equals_one(stage: str, runs: Path, tmp_path: Path, e
         options = [*DROPPED, "--model", runs / "moved.pt", "--total_epochs=4"]
         parts = ["--epochs=1", "--epochs=4"]
     else:
-        options = ["--n_component=6", "--threads=1", "--batch_size=50", "--checkpoint", runs / "stage1"]
+        options = ["--preset=robust", "--n_component=6", "--threads=1", "--batch_size=50", "--checkpoint", runs / "stage1"]
         parts = ["--epochs=1", "--epochs=2"]
     for part in parts:
         execute("dimred", stage, *options, part, "--output", run)

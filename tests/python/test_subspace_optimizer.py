@@ -31,7 +31,7 @@ from torch.nn import functional
 
 import dimred
 
-PRESETS = ["robust", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
+PRESETS = ["robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
 
 
 # The same path.
@@ -52,7 +52,7 @@ def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path,
     constant rate of 0.05 in all weights."""
     rate = {"psgd": {"learning_rate": 0.05}, "twa": {"learning_rate": 0.05}, "mindspore-first": {"trials": 12},
             "swa": {"learning_rate": 0.005}, "ema": {"learning_rate": 0.005}}.get(preset, {})  # fmt: skip
-    steps = 5 if preset in ("robust", "dldr") or preset.startswith("mindspore") else 20
+    steps = 5 if preset == "dldr" or preset.startswith(("robust", "mindspore")) else 20
     words = [f"--{name}={value}" for name, value in rate.items()]
     execute("dimred", "stage2", "--checkpoint", stage1, "--preset", preset, f"--batch_size={1280 // steps}", "--threads=1",
             "--hooks=batches", "--epochs=1", *words, "--output", tmp_path / "run")  # fmt: skip
@@ -170,7 +170,7 @@ def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, t
 
 
 def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Path, tmp_path: Path, execute) -> None:
-    execute("dimred", "stage2", "--checkpoint", stage1, "--batch_size=640", "--threads=1", "--epochs=2", "--output", tmp_path / "run")
+    execute("dimred", "stage2", "--checkpoint", stage1, "--preset=robust", "--batch_size=640", "--threads=1", "--epochs=2", "--output", tmp_path / "run")
     first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
     basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
 
@@ -229,7 +229,7 @@ def test_running_statistics_come_from_the_trainer_and_go_back(tmp_path: Path, ex
     words = (f"--data={few()}", "--train_samples=640", "--test_samples=50", "--threads=1", "--memory_format=contiguous")
     execute("dimred", "stage1", f"--model={tmp_path / 'net.pt'}", *words, "--epochs=3", "--batch_size=64", "--snapshots_per_epoch=2", "--output",
             tmp_path / "first")  # fmt: skip
-    words = ("stage2", "--checkpoint", tmp_path / "first", "--n_component=4", "--batch_size=320", "--threads=1", "--hooks=batches")
+    words = ("stage2", "--preset=robust", "--checkpoint", tmp_path / "first", "--n_component=4", "--batch_size=320", "--threads=1", "--hooks=batches")
     execute("dimred", *words, "--epochs=2", "--keep_checkpoints=2", "--output", tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "state_00000004")

@@ -137,7 +137,7 @@ def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: P
 
 def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, fails) -> None:
     run = tmp_path / "two"
-    words = ["stage2", "--checkpoint", frozen, "--epochs=1", "--n_component=5", "--batch_size=64", "--threads=1", "--quiet"]
+    words = ["stage2", "--checkpoint", frozen, "--start=last", "--epochs=1", "--n_component=5", "--batch_size=64", "--threads=1", "--quiet"]
     execute("dimred", *words, "--output", run)
     assert np.load(run / "pca_mat.npy").shape == (5, 650)
     assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
