@@ -124,6 +124,12 @@ void choose_start(Plan& plan, std::vector<std::string>& remarks) {
       preset.start_latest));
 }
 
+/// Where the preset wants more snapshots than there are.
+void fit_to_snapshots(Plan& plan, std::vector<std::string>& remarks) {
+  if (!plan.options.n_component) choose_components(plan, remarks);
+  choose_start(plan, remarks);
+}
+
 stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
   const auto& options = plan.options;
   switch (plan.resolved.start) {
@@ -355,8 +361,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
   keep_earlier_values(table, plan.common.run.output);
-  if (!plan.options.n_component) choose_components(plan, remarks);
-  choose_start(plan, remarks);
+  fit_to_snapshots(plan, remarks);
   plan.resolved = stage2::resolve(plan.options);
   const auto rank_info = launch::discover();
   training::resolve(plan.common, rank_info.size, table);
