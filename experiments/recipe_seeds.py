@@ -22,6 +22,7 @@ from workbench.jobs import DIMRED, CommandFailed, fit, pairs, train
 from workbench.text_table import text_table, write_csv
 
 ENDS = ("stage1", "continued", "annealed", "stage2")
+METRICS = {"test_accuracy": ("final test accuracy, %", 100, 2), "test_loss": ("final test loss", 1, 4)}  # title, factor, digits
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -61,44 +62,41 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
     train(binary, "stage1", folder / "annealed", onward | {"anneal_from_epoch": first})
 
 
-def accuracies(runs: Sequence[Run]) -> list[float]:
-    """Final test accuracy of each run, per cent."""
-    return [100 * float(run.result()["test_accuracy"]) for run in runs]
-
-
-def mean_and_deviation(values: Sequence[float], sign: str = "") -> str:
+def mean_and_deviation(values: Sequence[float], sign: str = "", digits: int = 2) -> str:
     """`mean ± sd`, the deviation of the sample; a dash for a single value."""
-    deviation = f"{statistics.stdev(values):.2f}" if len(values) > 1 else "–"
-    return f"{statistics.fmean(values):{sign}.2f} ± {deviation}"
+    deviation = f"{statistics.stdev(values):.{digits}f}" if len(values) > 1 else "–"
+    return f"{statistics.fmean(values):{sign}.{digits}f} ± {deviation}"
 
 
-def table(by_seed: dict[int, list[Run]]) -> str:
+def table(by_seed: dict[int, list[Run]], metric: str) -> str:
     """One column per seed, one row per run, then the paired differences."""
+    title, factor, digits = METRICS[metric]
     columns = {
-        seed: dict(zip(ENDS, accuracies(runs), strict=True)) for seed, runs in by_seed.items()
+        seed: {end: factor * float(run.result()[metric]) for end, run in zip(ENDS, runs, strict=True)}
+        for seed, runs in by_seed.items()
     }
-    header = ["final test accuracy, %", *(f"seed {seed}" for seed in columns), "mean ± sd"]
+    header = [title, *(f"seed {seed}" for seed in columns), "mean ± sd"]
     rows = []
     for end in ENDS:
         values = [column[end] for column in columns.values()]
-        rows.append([end, *(f"{value:.2f}" for value in values), mean_and_deviation(values)])
+        rows.append([end, *(f"{value:.{digits}f}" for value in values), mean_and_deviation(values, digits=digits)])
     for baseline in ENDS[:-1]:
         values = [column["stage2"] - column[baseline] for column in columns.values()]
-        cells = [f"{value:+.2f}" for value in values]
-        rows.append([f"stage2 - {baseline}", *cells, mean_and_deviation(values, "+")])
+        cells = [f"{value:+.{digits}f}" for value in values]
+        rows.append([f"stage2 - {baseline}", *cells, mean_and_deviation(values, "+", digits)])
     return text_table(header, rows)
 
 
 def save(path: Path, by_seed: dict[int, list[Run]]) -> None:
     """results.csv: one line per run with its own costs."""
     costs = ["images", "seconds", "forward_passes", "backward_passes"]
-    header = ["seed", "run", "method", "test_accuracy", "weights", "epochs", *costs]
+    header = ["seed", "run", "method", *METRICS, "weights", "epochs", *costs]
     rows = []
     for seed, runs in by_seed.items():
         for run in runs:
             final = run.result()
             epochs = run.curve["epoch"].max() - run.start_epoch
-            rows.append([seed, run.name, run.method, final["test_accuracy"], final["weights"],
+            rows.append([seed, run.name, run.method, *(final[metric] for metric in METRICS), final["weights"],
                          epochs, *map(run.costs().get, costs)])  # fmt: skip
     write_csv(path, header, rows)
 
@@ -116,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed: read_runs(options.output / f"seed_{seed}" / end for end in ENDS)
         for seed in options.seeds
     }
-    print(table(by_seed))
+    for metric in METRICS:
+        print(table(by_seed, metric), end="\n\n")
     save(options.output / "results.csv", by_seed)
     print(f"written: {options.output / 'results.csv'}")
     return 0

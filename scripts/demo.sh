@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # README command 1: setup, then on real Fashion-MNIST: stage 1 -> PCA -> stage 2, and two continuations
 # of equal epochs (the same schedule going on; the learning rate annealed to zero), a table and report.html.
-# 2.4 to 7.8 minutes on 2 cores after the setup. Started again it goes on where it stopped.
+# 2.4 to 8.6 minutes on 2 cores after the setup. Started again it goes on where it stopped.
 #   scripts/demo.sh [OUT]      OUT: folder of the runs, default runs/demo
 #   DIMRED_SEED=2              another seed
 set -euo pipefail

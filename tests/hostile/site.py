@@ -79,7 +79,7 @@ class Site:
                 "--learning_rate=0.03", f"--output={self.work}/stage1", *more)  # fmt: skip
 
     def stage2(self, epochs: int, output: str, *more: str) -> tuple[str, ...]:
-        return ("stage2", f"--checkpoint={self.work}/stage1", *SMALL, f"--epochs={epochs}", f"--output={self.work}/{output}", *more)
+        return ("stage2", "--preset=robust", f"--checkpoint={self.work}/stage1", *SMALL, f"--epochs={epochs}", f"--output={self.work}/{output}", *more)
 
     def _make(self, seed: int) -> None:
         given = f"--seed={seed}"
