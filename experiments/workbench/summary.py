@@ -21,7 +21,7 @@ def has_validation(runs: Sequence[Run]) -> bool:
 def summary_header(runs: Sequence[Run]) -> list[str]:
     """Column names; costs are the run's own, without what it inherited."""
     best = ["best by validation %"] if has_validation(runs) else []
-    return ["run", "method", "epochs", "images", "seconds", "forward passes", *best, "final test %"]
+    return ["run", "method", "epochs", "images", "seconds", "forward passes", *best, "final test loss", "final test %"]
 
 
 def percent(value: float) -> str:
@@ -53,7 +53,8 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
         row = [run.name, method(run), epochs(run), f"{costs['images']:,.0f}"]
         row += [f"{costs['seconds']:,.1f}", f"{costs['forward_passes']:,.0f}"]
         row += chosen if with_validation else []
-        rows.append([*row, percent(final["test_accuracy"]) + tail if run.is_tested else "no test set"])
+        row += [f"{final['test_loss']:.4f}", percent(final["test_accuracy"]) + tail] if run.is_tested else ["–", "no test set"]
+        rows.append(row)
     return rows
 
 

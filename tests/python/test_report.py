@@ -58,10 +58,10 @@ def test_table_counts_each_runs_own_cost_and_compares_equal_epochs(
     assert report.main([*map(str, runs), "--output", str(tmp_path / "report.html")]) == 0
     lines = capsys.readouterr().out.splitlines()
     cells = {line.split()[0]: re.split(r"  +", line) for line in lines[2:6]}
-    assert cells["stage1"][2:] == ["3", "300", "6.0", "30", "80.00"]
-    assert cells["continued"][2:] == ["3 + 2", "200", "4.0", "20", "81.00"]
+    assert cells["stage1"][2:] == ["3", "300", "6.0", "30", "0.5000", "80.00"]
+    assert cells["continued"][2:] == ["3 + 2", "200", "4.0", "20", "0.5000", "81.00"]
     assert cells["annealed"][1:3] == ["sgd, annealed", "3 + 2"]
-    assert cells["stage2"][2:] == ["3 + 2", "200", "4.0", "20", "88.50 (recalibrated)"]
+    assert cells["stage2"][2:] == ["3 + 2", "200", "4.0", "20", "0.5000", "88.50 (recalibrated)"]
     assert "88.50 %, from 80.00 %" in lines[6]
     assert "continued 81.00 % (+7.50 points); annealed 90.00 % (-1.50 points)" in lines[6]
 
