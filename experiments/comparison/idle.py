@@ -41,7 +41,7 @@ SWITCHES = {
 }
 PRESETS = {"psgd": "psgd", "twa": "psgd", "sgd": "sgd", "swa": "sgd", "ema": "sgd", "schedule-free": "sgd"}  # all others are quasi-newton
 STEPPED = ("psgd", "twa")  # their schedule
-DECAYED = ("twa", "sgd", "swa", "ema", "schedule-free")  # their weights
+DECAYED = ("robust-mean", "twa", "sgd", "swa", "ema", "schedule-free")  # their weights
 METHODS = {
     **dict.fromkeys(("rho", "sigma", "trials", "curvature", "curvature_floor", "relative_curvature_floor"), ("quasi-newton",)),
     **dict.fromkeys(("learning_rate", "momentum", "schedule"), ("psgd", "sgd")),
@@ -68,7 +68,7 @@ def of_stage1(options: Options) -> set[str]:
 
 def of_stage2(options: Options) -> set[str]:
     """By the kind of the method, its schedules and its weight decay."""
-    kind, preset = options.get("method", "preset"), options.get("preset", "robust")
+    kind, preset = options.get("method", "preset"), options.get("preset", "robust-mean")
     found = without(METHODS, PRESETS.get(preset, "quasi-newton") if kind == "preset" else kind)
     schedule = options.get("schedule", "step" if preset in STEPPED else "constant")
     found |= set() if "step" in (schedule, options.get("alpha_schedule")) else {"first_drop"}
