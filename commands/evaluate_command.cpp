@@ -7,6 +7,7 @@
 #include "commands/saved_weights.h"
 #include "commands/trainer_commands.h"
 #include "support/errors.h"
+#include "training/calibration.h"
 #include "training/evaluate.h"
 #include "training/weights/landscape.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 struct EvaluateOptions : SavedOptions {
   std::int64_t attack_samples = 0;
+  bool fit_temperature = false;
 };
 
 std::string line(const char* what, const char* set, const training::Score& score) {
@@ -38,6 +40,25 @@ void print_scores(training::Setup& setup,
   print(line("  attacked", set, training::evaluate(setup, *chosen, setup.attack)));
 }
 
+/// Loss and calibration error of both sets at the temperature that fits the validation set.
+void print_calibration(training::Setup& setup) {
+  auto& communicator = *setup.communicator;
+  const auto validation = training::predictions(setup, *setup.data.validation);
+  const auto test = training::predictions(setup, *setup.data.test);
+  const double best = training::best_temperature(validation, communicator);
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(4) << "logits divided by the temperature " << best
+      << ", of the lowest validation loss\n";
+  for (const auto& [set, found] : {std::pair("validation", &validation), {"test      ", &test}}) {
+    const auto before = training::calibration(*found, 1, communicator);
+    const auto after = training::calibration(*found, best, communicator);
+    out << std::setprecision(4) << set << "  loss " << after.loss << "  calibration error "
+        << std::setprecision(2) << 100 * after.error << " %  (" << 100 * before.error
+        << " % without)\n";
+  }
+  print(out.str());
+}
+
 }  // namespace
 
 int evaluate_command(const std::vector<std::string>& arguments) {
@@ -45,6 +66,11 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
   table.group("Evaluate");
   add_saved_options(table, options);
+  table.add(
+      "fit_temperature",
+      &options.fit_temperature,
+      "also score the logits divided by the temperature with the lowest validation loss, with "
+      "the expected calibration errors");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   table.locate_after_adoption("data");
@@ -73,11 +99,16 @@ int evaluate_command(const std::vector<std::string>& arguments) {
         "[evaluate] needs samples that were not trained on, and {} has no test set: --test_data "
         "PATH names one, --data PATH other data that has one",
         data.train->title());
+    require(!options.fit_temperature || (data.validation && data.test),
+            "[evaluate] fit_temperature needs a test set, and samples that the training held out "
+            "(its --validation_fraction); this has no {} set",
+            data.validation ? "test" : "validation");
     if (data.validation) print_scores(setup, data.validation, "validation", options.attack_samples);
     if (data.test)
       print_scores(setup, data.test, "test", options.attack_samples);
     else
       print("no test set; --test_data PATH names one\n");
+    if (options.fit_temperature) print_calibration(setup);
     return exit_success;
   });
 }

@@ -61,7 +61,9 @@ void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& co
 }
 
 void require_state(const fs::path& path, const std::string& command) {
-  if (!fs::exists(path / "config.toml") || !checkpoints::states_of(path).empty()) return;
+  if (!fs::exists(path / "config.toml") || !checkpoints::states_of(path).empty() ||
+      fs::exists(path / "final.h5"))
+    return;
   const auto process = checkpoints::holder_of(path);
   throw std::invalid_argument(formatted(
       "[{}] {} has no state yet; {}",

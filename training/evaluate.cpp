@@ -46,8 +46,10 @@ std::string bad_text(const Score& score, const char* set) {
       "{} bad samples are left out of the {} set; the first: {}", score.bad, set, score.first_bad);
 }
 
-Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& attack) {
-  const torch::NoGradGuard no_grad;
+data::LoaderReport for_each_batch(
+    Setup& setup,
+    const data::Dataset& dataset,
+    const std::function<void(const models::Minibatch&, Batches&)>& visit) {
   auto& communicator = *setup.communicator;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   const auto plain = data::without_augmentation(setup.data.preprocessing);
@@ -55,24 +57,32 @@ Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& 
   options.batch_size = evaluation_batch(setup.data.image_shape) * communicator.size();
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
-
-  std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  std::int64_t step = 0;
   while (auto batch = next_on_all_ranks(*batches, communicator)) {
     // The last batch may have fewer samples than ranks.
     if (batch->count == 0 && !needs_all_ranks(setup.model)) continue;
+    visit(batch->tensors, *batches);
+    batches->recycle(std::move(*batch));
+  }
+  return batches->report();
+}
+
+Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& attack) {
+  const torch::NoGradGuard no_grad;
+  auto& communicator = *setup.communicator;
+  std::array<double, 4> sums{};  // loss, correct, samples, bad ones
+  std::int64_t step = 0;
+  const auto add = [&](const models::Minibatch& batch, Batches& batches) {
     seed_attack(setup, attack, step++);
-    const auto images = attacked(setup, batch->tensors, models::Mode::evaluate, attack);
+    const auto images = attacked(setup, batch, models::Mode::evaluate, attack);
     const auto result = setup.model.objective->evaluate(images, models::Mode::evaluate);
     const auto copied = read_back(sums_of(result));
-    if (!setup.model.device.is_cpu()) batches->prefetch();
+    if (!setup.model.device.is_cpu()) batches.prefetch();
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();
     sums[0] += loss_and_hits[0];
     sums[1] += loss_and_hits[1];
     sums[2] += result.sample_count;
-    batches->recycle(std::move(*batch));
-  }
-  const auto report = batches->report();
+  };
+  const auto report = for_each_batch(setup, dataset, add);
   sums[3] = report.bad_samples;
   communicator.all_reduce(sums);
   Score score{.samples = static_cast<std::int64_t>(sums[2]),

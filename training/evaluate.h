@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "support/console.h"
 #include "training/curve.h"
+#include "training/input/batches.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -15,6 +17,13 @@ struct Score {
   std::int64_t bad = 0;   // that cannot be decoded and are left out, where they are skipped
   std::string first_bad;  // what was met first, of the first rank that met one
 };
+
+/// Calls `visit` with each of this rank's batches of a whole dataset, in order, without
+/// augmentation; says what came of bad samples. Throws as next_on_all_ranks() does.
+data::LoaderReport for_each_batch(
+    Setup& setup,
+    const data::Dataset& dataset,
+    const std::function<void(const models::Minibatch& batch, Batches& batches)>& visit);
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
 /// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_on_all_ranks()

@@ -14,6 +14,9 @@ from workbench.jobs import execute
 
 LINE = re.compile(r"^(validation|test|  attacked) +loss ([\d.einfa+-]+)  accuracy ([\d.]+) %", re.MULTILINE)
 
+TEMPERED = re.compile(r"^(validation|test) +loss ([\d.einfa+-]+)  calibration error ([\d.]+) %", re.MULTILINE)
+TEMPERATURE = re.compile(r"^logits divided by the temperature ([\d.]+)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -25,7 +28,7 @@ class Evaluation:
 
     def scores(self, name: str, weights: Sequence[Path]) -> dict[str, float]:
         """Of one set of weights, or of the mean of several: {"validation_loss", "test_accuracy", ...}, and those of the images under
-        attack ("test_attacked_loss", ...). Raises CommandFailed, OSError."""
+        attack ("test_attacked_loss", ...) or at a fitted temperature ("temperature", "test_tempered_loss", ...). Raises CommandFailed, OSError."""
         done = self.folder / f"{name}.json"
         if done.is_file():
             kept = json.loads(done.read_text())
@@ -43,6 +46,9 @@ class Evaluation:
         for line, loss, accuracy in LINE.findall(log.read_text()):
             of = f"{of}_attacked" if line == "  attacked" else line
             scores |= {f"{of}_loss": float(loss), f"{of}_accuracy": float(accuracy) / 100}
+        for of, loss, error in TEMPERED.findall(log.read_text()):
+            scores |= {f"{of}_tempered_loss": float(loss), f"{of}_calibration_error": float(error) / 100}
+        scores |= {"temperature": float(found) for found in TEMPERATURE.findall(log.read_text())}
         text = json.dumps({"options": self.options, "scores": scores})
         write_whole(done, lambda path: path.write_text(text))
         return scores

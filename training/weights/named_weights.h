@@ -16,7 +16,7 @@ namespace dimred::training {
 checkpoints::WeightsFile foreign_weights(const Model& model, const std::filesystem::path& path);
 
 /// A weight file of another program (checkpoints/weights_file.h), or of ours: a snapshot, a folder
-/// of them (the newest), a state, a run folder (its newest valid state), each with the run's frozen
+/// of them (the newest), a state, a run folder (read_own()), each with the run's frozen
 /// part. Throws std::invalid_argument when there is none, std::runtime_error when it is damaged.
 checkpoints::WeightsFile named_weights(const Model& model, const std::filesystem::path& path);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
@@ -104,6 +105,19 @@ Weights from_state(const fs::path& path, const ChooseRanges& choose) {
           .source = "state of " + path.string()};
 }
 
+/// The result of a run that has come to its end, which an average or BatchNorm's recalibration may
+/// have made of the last state; nothing when there is none, or the run went on from there.
+std::optional<Weights> from_end(const fs::path& run, const ChooseRanges& choose) {
+  const auto file = run / "final.h5";
+  if (!fs::exists(file)) return std::nullopt;
+  auto weights = from_snapshot(file, choose);
+  const auto states = checkpoints::states_of(run);
+  if (states.empty()) return weights;
+  const auto scalars = checkpoints::read_state_header(states.back()).at("scalars");
+  if (checkpoints::count_of(scalars, "step") > weights.step) return std::nullopt;
+  return weights;
+}
+
 /// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
 Weights from_weights_file(const Model& model, const fs::path& path) {
   const auto file = foreign_weights(model, path);
@@ -141,7 +155,9 @@ Weights read_any(const Setup& setup, const fs::path& path) {
 }  // namespace
 
 Weights read_own(const fs::path& path, const ChooseRanges& choose) {
-  return fs::is_directory(path) ? from_state(path, choose) : from_snapshot(path, choose);
+  if (!fs::is_directory(path)) return from_snapshot(path, choose);
+  auto end = from_end(path, choose);
+  return end ? std::move(*end) : from_state(path, choose);
 }
 
 Weights load_weights(const Setup& setup, const fs::path& path) {

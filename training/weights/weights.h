@@ -28,15 +28,16 @@ struct Weights {
 /// Which columns of the weights of that layout are read; nothing: all.
 using ChooseRanges = std::function<checkpoints::ColumnRanges(const std::string& layout_json)>;
 
-/// A snapshot .h5, a state folder or a run folder (its newest valid state), of any network.
+/// A snapshot .h5, a state folder or a run folder, of any network. A run is final.h5 where it has
+/// come to its end, else its newest valid state.
 Weights read_own(const std::filesystem::path& path, const ChooseRanges& choose);
 
-/// A snapshot .h5, a state folder, a run folder (its newest valid state), or a weight file of
-/// another program (checkpoints/weights_file.h) whose names are the network's parameters and
-/// buffers; needs the same frozen part, which load_frozen() has put into the setup. The classes
-/// that are recorded must be those of the setup's data; other samples, or another mean or deviation
-/// of them, are noted. Throws std::invalid_argument when missing, of an unknown kind, of another
-/// layout (names the first entry that differs) or other classes; std::runtime_error when damaged.
+/// What read_own() reads, or a weight file of another program (checkpoints/weights_file.h) whose
+/// names are the network's parameters and buffers; needs the same frozen part, which load_frozen()
+/// has put into the setup. The classes that are recorded must be those of the setup's data; other
+/// samples, or another mean or deviation of them, are noted. Throws std::invalid_argument when
+/// missing, of an unknown kind, of another layout (names the first entry that differs) or other
+/// classes; std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
 /// Mean of the `latest` snapshots of a folder (0: all), accumulated in float64; buffers are the

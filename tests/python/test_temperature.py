@@ -1,0 +1,100 @@
+"""What a finished run folder stands for, evaluation at a fitted temperature, and experiments/temperature.py."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import temperature
+from ranks import run_ranks
+
+STAGE1 = ["--train_samples=800", "--test_samples=200", "--validation_fraction=0.25", "--epochs=3", "--learning_rate=0.05",
+          "--snapshots_per_epoch=3", "--threads=1", "--quiet"]  # fmt: skip
+ARMS = {"plain": ["--preset=sgd"], "averaged": ["--preset=swa"]}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, execute: Callable[..., str]) -> Path:
+    """stage1, and of it an epoch of SGD and one whose result is a mean; the table that compare.py would write of them."""
+    folder = tmp_path_factory.mktemp("temperature")
+    execute("dimred", "stage1", *STAGE1, "--output", folder / "stage1")
+    for name, options in ARMS.items():
+        execute("dimred", "stage2", folder / "stage1", *options, "--epochs=1", "--threads=1", "--quiet", "--output", folder / name)
+        shutil.copytree(folder / name, folder / "again" / name)
+    lines = [f"confirmation,{seed},baseline,{name},,1.0,{place}/{name},finished" for seed, place in ((1, "."), (2, "again")) for name in ARMS]
+    (folder / "results.csv").write_text("phase,seed,role,method,variant,methods.budget,folder,outcome\n" + "\n".join(lines) + "\n")
+    return folder
+
+
+def last_row(run: Path) -> dict[str, str]:
+    with (run / "curve.csv").open(newline="") as file:
+        return list(csv.DictReader(file))[-1]
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_a_run_that_has_come_to_its_end_is_the_last_row_of_its_curve(name: str, runs: Path, execute: Callable[..., str]) -> None:
+    found = re.search(r"^test +loss ([\d.]+)", execute("dimred", "evaluate", runs / name, "--threads=1"), re.MULTILINE)
+    assert found
+    assert float(found[1]) == pytest.approx(float(last_row(runs / name)["test_loss"]), abs=6e-5)
+
+
+def test_a_run_that_went_on_from_its_end_is_its_newest_state(runs: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
+    run = shutil.copytree(runs / "averaged", tmp_path / "run")
+    state = next((run / "checkpoints").glob("state_*"))
+    assert "final.h5" in execute("dimred", "evaluate", run, "--threads=1")
+    # As a stop in its next epoch leaves it: the result is of an earlier step than the state.
+    shutil.copy(runs / "averaged" / "start.h5", run / "final.h5")
+    said = execute("dimred", "evaluate", run, "--threads=1")
+    assert "final.h5" not in said
+    assert said.splitlines()[1:] == execute("dimred", "evaluate", state, "--threads=1").splitlines()[1:]
+
+
+def test_a_fitted_temperature_lowers_the_validation_loss_alike_on_two_ranks(
+    runs: Path, binaries: Path, execute: Callable[..., str]
+) -> None:
+    said = execute("dimred", "evaluate", runs / "plain", "--threads=1", "--fit_temperature")
+    before, after = re.findall(r"^validation +loss ([\d.]+)", said, re.MULTILINE)
+    assert float(after) <= float(before)
+    single = said.splitlines()[-3:]
+    ended = run_ranks(binaries / "dimred", ["evaluate", runs / "plain", "--threads=1", "--fit_temperature"], 2)
+    assert ended.codes == [0, 0]
+    assert ended.output[0].splitlines()[-3:] == single
+
+
+def test_it_needs_held_out_samples_and_logits(runs: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]) -> None:
+    small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet"]
+    execute("dimred", "stage1", *small, "--output", tmp_path / "all")
+    assert "this has no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
+    execute("dimred", "stage1", *small, "--validation_fraction=0.2", "--margin_loss=arcface", "--output", tmp_path / "margin")
+    assert "this one has a head" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
+
+
+def test_runs_of_a_comparison_are_compared_at_their_temperatures(runs: Path, binaries: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = runs / "rows.jsonl"
+    arguments = [str(runs), "--where", "methods.budget=1.0", "--rows", str(rows), "--dimred", str(binaries / "dimred"), "--jobs", "2"]
+    assert temperature.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "2 replicates, best rival by validation loss, tempered: " in said
+    made = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert [row["kind"] for row in made] == [*ARMS, *ARMS]
+    for row in made:
+        assert row["test_loss"] == pytest.approx(float(last_row(runs / row["kind"])["test_loss"]), abs=6e-5)
+        assert row["validation_tempered_loss"] <= row["validation_loss"]
+        assert 0 <= row["test_calibration_error"] < 1
+    shutil.rmtree(runs / "temperature")
+    assert temperature.main([*arguments[:-4], "--dimred", "/none", "--jobs", "2"]) == 0  # from its rows
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(["--where", "methods.rate=1"], "needs an axis of the comparison, received methods.rate"), (["--phase", "selection"], "no run of phase")],
+)
+def test_runs_that_are_not_there_are_said(more: list[str], message: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert temperature.main([str(runs), *more]) == 2
+    assert message in capsys.readouterr().err

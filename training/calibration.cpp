@@ -1,0 +1,76 @@
+#include "training/calibration.h"
+
+#include <torch/nn/functional/loss.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "support/errors.h"
+#include "training/evaluate.h"
+
+namespace dimred::training {
+namespace {
+
+constexpr std::int64_t bins = 15;
+
+double number(const torch::Tensor& value) { return value.item<double>(); }
+
+/// The derivative of the summed cross-entropy of softmax(beta logits) by beta.
+double slope(const Predictions& found, double beta, distributed::Communicator& communicator) {
+  std::array<double, 1> sum{};
+  const auto logits = found.logits.to(torch::kFloat64);
+  const auto expected = (torch::softmax(beta * logits, 1) * logits).sum();
+  sum[0] = number(expected - logits.gather(1, found.labels.unsqueeze(1)).sum());
+  communicator.all_reduce(sum);
+  return sum[0];
+}
+
+}  // namespace
+
+Predictions predictions(Setup& setup, const data::Dataset& dataset) {
+  auto& objective = *setup.model.objective;
+  require(!objective.head(),
+          "[training::calibration] needs a network whose outputs are logits; this one has a head, "
+          "whose loss has a scale of its own");
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> logits, labels;
+  for_each_batch(setup, dataset, [&](const models::Minibatch& batch, Batches&) {
+    const auto output = objective.logits(batch.images, models::Mode::evaluate);
+    logits.push_back(output.to(torch::kCPU, torch::kFloat32));
+    labels.push_back(batch.labels.to(torch::kCPU).clone());  // the batch's buffers are used again
+  });
+  if (logits.empty())  // a rank without a sample
+    return {.logits = torch::zeros({0, 1}), .labels = torch::zeros({0}, torch::kInt64)};
+  return {.logits = torch::cat(logits), .labels = torch::cat(labels)};
+}
+
+double best_temperature(const Predictions& found, distributed::Communicator& communicator) {
+  double low = std::log(0.01), high = std::log(100);  // of beta, the inverse temperature
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (slope(found, std::exp(middle), communicator) > 0 ? high : low) = middle;
+  }
+  return std::exp(-(low + high) / 2);
+}
+
+Calibration calibration(const Predictions& found,
+                        double temperature,
+                        distributed::Communicator& communicator) {
+  const auto chances = torch::log_softmax(found.logits.to(torch::kFloat64) / temperature, 1);
+  const auto loss = torch::nll_loss(chances, found.labels, {}, at::Reduction::Sum);
+  const auto [sureness, classes] = chances.exp().max(1);
+  const auto right = (classes == found.labels).to(torch::kFloat64);
+  const auto bin = (sureness * bins).to(torch::kInt64).clamp_max(bins - 1);
+  const auto excess = torch::zeros({bins}, torch::kFloat64).index_add_(0, bin, sureness - right);
+  std::array<double, bins + 2> sums{};
+  std::copy_n(excess.const_data_ptr<double>(), bins, sums.begin());
+  sums[bins] = number(loss);
+  sums[bins + 1] = static_cast<double>(found.labels.size(0));
+  communicator.all_reduce(sums);
+  Calibration result{.loss = sums[bins] / sums[bins + 1]};
+  for (std::int64_t i = 0; i < bins; ++i) result.error += std::abs(sums[i]) / sums[bins + 1];
+  return result;
+}
+
+}  // namespace dimred::training

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "training/setup.h"
+
+// How sure a classifier is of its classes against how often they are right.
+namespace dimred::training {
+
+/// What a network says of this rank's samples of a set.
+struct Predictions {
+  torch::Tensor logits;  // [n, C] float32, on the processor
+  torch::Tensor labels;  // [n] int64
+};
+
+/// In evaluation mode, in order, without augmentation. Memory: 4 n C bytes. Throws
+/// std::invalid_argument for a network with a head, whose outputs are no logits, and otherwise as
+/// evaluate() does.
+Predictions predictions(Setup& setup, const data::Dataset& dataset);
+
+/// The temperature in [0.01, 100] with the lowest mean cross-entropy of softmax(logits /
+/// temperature) over all ranks' samples. The cross-entropy is convex in 1 / temperature; its
+/// derivative is bisected, in 50 passes over the logits.
+///
+/// Source: Guo et al. 2017, "On calibration of modern neural networks", section 4.2.
+double best_temperature(const Predictions& found, distributed::Communicator& communicator);
+
+struct Calibration {
+  double loss = 0;   // mean cross-entropy of softmax(logits / temperature)
+  double error = 0;  // expected calibration error, 15 bins of equal width, [0, 1]
+};
+
+/// Over all ranks' samples. Source: as above, equation 3.
+Calibration calibration(const Predictions& found,
+                        double temperature,
+                        distributed::Communicator& communicator);
+
+}  // namespace dimred::training
