@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/npy.h"
+#include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/effects.h"
@@ -97,46 +98,64 @@ void choose_components(Plan& plan, std::vector<std::string>& remarks) {
                               preset.components));
 }
 
-/// Of our own kind, whose mean a start can be.
-std::int64_t snapshots_to_average(const fs::path& path) {
-  if (!fs::is_directory(path) && !checkpoints::is_snapshot_list(path)) return 0;
-  return std::ranges::count(checkpoints::snapshots_at(path, {".h5"}),
-                            ".h5",
-                            [](const fs::path& file) { return file.extension(); });
+/// Those of our own kind, whose mean a start can be; oldest first.
+std::vector<fs::path> snapshots_to_average(const fs::path& path) {
+  if (!fs::is_directory(path) && !checkpoints::is_snapshot_list(path)) return {};
+  auto files = checkpoints::snapshots_at(path, {".h5"});
+  std::erase_if(files, [](const fs::path& file) { return file.extension() != ".h5"; });
+  return files;
 }
 
-/// A preset's mean is of the snapshots that there are. Where there are none, or the checkpoint
-/// names weights of its own, the checkpoint is the start.
-void choose_start(Plan& plan, std::vector<std::string>& remarks) {
+/// Weights of a run's first half are far from its last ones, and would spoil a mean.
+bool is_early(const fs::path& snapshot, const fs::path& last) {
+  const auto step = [](const fs::path& file) { return checkpoints::read_snapshot_info(file).step; };
+  return 2 * step(snapshot) < step(last);
+}
+
+/// A preset's mean is of the snapshots that there are. Where there are none, they reach too far
+/// back, or the checkpoint names weights of its own, the checkpoint is the start.
+void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto& preset = method::preset(options.preset);
   if (options.start != method::Start::preset || preset.start_latest == 0) return;
-  if (options.start_latest > 0) return;
-  const bool is_run = fs::exists(options.checkpoint / "config.toml");
-  const auto snapshots = snapshots_to_average(options.snapshots);
-  if (is_run && snapshots >= preset.start_latest) return;
-  const bool has_mean = is_run && snapshots > 0;
-  options.start = has_mean ? method::Start::mean : method::Start::last;
-  remarks.push_back(formatted(
-      "start = {}, as {}; the preset's is the mean of the latest {} snapshots",
-      has_mean ? "mean" : "last",
-      is_run ? formatted("there are {}", snapshots) : "the checkpoint is one set of weights",
-      preset.start_latest));
+  if (options.start_latest) return;
+  require(!table.was_set("snapshots") || fs::exists(options.snapshots),
+          "[stage2] no such --snapshots: {}",
+          options.snapshots);
+  const auto files = snapshots_to_average(options.snapshots);
+  const auto count = std::min(preset.start_latest, std::ssize(files));
+  std::string reason;
+  if (!fs::exists(options.checkpoint / "config.toml")) {
+    reason = "the checkpoint is one set of weights";
+  } else if (count == 0) {
+    reason = formatted("{} has no snapshot_*.h5", options.snapshots);
+  } else if (is_early(files[files.size() - count], files.back())) {
+    reason = formatted("the latest {} reach back into the first half of the run", count);
+  }
+  if (reason.empty() && count == preset.start_latest) return;
+  options.start = reason.empty() ? method::Start::mean : method::Start::last;
+  remarks.push_back(
+      formatted("start = {}, as {}; the preset's is the mean of the latest {} snapshots",
+                reason.empty() ? "mean" : "last",
+                reason.empty() ? formatted("there are {}", count) : reason,
+                preset.start_latest));
 }
 
 /// Where the preset wants more snapshots than there are.
-void fit_to_snapshots(Plan& plan, std::vector<std::string>& remarks) {
+void fit_to_snapshots(Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   if (!plan.options.n_component) choose_components(plan, remarks);
-  choose_start(plan, remarks);
+  choose_start(plan, table, remarks);
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
   const auto& options = plan.options;
   switch (plan.resolved.start) {
     case method::Start::mean:
-      return {training::mean_of_snapshots(setup, options.snapshots, options.start_latest), {}};
+      return {
+          training::mean_of_snapshots(setup, options.snapshots, options.start_latest.value_or(0)),
+          {}};
     case method::Start::soup: {
-      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest);
+      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest.value_or(0));
       const auto batches = soup.images_evaluated / setup.data.global_batch_size;
       return {std::move(soup.weights), {.forward_passes = batches}};
     }
@@ -361,7 +380,7 @@ int stage2_command(const std::vector<std::string>& arguments) {
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
   keep_earlier_values(table, plan.common.run.output);
-  fit_to_snapshots(plan, remarks);
+  fit_to_snapshots(plan, table, remarks);
   plan.resolved = stage2::resolve(plan.options);
   const auto rank_info = launch::discover();
   training::resolve(plan.common, rank_info.size, table);

@@ -117,7 +117,7 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
 
 void keep_earlier_values(OptionTable& table, const fs::path& run) {
   // The defaults of these were others in earlier versions; 0 alone is an image_size of then, and
-  // convnet alone a model.
+  // convnet alone a model. Stage 2's start is chosen by snapshots that may be gone.
   constexpr std::array changed{"image_size",
                                "model",
                                "learning_rate",
@@ -125,7 +125,10 @@ void keep_earlier_values(OptionTable& table, const fs::path& run) {
                                "adagrad_initial_accumulator_value",
                                "adadelta_rho",
                                "rmsprop_momentum",
-                               "rmsprop_decay"};
+                               "rmsprop_decay",
+                               "preset",
+                               "start",
+                               "start_latest"};
   const auto config = run / "config.toml";
   if (!fs::exists(config)) return;
   std::istringstream in(checkpoints::read_text(config));
@@ -135,9 +138,10 @@ void keep_earlier_values(OptionTable& table, const fs::path& run) {
                        table.row(name) != nullptr && !table.was_set(name);
     if (!known || (name == "image_size" && line != "image_size = 0")) continue;
     if (name == "model" && line != "model = \"convnet\"") continue;
-    const auto value = line.substr(line.find(" = ") + 3);
-    table.read_words(formatted("{}={}", name, name == "model" ? "convnet" : value),
-                     config.string());
+    if (line == "start = \"file\"" || line == "start_latest = 0") continue;
+    auto value = line.substr(line.find(" = ") + 3);
+    std::erase(value, '"');
+    table.read_words(formatted("{}={}", name, value), config.string());
   }
 }
 

@@ -16,6 +16,11 @@ std::optional<double> share_of_next(const AverageOptions& options,
   return 1 - (options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay);
 }
 
+bool depends_on_length(const AverageOptions& options) {
+  const bool chooses = options.kind == AverageKind::uniform || options.kind == AverageKind::ema;
+  return chooses && options.from > 0;
+}
+
 const char* name(AverageKind kind) { return kind == AverageKind::ema ? "ema" : "mean"; }
 
 }  // namespace dimred::method

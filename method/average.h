@@ -28,6 +28,9 @@ std::optional<double> share_of_next(const AverageOptions& options,
                                     std::int64_t count,
                                     double progress);
 
+/// True when the first iterate that counts depends on the length of the run.
+bool depends_on_length(const AverageOptions& options);
+
 /// As curve.csv says it: mean or ema; schedule_free's x is a mean.
 const char* name(AverageKind kind);
 

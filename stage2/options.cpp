@@ -105,7 +105,8 @@ void add_run_options(OptionTable& table, Options& options) {
                     {"file", Start::file}});
   table.add("start_latest",
             &options.start_latest,
-            "of start = mean and soup: only the latest so many snapshots; 0: all",
+            "of start = mean and soup: only the latest so many snapshots; 0: all (default: the "
+            "preset's for its own start, else all)",
             at_least(0));
   table.add("start_file", &options.start_file, "the weights of start = file");
   table.add(
@@ -261,12 +262,14 @@ Resolved resolve(Options& options) {
   if (!all) options.n_component = components;
   if (options.start == Start::preset) {
     options.start = chosen.start;
-    if (options.start_latest == 0) options.start_latest = chosen.start_latest;
+    if (!options.start_latest) options.start_latest = chosen.start_latest;
   }
+  if (!options.start_latest) options.start_latest = 0;
   require((options.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
-  require(options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,
-          "[stage2] start_latest needs start = mean or soup");
+  require(
+      *options.start_latest == 0 || options.start == Start::mean || options.start == Start::soup,
+      "[stage2] start_latest needs start = mean or soup");
   require(resolved.basis != BasisKind::none || !given,
           "[stage2] preset {} has no subspace and takes no --pca_mat",
           options.preset);

@@ -28,7 +28,7 @@ struct Options {
   std::optional<std::int64_t> basis_seed;       // of random and shuffled; unset: the run's seed
   pca::SnapshotRange range;                     // of the snapshots that the matrix is made of
   method::Start start = method::Start::preset;  // of the preset
-  std::int64_t start_latest = 0;                // of mean and soup: the latest snapshots; 0: all
+  std::optional<std::int64_t> start_latest;     // of mean and soup: the latest snapshots; 0: all
   std::filesystem::path start_file;             // with start = file
   training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;

@@ -232,8 +232,8 @@ class SubspaceDescent final : public training::Stage {
             .space = space_,
             .average = average_,
             .length = epochs() ? *epochs() : options_.budget,
-            .depends_on_length = depends_on_length(options_.method) ||
-                                 options_.average.kind != method::AverageKind::none};
+            .depends_on_length =
+                depends_on_length(options_.method) || method::depends_on_length(options_.average)};
   }
 
   /// A guarded method may pass over a bad batch; weights that are too far off pass over all of

@@ -27,13 +27,13 @@ class Evaluation:
     options: Mapping[str, Any]
 
     def scores(self, name: str, weights: Sequence[Path]) -> dict[str, float]:
-        """Of one set of weights, or of the mean of several: {"validation_loss", "test_accuracy", ...}, and those of the images under
-        attack ("test_attacked_loss", ...) or at a fitted temperature ("temperature", "test_tempered_loss", ...). Raises CommandFailed, OSError."""
+        """Of one set of weights, or of the mean of several: {"validation_loss", "test_accuracy", ...}, those of the images under attack
+        ("test_attacked_loss", ...) and at a fitted temperature ("temperature", "test_tempered_loss", ...). Raises CommandFailed, OSError."""
         done = self.folder / f"{name}.json"
         if done.is_file():
             kept = json.loads(done.read_text())
             if kept["options"] == self.options:
-                return kept["scores"]
+                return dict(kept["scores"])
         self.folder.mkdir(parents=True, exist_ok=True)
         listed = weights[0]
         if len(weights) > 1:
@@ -42,13 +42,16 @@ class Evaluation:
         log = self.folder / f"{name}.log"
         log.unlink(missing_ok=True)
         execute(self.binary, "evaluate", self.options, log, [listed])
-        scores, of = {}, ""
-        for line, loss, accuracy in LINE.findall(log.read_text()):
+        said = log.read_text()
+        scores: dict[str, float] = {}
+        of = ""
+        for line, loss, accuracy in LINE.findall(said):
             of = f"{of}_attacked" if line == "  attacked" else line
             scores |= {f"{of}_loss": float(loss), f"{of}_accuracy": float(accuracy) / 100}
-        for of, loss, error in TEMPERED.findall(log.read_text()):
+        for of, loss, error in TEMPERED.findall(said):
             scores |= {f"{of}_tempered_loss": float(loss), f"{of}_calibration_error": float(error) / 100}
-        scores |= {"temperature": float(found) for found in TEMPERATURE.findall(log.read_text())}
+        if found := TEMPERATURE.search(said):
+            scores["temperature"] = float(found[1])
         text = json.dumps({"options": self.options, "scores": scores})
         write_whole(done, lambda path: path.write_text(text))
         return scores

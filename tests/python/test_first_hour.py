@@ -104,7 +104,7 @@ def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) 
     np.save(tmp_path / "w.npy", np.stack(rows))
     command = ["stage2", run, "--snapshots", tmp_path / "w.npy", "--epochs=0", "--threads=1", "--output", tmp_path / "run2"]
     said = execute("dimred", *command)
-    assert "5 components, as there are 6 snapshots" in said and "start = last, as there are 0; " in said
+    assert "5 components, as there are 6 snapshots" in said and "start = last, as " in said and "has no snapshot_*.h5" in said
 
 
 def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path, execute) -> None:

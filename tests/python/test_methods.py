@@ -16,7 +16,7 @@ from fashion import few
 from ranks import run_ranks
 
 STAGE1 = ["--train_samples=1600", "--test_samples=500", "--validation_fraction=0.2", "--epochs=4", "--batch_size=64",
-          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=3", f"--data={few()}"]  # fmt: skip
+          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=5", f"--data={few()}"]  # fmt: skip
 STEPS = 20  # of an epoch: 1280 samples in batches of 64
 COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
 PRESETS = ["robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema", "schedule-free"]
@@ -109,17 +109,27 @@ def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Pa
 
     said, got = begun("ten", "--checkpoint", start)
     assert "start = " not in said and np.array_equal(got, mean(files[-10:]))
-    listed = tmp_path / "three.txt"
-    listed.write_text("".join(f"{file}\n" for file in files[:3]))
-    said, got = begun("three", "--checkpoint", start, "--snapshots", listed)
-    assert "start = mean, as there are 3; the preset's is the mean of the latest 10 snapshots" in said
-    assert np.array_equal(got, mean(files[:3]))
+    said, got = begun("all", "--checkpoint", start, "--start=mean")
+    assert np.array_equal(got, mean(files))
+    assert np.array_equal(begun("every", "--checkpoint", start, "--start_latest=0")[1], mean(files))  # a 0 that is asked for is no default
+    listed = tmp_path / "some.txt"
+    listed.write_text("".join(f"{file}\n" for file in files[-5:]))
+    said, got = begun("five", "--checkpoint", start, "--snapshots", listed)
+    assert "start = mean, as there are 5; the preset's is the mean of the latest 10 snapshots" in said
+    assert np.array_equal(got, mean(files[-5:]))
+    listed.write_text("".join(f"{file}\n" for file in files[:5]))
+    said, got = begun("early", "--checkpoint", start, "--snapshots", listed)
+    assert "start = last, as the latest 5 reach back into the first half of the run" in said and np.array_equal(got, weights(files[-1]))
     said, got = begun("one", "--checkpoint", files[4])
     assert "start = last, as the checkpoint is one set of weights" in said and np.array_equal(got, weights(files[4]))
-    options = ["--checkpoint", start, "--snapshots", tmp_path / "nowhere", "--pca_mat", tmp_path / "ten" / "pca_mat.npy"]
-    said, got = begun("none", *options)
-    assert "start = last, as there are 0; " in said and np.array_equal(got, weights(files[-1]))
-    assert "needs an existing folder" in fails(2, *common, "--start=mean", *options, "--output", tmp_path / "wanted")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    options = ["--checkpoint", start, "--pca_mat", tmp_path / "ten" / "pca_mat.npy"]
+    said, got = begun("none", *options, "--snapshots", empty)
+    assert "start = last, as " in said and "has no snapshot_*.h5" in said and np.array_equal(got, weights(files[-1]))
+    nowhere = [*options, "--snapshots", tmp_path / "nowhere"]
+    assert "no such --snapshots: " in fails(2, *common, *nowhere, "--output", tmp_path / "wanted")
+    assert "needs an existing folder" in fails(2, *common, "--start=mean", *nowhere, "--output", tmp_path / "wanted")
 
 
 def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_path: Path, execute, fails) -> None:
@@ -146,6 +156,37 @@ def test_a_run_goes_on_without_the_snapshots_that_it_began_with(start: Path, tmp
     assert "start: " not in execute("dimred", *common, "--epochs=2", "--output", tmp_path / "run")
     assert rows(tmp_path / "run") == rows(tmp_path / "whole")
     assert np.array_equal(weights(tmp_path / "run" / "final.h5"), weights(tmp_path / "whole" / "final.h5"))
+
+
+def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, tmp_path: Path, execute) -> None:
+    stage1 = Path(shutil.copytree(start, tmp_path / "stage1"))
+    files = sorted((stage1 / "snapshots").glob("*.h5"))
+    begun = {"robust-mean": [], "robust": ["--preset=robust"]}
+    for name, options in begun.items():
+        execute("dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name)
+    for file in files[:-4]:  # the latest ten are no longer there, nor is the matrix's source
+        file.unlink()
+    for name in begun:
+        said = execute("dimred", "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name)
+        assert f"preset {name}: " in said and "start = " not in said and "continuing at epoch 1, step 20" in said
+
+
+def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, execute) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    options = ["stage2", *COMMON, "--preset=schedule-free", "--checkpoint", start]
+    for epochs, output in ((1, run), (2, run), (2, whole)):
+        execute("dimred", *options, f"--epochs={epochs}", "--output", output)
+    assert np.array_equal(weights(run / "final.h5"), weights(whole / "final.h5"))
+
+
+def test_two_steps_of_schedule_free_sgd_are_known_ones(start: Path, tmp_path: Path, execute) -> None:
+    """x_2 = (z_1 + z_2) / 2, and y_1 = z_1: the mean of the iterates of plain SGD at the published rate, 1 / (1 - beta) of ours."""
+    common = ["stage2", "--batch_size=640", "--threads=1", "--epochs=1", "--checkpoint", start]  # 2 steps
+    execute("dimred", *common, "--preset=schedule-free", "--learning_rate=0.03", "--output", tmp_path / "free")
+    execute("dimred", *common, "--preset=swa", "--momentum=0", "--learning_rate=0.3", "--output", tmp_path / "mean")
+    free, mean = (weights(tmp_path / name / "final.h5") for name in ("free", "mean"))
+    moved = np.linalg.norm(mean - weights(tmp_path / "mean" / "start.h5"))
+    assert np.linalg.norm(free - mean) < 1e-3 * moved  # rounding that (1 - beta) enlarges, and maxima of pools that it decides
 
 
 SCHEDULED = {
@@ -249,7 +290,7 @@ def test_a_given_matrix_takes_no_options_of_a_new_one(option: str, start: Path, 
 BAD = {
     "--method=psgd --basis=none": "method = psgd needs a basis",
     "--preset=robust --start_latest=3": "start_latest needs start = mean or soup",
-    "--start=mean --start_latest=99": "start_latest needs at most the 12 snapshots",
+    "--start=mean --start_latest=99": "start_latest needs at most the 20 snapshots",
     "--preset=swag": "did you mean swa?",
     "--average_from=1": "average_from",
     "--budget=-1": "budget",

@@ -26,7 +26,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, execute: Callable[..., str]) 
     for name, options in ARMS.items():
         execute("dimred", "stage2", folder / "stage1", *options, "--epochs=1", "--threads=1", "--quiet", "--output", folder / name)
         shutil.copytree(folder / name, folder / "again" / name)
-    lines = [f"confirmation,{seed},baseline,{name},,1.0,{place}/{name},finished" for seed, place in ((1, "."), (2, "again")) for name in ARMS]
+    places = [(1, "."), (2, "again")]
+    lines = [f"confirmation,{seed},baseline,{name},,1.0,{place}/{name},finished" for seed, place in places for name in ARMS]
     (folder / "results.csv").write_text("phase,seed,role,method,variant,methods.budget,folder,outcome\n" + "\n".join(lines) + "\n")
     return folder
 
@@ -93,8 +94,9 @@ def test_runs_of_a_comparison_are_compared_at_their_temperatures(runs: Path, bin
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [(["--where", "methods.rate=1"], "needs an axis of the comparison, received methods.rate"), (["--phase", "selection"], "no run of phase")],
-)
+    [(["--where", "methods.rate=1"], "needs an axis of the comparison, received methods.rate"),
+     (["--phase", "selection"], "no run of phase")],
+)  # fmt: skip
 def test_runs_that_are_not_there_are_said(more: list[str], message: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert temperature.main([str(runs), *more]) == 2
     assert message in capsys.readouterr().err
