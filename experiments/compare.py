@@ -178,6 +178,16 @@ def chosen(entry: Entry, choices: Choices) -> bool:
     )
 
 
+def leads(entry: Entry, choices: Choices) -> bool:
+    """Whether the entry is the rival in a metric in any condition that it belongs to."""
+    axes = dict(entry.axes)
+    return any(
+        (entry.method, entry.variant) in [ranked[metric][0] for metric in ranked if ranked[metric]]
+        and all(dict(c)[a] == v for a, v in axes.items())
+        for c, (_, ranked) in choices.items()
+    )
+
+
 def say(line: str) -> None:
     """A line of progress."""
     print(line, flush=True)
@@ -252,8 +262,9 @@ class Comparison:
         return 1 if bad else 0
 
     def confirmed(self, choices: Choices) -> list[Entry]:
-        """The entries that the choices leave, on the confirmation seeds."""
-        return [entry for entry in self.planner.entries(self.plan.confirmation_seeds) if chosen(entry, choices)]
+        """The entries that the choices leave, and each metric's rival, on the confirmation seeds."""
+        entries = self.planner.entries(self.plan.confirmation_seeds)
+        return [entry for entry in entries if chosen(entry, choices) or leads(entry, choices)]
 
     def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
                choices: Choices | None) -> None:  # fmt: skip
@@ -273,7 +284,7 @@ class Comparison:
                 if cost is None or table["difference"].notna().any():
                     texts.append(f"\n{phase}, {words}\n{shown(table, list(axes), cost)}")
                 if cost is None:
-                    texts.append(f"\n{phase}, {words}, by the test loss\n{shown(table, list(axes), cost, 'test_loss')}")
+                    texts.append(f"\n{phase}, {words}, losses\n{shown(table, list(axes), cost, 'test_loss')}")
         texts.append(f"\n{NOTES}")
         bad = [outcome for outcome in everything if outcome.reading is None]
         if bad:

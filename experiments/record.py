@@ -19,9 +19,9 @@ from comparison.schedule import Journal, in_words
 from workbench.files import write_whole
 
 AGAINST = {
-    "all baselines": "all baselines",
-    "all baselines, by the test loss": "all baselines, by the test loss",
-    "no more passes": "the baselines that took no more passes",
+    "all baselines": "against the best of all baselines",
+    "all baselines, losses": "losses, against the baseline with the lowest validation loss",
+    "no more passes": "against the best of the baselines that took no more passes",
 }
 
 
@@ -78,7 +78,7 @@ def record(output: Path, rows: Path | None = None) -> str:
     for phase in ("confirmation", "selection"):
         for words in AGAINST:
             if table := tables.get(f"{phase}, {words}"):
-                parts += [f"## {phase.capitalize()}: against the best of {AGAINST[words]}", fenced(table)]
+                parts += [f"## {phase.capitalize()}: {AGAINST[words]}", fenced(table)]
     parts += ["## What failed", failures(results), "## Configuration", fenced(text, "toml")]
     if start is not None:
         parts += ["Stage 1 as resolved, first seed:", fenced(resolved(start), "toml")]

@@ -106,7 +106,7 @@ def summary_line(group: Sequence[Outcome], against: dict[str, Sequence[Outcome] 
     """Mean, spread and paired difference of one method in one condition; `against` is each metric's rival."""
     mine = finished(group)
     line = {"n": len(mine), "missing": len(group) - len(mine),
-            "validation_accuracy": mean(outcome.result["validation_accuracy"] for outcome in mine.values())}  # fmt: skip
+            **{name: mean(outcome.result[name] for outcome in mine.values()) for name, _ in CHOSEN_BY.values()}}  # fmt: skip
     if cost is not None:
         line["cost"] = mean_cost(group, cost)
     for metric, prefix in METRICS.items():
@@ -150,7 +150,7 @@ def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str
                 "role": role, "method": method, "variant": variant, "chosen": chosen[method] == variant,
                 **named, **summary_line(group, against, cost),
             })  # fmt: skip
-    columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy",
+    columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy", "validation_loss",
                "cost", "against", "pairs"]  # fmt: skip
     for metric, prefix in METRICS.items():
         more = ("baseline", "against", "pairs") if prefix else ()
@@ -186,7 +186,7 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
     varied = table["variant"].astype(bool).any()
     swept = set(table["method"][table["variant"].astype(bool)])
     header = [*(axis.partition(".")[2] for axis in axes), "role", "method", *(["variant"] if varied else []), "n",
-              "missing", "validation %", f"{name} (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
+              "missing", "validation %" if metric == "test_accuracy" else "validation loss", f"{name} (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
               *(["cost", "against"] if cost else [])]  # fmt: skip
     rows = []
     for line in table.to_dict("records"):
@@ -197,7 +197,7 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
         rows.append([
             *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
             *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
-            percent(line["validation_accuracy"]), f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
+            write(line[CHOSEN_BY[metric][0]]), f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
             difference, "–" if pd.isna(low) else interval, p_value(p), p_value(p_holm),
             *([amount(line["cost"], cost), "" if line[f"{prefix}baseline"] else line[f"{prefix}against"] or "–"] if cost else []),
         ])  # fmt: skip

@@ -62,7 +62,21 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
     assert (line["test_loss"], line["loss_sd"]) == pytest.approx((mine.mean(), mine.std(ddof=1)))
     assert (line["loss_difference"], line["loss_p"]) == pytest.approx((expected.mean, expected.p))
     assert (line["loss_low"], line["loss_high"]) == pytest.approx((expected.low, expected.high))
-    assert "by the test loss" in (whole / "out/summary.txt").read_text()
+    assert "selection, all baselines, losses" in (whole / "out/summary.txt").read_text()
+
+
+def test_a_confirmation_runs_the_rival_of_each_metric() -> None:
+    """The variant with the lowest loss need not be its method's best in accuracy, which is what was chosen."""
+    ranked = {"test_accuracy": [("sgd", "rate=1")], "test_loss": [("sgd", "rate=2"), ("mean", "")]}
+    choices: compare.Choices = {(("methods.budget", 1.0),): ({"sgd": "rate=1", "mean": ""}, ranked)}
+    job = Job(Path("run"), "run", "run", "stage2", ())
+
+    def runs(variant: str, budget: float) -> bool:
+        entry = Entry(1, "baseline", "sgd", variant, (("methods.budget", budget),), job)
+        return compare.chosen(entry, choices) or compare.leads(entry, choices)
+
+    assert [runs(f"rate={rate}", 1.0) for rate in (1, 2, 3)] == [True, True, False]
+    assert not runs("rate=2", 0.1)
 
 
 def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
