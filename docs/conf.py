@@ -73,6 +73,7 @@ NAVIGATION = {
         "experiments/records/fashion_budgets",
         "experiments/records/fashion_noise",
         "experiments/records/fashion_tails",
+        "experiments/records/fashion_temperature",
         "experiments/records/resnet20_fashion",
         "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",

@@ -260,11 +260,9 @@ Resolved resolve(Options& options) {
   const bool all = resolved.basis == BasisKind::span && !options.n_component;
   const auto components = options.n_component.value_or(all ? 0 : chosen.components);
   if (!all) options.n_component = components;
-  if (options.start == Start::preset) {
-    options.start = chosen.start;
-    if (!options.start_latest) options.start_latest = chosen.start_latest;
-  }
-  if (!options.start_latest) options.start_latest = 0;
+  const bool own_start = options.start == Start::preset;
+  if (own_start) options.start = chosen.start;
+  options.start_latest = options.start_latest.value_or(own_start ? chosen.start_latest : 0);
   require((options.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
   require(
