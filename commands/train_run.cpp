@@ -139,6 +139,7 @@ void keep_earlier_values(OptionTable& table, const fs::path& run) {
     if (!known || (name == "image_size" && line != "image_size = 0")) continue;
     if (name == "model" && line != "model = \"convnet\"") continue;
     if (line == "start = \"file\"" || line == "start_latest = 0") continue;
+    if (name == "start_latest" && table.origin("start") == OptionOrigin::flag) continue;
     auto value = line.substr(line.find(" = ") + 3);
     std::erase(value, '"');
     table.read_words(formatted("{}={}", name, value), config.string());

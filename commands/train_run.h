@@ -33,8 +33,8 @@ void choose_network_by_data(const OptionTable& table, training::ModelOptions& mo
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 
-/// Keeps a run that is taken up again at its own values of options that nobody sets now and whose
-/// defaults have changed since.
+/// Keeps a run that is taken up again at its own values of options that nobody sets now, and whose
+/// defaults have changed since or were chosen by files that may be gone.
 void keep_earlier_values(OptionTable& table, const std::filesystem::path& run);
 
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or

@@ -16,12 +16,8 @@ constexpr std::int64_t bins = 15;
 
 double number(const torch::Tensor& value) { return value.item<double>(); }
 
-/// The derivative of the summed cross-entropy of softmax(beta logits) by beta.
-double slope(const Predictions& found, double beta, distributed::Communicator& communicator) {
-  std::array<double, 1> sum{};
-  const auto logits = found.logits.to(torch::kFloat64);
-  const auto expected = (torch::softmax(beta * logits, 1) * logits).sum();
-  sum[0] = number(expected - logits.gather(1, found.labels.unsqueeze(1)).sum());
+double sum_over_ranks(double value, distributed::Communicator& communicator) {
+  std::array<double, 1> sum{value};
   communicator.all_reduce(sum);
   return sum[0];
 }
@@ -46,10 +42,16 @@ Predictions predictions(Setup& setup, const data::Dataset& dataset) {
 }
 
 double best_temperature(const Predictions& found, distributed::Communicator& communicator) {
+  const auto logits = found.logits.to(torch::kFloat64);
+  const auto of_labels = number(logits.gather(1, found.labels.unsqueeze(1)).sum());
   double low = std::log(0.01), high = std::log(100);  // of beta, the inverse temperature
   for (int i = 0; i < 50; ++i) {
     const double middle = (low + high) / 2;
-    (slope(found, std::exp(middle), communicator) > 0 ? high : low) = middle;
+    const auto expected = (torch::softmax(std::exp(middle) * logits, 1) * logits).sum();
+    const double slope = sum_over_ranks(number(expected) - of_labels, communicator);
+    require_environment(std::isfinite(slope),
+                        "[training::calibration] a logit is not finite: no temperature fits");
+    (slope > 0 ? high : low) = middle;
   }
   return std::exp(-(low + high) / 2);
 }
@@ -57,12 +59,14 @@ double best_temperature(const Predictions& found, distributed::Communicator& com
 Calibration calibration(const Predictions& found,
                         double temperature,
                         distributed::Communicator& communicator) {
-  const auto chances = torch::log_softmax(found.logits.to(torch::kFloat64) / temperature, 1);
-  const auto loss = torch::nll_loss(chances, found.labels, {}, at::Reduction::Sum);
-  const auto [sureness, classes] = chances.exp().max(1);
-  const auto right = (classes == found.labels).to(torch::kFloat64);
-  const auto bin = (sureness * bins).to(torch::kInt64).clamp_max(bins - 1);
-  const auto excess = torch::zeros({bins}, torch::kFloat64).index_add_(0, bin, sureness - right);
+  const auto log_probabilities =
+      torch::log_softmax(found.logits.to(torch::kFloat64) / temperature, 1);
+  const auto loss = torch::nll_loss(log_probabilities, found.labels, {}, at::Reduction::Sum);
+  const auto [confidence, classes] = log_probabilities.exp().max(1);
+  const auto correct = (classes == found.labels).to(torch::kFloat64);
+  const auto bin = (confidence * bins).to(torch::kInt64).clamp_max(bins - 1);
+  const auto excess =
+      torch::zeros({bins}, torch::kFloat64).index_add_(0, bin, confidence - correct);
   std::array<double, bins + 2> sums{};
   std::copy_n(excess.const_data_ptr<double>(), bins, sums.begin());
   sums[bins] = number(loss);

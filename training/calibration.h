@@ -4,7 +4,7 @@
 
 #include "training/setup.h"
 
-// How sure a classifier is of its classes against how often they are right.
+// The confidence of a classifier, the probability of its first class, against its accuracy.
 namespace dimred::training {
 
 /// What a network says of this rank's samples of a set.
@@ -13,14 +13,16 @@ struct Predictions {
   torch::Tensor labels;  // [n] int64
 };
 
-/// In evaluation mode, in order, without augmentation. Memory: 4 n C bytes. Throws
+/// In evaluation mode, in order, without augmentation. Cost: a forward pass over the set. Memory:
+/// 4 n C bytes. Throws
 /// std::invalid_argument for a network with a head, whose outputs are no logits, and otherwise as
 /// evaluate() does.
 Predictions predictions(Setup& setup, const data::Dataset& dataset);
 
 /// The temperature in [0.01, 100] with the lowest mean cross-entropy of softmax(logits /
 /// temperature) over all ranks' samples. The cross-entropy is convex in 1 / temperature; its
-/// derivative is bisected, in 50 passes over the logits.
+/// derivative is bisected, in 50 passes over the logits. Throws std::runtime_error, on every rank,
+/// for a logit that is not finite.
 ///
 /// Source: Guo et al. 2017, "On calibration of modern neural networks", section 4.2.
 double best_temperature(const Predictions& found, distributed::Communicator& communicator);

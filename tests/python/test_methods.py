@@ -158,7 +158,7 @@ def test_a_run_goes_on_without_the_snapshots_that_it_began_with(start: Path, tmp
     assert np.array_equal(weights(tmp_path / "run" / "final.h5"), weights(tmp_path / "whole" / "final.h5"))
 
 
-def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, tmp_path: Path, execute) -> None:
+def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, tmp_path: Path, execute, fails) -> None:
     stage1 = Path(shutil.copytree(start, tmp_path / "stage1"))
     files = sorted((stage1 / "snapshots").glob("*.h5"))
     begun = {"robust-mean": [], "robust": ["--preset=robust"]}
@@ -169,6 +169,8 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
     for name in begun:
         said = execute("dimred", "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name)
         assert f"preset {name}: " in said and "start = " not in said and "continuing at epoch 1, step 20" in said
+    other = ["--start=last", "--output", tmp_path / "robust-mean"]
+    assert 'has start = "mean", received "last"' in fails(2, "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, *other)
 
 
 def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, execute) -> None:

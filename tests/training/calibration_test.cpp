@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "distributed/communicator.h"
 
@@ -39,6 +40,20 @@ TEST(Calibration, LossAndErrorAreThoseOfTheDefinition) {
 
 TEST(Calibration, ALossWithoutAMinimumEndsAtTheLastTemperature) {
   EXPECT_NEAR(best_temperature(alike(3, 40, 40), *distributed::single_rank()), 0.01, 1e-6);
+}
+
+TEST(Calibration, NoTemperatureFitsWhatIsNotFinite) {
+  auto found = alike(3, 40, 30);
+  found.logits[7][1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(best_temperature(found, *distributed::single_rank()), std::runtime_error);
+}
+
+TEST(Calibration, ARankWithoutASampleAddsNothing) {
+  const Predictions none{.logits = torch::zeros({0, 1}),
+                         .labels = torch::zeros({0}, torch::kInt64)};
+  const auto alone = distributed::single_rank();
+  EXPECT_GT(best_temperature(none, *alone), 0);
+  EXPECT_TRUE(std::isnan(calibration(none, 1, *alone).loss));  // 0 of 0 samples
 }
 
 }  // namespace
