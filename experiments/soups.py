@@ -79,7 +79,11 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     budget = (learned["forward_images"] + 2 * learned["backward_images"]) / 3 / images
     train(binary, "stage2", folder / "annealed",
           {**plan["annealed"], **threads, "checkpoint": start, "budget": budget, "seed": replicate})  # fmt: skip
-    rows.append(annealed_row(folder / "annealed", binary, threads))
+    judged = {**threads, **{name: value for name, value in plan["soup"].items() if name == "test_samples"}}  # alike for all
+    evaluation = Evaluation(binary, folder / "scores", {**judged, "label_smoothing": 0, "fit_temperature": "true"})
+    for row in rows:
+        row |= at_temperature(evaluation.scores(row["kind"], [table.with_name(f"{row['kind']}.h5")]))
+    rows.append(annealed_row(folder / "annealed", evaluation))
     machine = replicates.machine_of(base)
     return [{**row, "machine": machine} for row in rows]
 
@@ -95,19 +99,26 @@ def soup_rows(table: Path) -> list[dict[str, Any]]:
         return [{key: value if key == "kind" else float(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
-def annealed_row(run: Path, binary: Path, threads: dict[str, int]) -> dict[str, Any]:
+def at_temperature(scores: dict[str, float]) -> dict[str, float]:
+    """The part of scores that soups.csv lacks."""
+    return {name: scores[name] for name in ("temperature", "test_tempered_loss")}
+
+
+def annealed_row(run: Path, evaluation: Evaluation) -> dict[str, Any]:
     """Scores and costs of a run in soups.csv's words; like those of soups they are without label smoothing."""
     [found] = read_runs([run])
     costs = found.costs()
-    scores = Evaluation(binary, run.with_name("scores"), {**threads, "label_smoothing": 0}).scores(run.name, [run])
-    return {"kind": "annealed", "members": 1.0, **scores, "seconds": costs["seconds"], "images": costs["images"]}
+    scores = evaluation.scores(run.name, [run])
+    plain = {name: scores[name] for name in ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")}
+    return {"kind": "annealed", "members": 1.0, **plain, **at_temperature(scores), "seconds": costs["seconds"], "images": costs["images"]}
 
 
 EXPERIMENT = replicates.Experiment(
     arms=(*RIVALS, "learned", "learned_layers"),
     rivals=RIVALS,
     chosen_by=Metric("validation_accuracy", "validation %"),
-    metrics=(Metric("test_accuracy", "test %"), Metric("test_loss", "test loss")),
+    metrics=(Metric("test_accuracy", "test %"), Metric("test_loss", "test loss"),
+             Metric("test_tempered_loss", "test loss at a fitted temperature")),  # fmt: skip
     read_plan=read_plan,
     run=run_replicate,
 )

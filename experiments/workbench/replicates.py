@@ -124,6 +124,8 @@ def table(rows: Sequence[Row], experiment: Experiment) -> str:
     rival = best((arm for arm in arms if arm in experiment.rivals), key=lambda arm: statistics.fmean(column(arm, experiment.chosen_by)))
     parts = [f"{len(whole)} replicate{'s' if len(whole) > 1 else ''}, best rival by {experiment.chosen_by.title}: {rival}"]
     for metric in experiment.metrics:
+        if any(metric.name not in row for row in rows):  # of rows from before it was measured
+            continue
         others = [arm for arm in arms if arm != rival]
         differences = [paired_difference(column(arm, metric), column(rival, metric)) for arm in others]
         corrected = dict(zip(others, zip(differences, holm([d.p for d in differences]), strict=True), strict=True))
