@@ -80,7 +80,7 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     train(binary, "stage2", folder / "annealed",
           {**plan["annealed"], **threads, "checkpoint": start, "budget": budget, "seed": replicate})  # fmt: skip
     judged = {**threads, **{name: value for name, value in plan["soup"].items() if name == "test_samples"}}  # alike for all
-    evaluation = Evaluation(binary, folder / "scores", {**judged, "label_smoothing": 0, "fit_temperature": "true"})
+    evaluation = Evaluation(binary, folder / "scores", {**judged, "fit_temperature": "true"})
     for row in rows:
         row |= at_temperature(evaluation.scores(row["kind"], [table.with_name(f"{row['kind']}.h5")]))
     rows.append(annealed_row(folder / "annealed", evaluation))
@@ -105,7 +105,7 @@ def at_temperature(scores: dict[str, float]) -> dict[str, float]:
 
 
 def annealed_row(run: Path, evaluation: Evaluation) -> dict[str, Any]:
-    """Scores and costs of a run in soups.csv's words; like those of soups they are without label smoothing."""
+    """Scores and costs of a run in soups.csv's words."""
     [found] = read_runs([run])
     costs = found.costs()
     scores = evaluation.scores(run.name, [run])

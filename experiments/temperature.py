@@ -51,7 +51,7 @@ def arm(line: Any) -> str:
 def tempered(line: Any, folder: Path, binary: Path) -> Row:
     """The row of one run."""
     run = folder / line.folder
-    judge = Evaluation(binary, folder / "temperature", {"fit_temperature": "true", "label_smoothing": 0, "threads": 1})
+    judge = Evaluation(binary, folder / "temperature", {"fit_temperature": "true", "threads": 1})
     scores = judge.scores(line.folder.replace("/", "-"), [run])
     return {"replicate": int(line.seed), "kind": arm(line), "role": line.role, **scores, "machine": replicates.machine_of(run)}
 

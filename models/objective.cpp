@@ -26,7 +26,8 @@ class Classifier final : public Objective {
   Evaluation evaluate(const Minibatch& batch, Mode mode) override {
     if (options_.head) return evaluate_head(batch, mode);
     const auto output = logits(batch.images, mode);
-    auto losses = cross_entropy(output, batch.labels, options_.loss);
+    auto losses =
+        cross_entropy(output, batch.labels, mode == Mode::train ? options_.loss : LossOptions{});
     if (mode == Mode::train && network_->auxiliary_logits.defined()) {
       losses =
           losses + auxiliary_weight * cross_entropy(std::exchange(network_->auxiliary_logits, {}),

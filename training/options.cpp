@@ -208,7 +208,8 @@ void add_loss_options(OptionTable& table, CommonOptions& options) {
   table.group("Loss");
   table.add("label_smoothing",
             &loss.label_smoothing,
-            "smoothing s of the cross-entropy's target",
+            "smoothing s of the cross-entropy's target in training; validation and test losses have "
+            "none",
             less_than(1));
   table.add_choice("smoothing_form",
                    &loss.smoothing_form,

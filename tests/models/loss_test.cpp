@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "models/network.h"
+#include "models/objective.h"
+
 namespace dimred::models {
 namespace {
 
@@ -38,6 +41,21 @@ TEST(CrossEntropy, RefusesSmoothingOutOfRange) {
   EXPECT_THROW(
       cross_entropy(torch::zeros({1, 2}), torch::zeros({1}, torch::kInt64), {.label_smoothing = 1}),
       std::invalid_argument);
+}
+
+TEST(Classifier, SmoothsInTrainingAlone) {
+  const auto classifier_with = [](double smoothing) {
+    torch::manual_seed(5);
+    return classifier(make_network("lenet", {1, 28, 28}, 10),
+                      {.loss = {.label_smoothing = smoothing}});
+  };
+  torch::manual_seed(6);
+  const Minibatch batch{torch::randn({4, 1, 28, 28}), torch::randint(0, 10, {4})};
+  const auto loss = [&](double smoothing, Mode mode) {
+    return classifier_with(smoothing)->evaluate(batch, mode).loss_sum.item<double>();
+  };
+  EXPECT_EQ(loss(0.3, Mode::evaluate), loss(0, Mode::evaluate));
+  EXPECT_NE(loss(0.3, Mode::train), loss(0, Mode::train));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ def test_every_kind_is_written_with_its_scores(runs: Path, execute: Callable[...
     with (runs / "reversed" / "soups.csv").open() as file:
         [mean] = csv.DictReader(file)
     assert float(mean["test_loss"]) == pytest.approx(float(rows["mean"]["test_loss"]), rel=1e-5)
-    said = execute("dimred", "evaluate", runs / "out" / "mean.h5", "--label_smoothing=0", "--threads=1")
+    said = execute("dimred", "evaluate", runs / "out" / "mean.h5", "--threads=1")
     assert f"loss {float(mean['test_loss']):.4f}  accuracy" in said
 
     weights = {}
