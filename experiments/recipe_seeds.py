@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dimred.runs import Run, flatten, read_runs
-from workbench.jobs import DIMRED, CommandFailed, fit, pairs, train
+from workbench.jobs import DIMRED, CommandFailed, fit, pair, train
 from workbench.text_table import text_table, write_csv
 
 ENDS = ("stage1", "continued", "annealed", "stage2")
@@ -32,7 +32,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--recipe", type=Path, default=here / "recipes" / "fashion_demo.toml",
                         help="stage 1's options (default: the demo's)")
     parser.add_argument("--stage2_recipe", type=Path, help="stage 2's options")
-    parser.add_argument("--stage2", nargs="*", action="extend", default=[], metavar="OPTION=VALUE",
+    parser.add_argument("--stage2", type=pair, nargs="*", action="extend", default=[], metavar="OPTION=VALUE",
                         help="further options of stage 2, e.g. batch_size=256")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -55,7 +55,7 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
     stage2 = {"config": options.stage2_recipe, "checkpoint": folder / "stage1", "seed": seed,
               "pca_mat": folder / "pca_mat.npy", "epochs": options.extra_epochs,
               "threads": options.threads}  # fmt: skip
-    train(binary, "stage2", folder / "stage2", stage2 | pairs(options.stage2))
+    train(binary, "stage2", folder / "stage2", stage2 | dict(options.stage2))
     onward = stage1 | {"resume_from": folder / "stage1", "snapshots_per_epoch": 0,
                        "epochs": first + options.extra_epochs}  # fmt: skip
     train(binary, "stage1", folder / "continued", onward)

@@ -23,7 +23,7 @@ from typing import Any
 from dimred.runs import read_runs
 from workbench import replicates
 from workbench.evaluation import Evaluation
-from workbench.jobs import execute, pairs, train
+from workbench.jobs import execute, pair, train
 from workbench.replicates import Metric, PlanError
 
 RIVALS = ("best", "mean", "greedy", "stock", "annealed")  # arms that learn no coefficient
@@ -54,14 +54,14 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     folder = options.output / f"replicate_{replicate}"
     binary, threads = options.dimred, {"threads": options.threads}
     base = folder / "base"
-    train(binary, "stage1", base, {**plan["base"], **pairs(options.base), **threads, "seed": replicate})
+    train(binary, "stage1", base, {**plan["base"], **dict(options.base), **threads, "seed": replicate})
     if "head" in plan:
         head = folder / "head"
-        train(binary, "stage1", head, {**plan["head"], **threads, "seed": replicate, "initialize_from": base})
+        train(binary, "stage1", head, {**plan["head"], **dict(options.member), **threads, "seed": replicate, "initialize_from": base})
         base = head
     members = [folder / f"member_{i:02}" for i in range(plan["members"])]
     for i, member in enumerate(members):
-        tuned = {**drawn(plan, replicate, i), **threads, "initialize_from": base, "snapshot_initial": "true"}
+        tuned = {**drawn(plan, replicate, i), **dict(options.member), **threads, "initialize_from": base, "snapshot_initial": "true"}
         train(binary, "stage1", member, tuned)
     table = folder / "soup" / "soups.csv"
     if not table.is_file():
@@ -127,7 +127,9 @@ EXPERIMENT = replicates.Experiment(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 with one line of what failed, 2 for a bad plan."""
     parser = replicates.parser(__doc__.splitlines()[0])
-    parser.add_argument("--base", nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="further options of the pretraining")
+    further: dict[str, Any] = {"type": pair, "nargs": "*", "action": "extend", "default": [], "metavar": "OPTION=VALUE"}
+    parser.add_argument("--base", **further, help="further options of the pretraining")
+    parser.add_argument("--member", **further, help="further options of the last layer's training and of the members'")
     return replicates.main(EXPERIMENT, parser.parse_args(arguments))
 
 

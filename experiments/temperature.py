@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from workbench import replicates
 from workbench.evaluation import Evaluation
-from workbench.jobs import DIMRED, CommandFailed, pairs
+from workbench.jobs import DIMRED, CommandFailed, pair
 from workbench.replicates import Experiment, Metric, PlanError, Row
 
 METRICS = (
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("comparison", type=Path, help="folder that compare.py wrote")
     parser.add_argument("--phase", default="confirmation", choices=("selection", "confirmation"))
-    parser.add_argument("--where", nargs="*", default=[], metavar="AXIS=VALUE", help="the runs of one condition")
+    parser.add_argument("--where", type=pair, nargs="*", default=[], metavar="AXIS=VALUE", help="the runs of one condition")
     parser.add_argument("--rows", type=Path, help="keep the rows of finished runs in this file")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     options = parser.parse_args(arguments)
     try:
-        runs = chosen_runs(pd.read_csv(options.comparison / "results.csv"), options.phase, pairs(options.where))
+        runs = chosen_runs(pd.read_csv(options.comparison / "results.csv"), options.phase, dict(options.where))
         file = options.rows or options.comparison / "temperature.jsonl"
         rows = replicates.read_rows(file)
     except (OSError, ValueError) as error:

@@ -26,7 +26,7 @@ from dimred.runs import read_runs, read_weights
 from dimred.runs.snapshots import snapshot_files
 from numpy.typing import NDArray
 from workbench import readouts, replicates
-from workbench.jobs import annealing, pairs, train
+from workbench.jobs import annealing, pair, train
 from workbench.readouts import FASHION_MNIST, Floats, Judge, Samples
 from workbench.replicates import Metric, PlanError, Row
 
@@ -143,7 +143,7 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     binary, common = options.dimred, {"threads": options.threads, "seed": replicate}
     base = options.output / "base"
     train(binary, "stage1", base,
-          {**plan["base"], **pairs(options.base), "threads": options.threads, "seed": plan["base_seed"], "test_samples": 64})  # fmt: skip
+          {**plan["base"], **dict(options.base), "threads": options.threads, "seed": plan["base_seed"], "test_samples": 64})  # fmt: skip
     made = []
     for images, size in plan["sizes"].items():
         folder = options.output / f"replicate_{replicate}" / f"images_{images}"
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 with one line of what failed, 2 for a bad plan."""
     parser = replicates.parser(__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=FASHION_MNIST, help="folder of the IDX files")
-    parser.add_argument("--base", nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="further options of the pretraining")
+    parser.add_argument("--base", type=pair, nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="further options of the pretraining")
     return replicates.main(EXPERIMENT, parser.parse_args(arguments))
 
 

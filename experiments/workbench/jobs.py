@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,9 +62,9 @@ def fit(binary: Path, run: Path, output: Path, components: int, threads: int) ->
         execute(binary, "pca", {**options, "output": output, "quiet": "true"}, log)
 
 
-def pairs(texts: list[str]) -> dict[str, str]:
-    """["rho=0.5"] -> {"rho": "0.5"}. Raises ValueError for a text without `=`."""
-    for text in texts:
-        if "=" not in text:
-            raise ValueError(f"needs option=value, received {text!r}")
-    return dict(text.split("=", 1) for text in texts)
+def pair(text: str) -> tuple[str, str]:
+    """"rho=0.5" -> ("rho", "0.5"): the type of arguments that are options of a command. Raises ArgumentTypeError."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"needs option=value, received {text!r}")
+    return name, value

@@ -124,7 +124,7 @@ def table(rows: Sequence[Row], experiment: Experiment) -> str:
     rival = best((arm for arm in arms if arm in experiment.rivals), key=lambda arm: statistics.fmean(column(arm, experiment.chosen_by)))
     parts = [f"{len(whole)} replicate{'s' if len(whole) > 1 else ''}, best rival by {experiment.chosen_by.title}: {rival}"]
     for metric in experiment.metrics:
-        if any(metric.name not in row for row in rows):  # of rows from before it was measured
+        if any(metric.name not in found[arm] for found in whole for arm in arms):  # rows from before it was measured
             continue
         others = [arm for arm in arms if arm != rival]
         differences = [paired_difference(column(arm, metric), column(rival, metric)) for arm in others]

@@ -150,6 +150,7 @@ learning_rate = [0.01, 0.02]
 [soup]
 kinds = "best,mean,learned"
 steps = 2
+test_samples = 200
 [annealed]
 preset = "sgd"
 """
@@ -158,10 +159,15 @@ preset = "sgd"
 def test_an_experiment_goes_on_from_its_rows(tmp_path: Path, binaries: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "tiny.toml"
     plan.write_text(TINY)
-    common = [str(plan), "--replicates", "1", "--threads=1", "--rows", str(tmp_path / "rows.jsonl"), "--dimred", str(binaries / "dimred")]
+    common = [str(plan), "--replicates", "1", "--threads=1", "--rows", str(tmp_path / "rows.jsonl"), "--dimred", str(binaries / "dimred"),
+              "--member", "test_samples=100"]  # fmt: skip
     assert soups.main([*common, "--output", str(tmp_path / "here")]) == 0
     rows = {row["kind"]: row for row in map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())}
     assert list(rows) == ["best", "mean", "learned", "annealed"]
+    assert all(0 < row["test_tempered_loss"] < 3 and row["temperature"] > 0 for row in rows.values())
+    made = tmp_path / "here" / "replicate_1"
+    assert "\ntest_samples = 100\n" in (made / "member_00" / "config.toml").read_text()
+    assert all("(200 samples)" in (made / "scores" / f"{arm}.log").read_text() for arm in ("learned", "annealed"))
     learned = rows["learned"]
     # The rival may spend what learning took, and a step more.
     assert 0 <= rows["annealed"]["images"] - (learned["forward_images"] + 2 * learned["backward_images"]) / 3 < 2 * 64
@@ -169,6 +175,14 @@ def test_an_experiment_goes_on_from_its_rows(tmp_path: Path, binaries: Path, cap
     assert "replicate 1 is finished" in first and "1 replicate, best rival" in first
     assert soups.main([*common, "--output", str(tmp_path / "elsewhere")]) == 0
     assert first.endswith(capsys.readouterr().out) and not (tmp_path / "elsewhere").exists()
+
+
+def test_an_option_without_a_value_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "tiny.toml"
+    plan.write_text(TINY)
+    with pytest.raises(SystemExit, match="2"):
+        soups.main([str(plan), "--output", str(tmp_path / "out"), "--member", "test_samples"])
+    assert "needs option=value, received 'test_samples'" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_members_are_drawn_by_replicate_and_number_alone() -> None:
