@@ -54,6 +54,9 @@ void add_network_options(OptionTable& table, training::CommonOptions& common) {
 void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command) {
   require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
   require(fs::exists(saved.weights), "[{}] no such file or folder: {}", command, saved.weights);
+  require(!table.was_set("label_smoothing"),
+          "[{}] takes no --label_smoothing: losses of held-out samples have none",
+          command);
   require_state(saved.weights, command);
   const auto run = checkpoints::open_run(saved.weights);
   for (const auto& line : adopt_run(table, run, saved.common, "not as the weights' run: "))

@@ -234,10 +234,8 @@ int soup_command(const std::vector<std::string>& arguments) {
   kinds_of(options);
   const auto files = member_files(options);
   options.saved.weights = files.front();
-  const bool smoothed = table.was_set("label_smoothing");
   adopt_run_of(table, options.saved, "soup");
-  // Members may differ in it, and the one that is named first must not choose the loss.
-  if (!smoothed) common.loss.label_smoothing = 0;
+  common.loss.label_smoothing = 0;  // also where coefficients are learned with batch statistics
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[soup] runs alone, received {} ranks", ranks);
   training::resolve(common, ranks, table);

@@ -64,7 +64,8 @@ class Head {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// In evaluate mode without label smoothing: losses of runs that were smoothed differently compare.
+  /// In evaluate mode without label smoothing, so that losses of runs with different smoothing
+  /// compare.
   virtual Evaluation evaluate(const Minibatch& batch, Mode mode) = 0;
   /// The network's output: logits, or features where a head comes behind it.
   virtual torch::Tensor logits(const torch::Tensor& images, Mode mode) = 0;

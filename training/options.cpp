@@ -208,8 +208,7 @@ void add_loss_options(OptionTable& table, CommonOptions& options) {
   table.group("Loss");
   table.add("label_smoothing",
             &loss.label_smoothing,
-            "smoothing s of the cross-entropy's target in training; validation and test losses have "
-            "none",
+            "smoothing s of the cross-entropy's target in training; held-out losses have none",
             less_than(1));
   table.add_choice("smoothing_form",
                    &loss.smoothing_form,
