@@ -77,6 +77,7 @@ NAVIGATION = {
         "experiments/records/resnet20_fashion",
         "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",
+        "experiments/records/soups_resnet20_fashion",
         "experiments/records/tail_convnet",
         "experiments/records/transfer_convnet",
         "experiments/records/decision_convnet",
