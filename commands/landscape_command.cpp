@@ -427,6 +427,8 @@ int landscape_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   check_options(options);
   const auto run = checkpoints::open_run(options.run);
+  require(!table.was_set("label_smoothing"),
+          "[landscape] takes no --label_smoothing: the loss is evaluated without");
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
