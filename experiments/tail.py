@@ -122,10 +122,12 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
         w, chosen = (rivals[arm], None) if arm in rivals else makers[arm]()
         spent = time.process_time() - began
         validation, tested = judge.scores(w, held_out), judge.scores(w, test)
+        temperature, tempered = judge.tempered_loss(w, held_out, test)
         run = arm if arm in runs else "tail"
         [trained] = read_runs([folder / run])
         made.append({"kind": arm, "chosen": chosen, "validation_loss": validation[0], "validation_accuracy": validation[1],
-                     "test_loss": tested[0], "test_accuracy": tested[1], "epochs_of_passes": runs[run]["epochs"] + passes.get(arm, 0.0),
+                     "test_loss": tested[0], "test_accuracy": tested[1], "temperature": temperature, "test_tempered_loss": tempered,
+                     "epochs_of_passes": runs[run]["epochs"] + passes.get(arm, 0.0),
                      "seconds": trained.costs()["seconds"], "readout_seconds": spent, "machine": machine})  # fmt: skip
     return made
 
@@ -143,8 +145,9 @@ def report(rows: Sequence[Row]) -> str:
     whole = replicates.whole_replicates(rows, EXPERIMENT.arms)
     if not whole:
         return "no replicate is finished"
-    metrics = EXPERIMENT.metrics
-    enough = [arm for arm, rival in READOUTS.items() if all(gains(whole, metric, arm, rival) >= GAINS[metric.name] for metric in metrics)]
+    metrics = replicates.measured(whole, EXPERIMENT)
+    ruled = [metric for metric in metrics if metric.name in GAINS]
+    enough = [arm for arm, rival in READOUTS.items() if all(gains(whole, metric, arm, rival) >= GAINS[metric.name] for metric in ruled)]
     passes = ", ".join(f"{arm} {statistics.fmean(found[arm]['epochs_of_passes'] for found in whole):.2f}" for arm in EXPERIMENT.arms)
     verdict = f"{', '.join(enough) or 'no readout'} gains both {GAINS['test_accuracy']} points and {GAINS['test_loss']} of loss"
     return "\n\n".join([
@@ -159,7 +162,8 @@ EXPERIMENT = replicates.Experiment(
     arms=(*RIVALS, *READOUTS),
     rivals=RIVALS,
     chosen_by=Metric("validation_loss", "validation loss"),
-    metrics=(Metric("test_accuracy", "test %"), Metric("test_loss", "test loss")),
+    metrics=(Metric("test_accuracy", "test %"), Metric("test_loss", "test loss"),
+             Metric("test_tempered_loss", "test loss at a fitted temperature")),  # fmt: skip
     read_plan=read_plan,
     run=run_replicate,
     report=report,

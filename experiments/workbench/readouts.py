@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from dimred.runs import read_weights
 from dimred.runs.snapshots import snapshot_files
 from dimred_twins import build
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.func import functional_call, jvp
 from torch.nn import functional
@@ -103,18 +105,37 @@ class Judge:
             ends[name.rpartition(".")[0]] = at
         return [slice(begin, end) for begin, end in zip([0, *ends.values()], ends.values(), strict=False)]
 
-    def scores(self, w: Floats, samples: Samples) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy; by parts of 100 samples, channels last, in a third of the time of 1,000 as they lie."""
-        loss, right, last = 0.0, 0, torch.channels_last
+    def outputs(self, w: Floats, samples: Samples) -> Tensor:
+        """Logits [n, classes] in float64; by parts of 100 samples, channels last, in a third of the time of 1,000 as they lie."""
+        last, parts = torch.channels_last, []
         torch.nn.utils.vector_to_parameters(torch.from_numpy(w), self.network.parameters())
         self.network.to(memory_format=last)  # type: ignore[call-overload]
         with torch.no_grad():
-            for begin in range(0, len(samples), 100):
-                part = samples.part(slice(begin, begin + 100))
-                logits = self.network(part.images.contiguous(memory_format=last))
-                loss += float(functional.cross_entropy(logits.double(), part.labels, reduction="sum"))
-                right += int((logits.argmax(1) == part.labels).sum())
-        return loss / len(samples), right / len(samples)
+            for images in samples.images.split(100):
+                parts.append(self.network(images.contiguous(memory_format=last)).double())
+        return torch.cat(parts)
+
+    def scores(self, w: Floats, samples: Samples) -> tuple[float, float]:
+        """Mean cross-entropy and accuracy."""
+        logits = self.outputs(w, samples)
+        return mean_loss(logits, samples), float((logits.argmax(1) == samples.labels).double().mean())
+
+    def tempered_loss(self, w: Floats, held_out: Samples, test: Samples) -> tuple[float, float]:
+        """The temperature that fits the held-out samples, and the mean cross-entropy of the test ones at it."""
+        found = fitted_temperature(self.outputs(w, held_out), held_out)
+        return found, mean_loss(self.outputs(w, test) / found, test)
+
+
+def mean_loss(logits: Tensor, samples: Samples) -> float:
+    return float(functional.cross_entropy(logits, samples.labels))
+
+
+def fitted_temperature(logits: Tensor, samples: Samples) -> float:
+    """What to divide the logits [n, classes] by for the lowest cross-entropy (Guo et al. 2017), from 1/100 to 100."""
+    bounds = (-math.log(100), math.log(100))
+    fit = minimize_scalar(lambda power: mean_loss(logits / math.exp(power), samples), bounds=bounds, method="bounded",
+                          options={"xatol": 1e-6})  # fmt: skip
+    return math.exp(fit.x)
 
 
 def read_rows(files: Iterable[Path]) -> Floats:

@@ -109,6 +109,11 @@ def whole_replicates(rows: Sequence[Row], arms: Sequence[str]) -> list[dict[str,
     return [found for _, found in sorted(by_replicate.items()) if set(arms) <= set(found)]
 
 
+def measured(whole: Sequence[Mapping[str, Row]], experiment: Experiment) -> list[Metric]:
+    """The metrics that every row has: one that was added later is not in rows from before."""
+    return [metric for metric in experiment.metrics if all(metric.name in row for found in whole for row in found.values())]
+
+
 def table(rows: Sequence[Row], experiment: Experiment) -> str:
     """Each arm against the best rival in each metric: paired by replicate, Holm over the arms, and the smallest difference
     that so many replicates would have shown at p < 0.01 with a power of 0.8, before Holm."""
@@ -122,9 +127,11 @@ def table(rows: Sequence[Row], experiment: Experiment) -> str:
 
     best = min if experiment.chosen_by.name.endswith("loss") else max
     rival = best((arm for arm in arms if arm in experiment.rivals), key=lambda arm: statistics.fmean(column(arm, experiment.chosen_by)))
+    shown = measured(whole, experiment)
     parts = [f"{len(whole)} replicate{'s' if len(whole) > 1 else ''}, best rival by {experiment.chosen_by.title}: {rival}"]
     for metric in experiment.metrics:
-        if any(metric.name not in found[arm] for found in whole for arm in arms):  # rows from before it was measured
+        if metric not in shown:
+            parts.append(f"{metric.title}: not in every row, so not compared")
             continue
         others = [arm for arm in arms if arm != rival]
         differences = [paired_difference(column(arm, metric), column(rival, metric)) for arm in others]

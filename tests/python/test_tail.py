@@ -125,6 +125,27 @@ def test_directional_derivatives_are_those_of_differences(samples: Samples) -> N
     assert judge.blocks()[-1].stop == len(w) and len(judge.blocks()) == 5
 
 
+def test_the_temperature_of_two_classes_has_a_closed_form() -> None:
+    # Margins of 6 that are right for 3 of 4: the softmax of 6/T is 3/4 at T = 6 / log 3, with the entropy of 3/4 as its loss.
+    logits = torch.tensor([[6.0, 0.0]] * 8, dtype=torch.float64)
+    samples = Samples(torch.zeros(8), torch.tensor([0, 0, 0, 1] * 2))
+    found = readouts.fitted_temperature(logits, samples)
+    assert found == pytest.approx(6 / np.log(3), rel=1e-5)
+    assert readouts.mean_loss(logits / found, samples) == pytest.approx(np.log(4) - 0.75 * np.log(3), abs=1e-9)
+
+
+def test_a_tempered_loss_is_that_of_the_held_out_images_best(samples: Samples) -> None:
+    torch.manual_seed(2)
+    single = Samples(samples.images.float(), samples.labels)
+    judge = Judge("convnet", single)
+    w = 3 * torch.nn.utils.parameters_to_vector(judge.network.parameters()).detach().numpy()
+    held_out, test = single.part(slice(20)), single.part(slice(20, None))
+    temperature, tempered = judge.tempered_loss(w, held_out, test)
+    losses = {t: readouts.mean_loss(judge.outputs(w, held_out) / t, held_out) for t in (temperature * s for s in (0.8, 0.99, 1, 1.01, 1.25))}
+    assert min(losses, key=losses.__getitem__) == temperature and abs(temperature - 1) > 0.05
+    assert tempered == readouts.mean_loss(judge.outputs(w, test) / temperature, test) != judge.scores(w, test)[0]
+
+
 def test_a_network_with_batchnorm_is_refused(samples: Samples) -> None:
     with pytest.raises(ValueError, match="without BatchNorm, received resnet20"):
         Judge("resnet20", samples)
@@ -192,6 +213,7 @@ def test_a_replicate_scores_every_arm_and_goes_on_from_its_rows(
         "floor": 3, "annealed": 3, "tail": 3, "annealed_longer": 4, "tail_longer": 4}  # fmt: skip
     assert made["line"]["epochs_of_passes"] == pytest.approx(3 + 2 * 100 / 3 / 320)
     first = capsys.readouterr().out
+    assert "test loss at a fitted temperature" in first and "not compared" not in first
     assert tail.main([*common, "--output", str(tmp_path / "elsewhere")]) == 0
     assert first.endswith(capsys.readouterr().out) and not (tmp_path / "elsewhere").exists()
 
