@@ -6,6 +6,7 @@
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/trainer_commands.h"
+#include "models/margin.h"
 #include "support/errors.h"
 #include "training/calibration.h"
 #include "training/evaluate.h"
@@ -79,7 +80,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             "of the batches and augmentation that BatchNorm is recalibrated with",
             at_least(0));
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common);
+  models::add_options(table, options.common.head);
   table.group("Attack");
   training::add_options(table, options.common.attack);
   table.add("attack_samples",

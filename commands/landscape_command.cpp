@@ -16,6 +16,7 @@
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "distributed/agreement.h"
+#include "models/margin.h"
 #include "pca/basis.h"
 #include "support/atomic_file.h"
 #include "support/console.h"
@@ -421,14 +422,12 @@ int landscape_command(const std::vector<std::string>& arguments) {
   training::add_data_options(table, options.common.data);
   table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
-  training::add_loss_options(table, options.common);
+  models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   check_options(options);
   const auto run = checkpoints::open_run(options.run);
-  require(!table.was_set("label_smoothing"),
-          "[landscape] takes no --label_smoothing: the loss is evaluated without");
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own

@@ -10,6 +10,7 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "distributed/agreement.h"
+#include "models/margin.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
@@ -47,16 +48,13 @@ void add_network_options(OptionTable& table, training::CommonOptions& common) {
   training::add_data_options(table, common.data);
   table.locate_after_adoption("data");
   training::add_model_options(table, common.model);
-  training::add_loss_options(table, common);
+  models::add_options(table, common.head);
   add_store_options(table);
 }
 
 void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command) {
   require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
   require(fs::exists(saved.weights), "[{}] no such file or folder: {}", command, saved.weights);
-  require(!table.was_set("label_smoothing"),
-          "[{}] takes no --label_smoothing: losses of held-out samples have none",
-          command);
   require_state(saved.weights, command);
   const auto run = checkpoints::open_run(saved.weights);
   for (const auto& line : adopt_run(table, run, saved.common, "not as the weights' run: "))
@@ -84,8 +82,7 @@ void refuse_run_options(const OptionTable& table,
                         const fs::path& folder,
                         const std::string& command) {
   for (const auto& row : table.rows()) {
-    const bool of_run =
-        row.group == "Data" || row.group == "Model" || row.group == "Loss" || row.group == "Head";
+    const bool of_run = row.group == "Data" || row.group == "Model" || row.group == "Head";
     require(!of_run || row.origin == OptionOrigin::default_value,
             "[{}] {} is an export, whose signature.json says how images are prepared: --{} has no "
             "place",

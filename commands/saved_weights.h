@@ -21,10 +21,10 @@ struct SavedOptions {
 void add_saved_options(OptionTable& table, SavedOptions& saved);
 
 /// The rows of a command that uses the network alone, on no other ranks: machine, data, model,
-/// loss.
+/// head. None of the loss: held-out losses have no smoothing.
 void add_network_options(OptionTable& table, training::CommonOptions& common);
 
-/// Takes the data, model and loss of the run that the weights belong to over, and prints what is
+/// Takes the data, model and head of the run that the weights belong to over, and prints what is
 /// set otherwise. Without a run the table's own options count. Throws std::invalid_argument when
 /// the path is empty or not there.
 void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command);

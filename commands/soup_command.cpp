@@ -235,7 +235,6 @@ int soup_command(const std::vector<std::string>& arguments) {
   const auto files = member_files(options);
   options.saved.weights = files.front();
   adopt_run_of(table, options.saved, "soup");
-  common.loss.label_smoothing = 0;  // also where coefficients are learned with batch statistics
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[soup] runs alone, received {} ranks", ranks);
   training::resolve(common, ranks, table);

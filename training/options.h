@@ -127,7 +127,7 @@ void add_data_options(OptionTable& table, DataOptions& options);
 models::AmpLists amp_lists(const ModelOptions& options);
 
 void add_model_options(OptionTable& table, ModelOptions& options);
-void add_loss_options(OptionTable& table, CommonOptions& options);  // and of the head
+void add_loss_options(OptionTable& table, CommonOptions& options);  // of training, and of the head
 void add_compute_options(OptionTable& table, RunOptions& options);  // batch, threads, device
 void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least_epochs = 1);
 /// Adds the rows of the stage that writes steps.csv.

@@ -133,7 +133,7 @@ def test_what_cannot_be_drawn_is_refused(run: Path, tmp_path: Path, fails) -> No
     assert "needs --pca_mat" in refused()
     assert "rows in [1, 2], received 3" in refused(*matrix, "--components=1,3")
     assert "no such file or folder" in refused(*matrix, "--paths", tmp_path / "nowhere")
-    assert "takes no --label_smoothing" in refused(*matrix, "--label_smoothing=0.1")
+    assert "--label_smoothing: unknown option" in refused(*matrix, "--label_smoothing=0.1")
     (tmp_path / "s_path.csv").write_text("mine")
     assert "exists already" in refused(*matrix)
     assert [file.name for file in tmp_path.iterdir()] == ["s_path.csv"]

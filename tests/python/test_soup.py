@@ -115,7 +115,7 @@ def test_what_cannot_be_chosen_honestly_is_refused(runs: Path, execute: Callable
     assert "did you mean learned?" in fails(2, "soup", *members, "--kinds=lerned", *out)
     assert "needs --output" in fails(2, "soup", *members)
     for command in (["soup", *members, *out], ["evaluate", members[0]]):
-        assert f"[{command[0]}] takes no --label_smoothing" in fails(2, *command, "--label_smoothing=0.1")
+        assert "--label_smoothing: unknown option" in fails(2, *command, "--label_smoothing=0.1")
     assert "needs --validation_fraction" in fails(2, "soup", *members, "--validation_fraction=0", *out)
     execute(
         "dimred",
