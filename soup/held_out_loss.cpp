@@ -20,7 +20,9 @@ double HeldOutLoss::over_batches(const Pass& pass) {
         model.flat.buffers.copy_(buffers);
         model.flat.counters.copy_(counters);
       });
-  const data::Order order{.seed = 0, .size = samples_.size(), .shuffled = false};
+  // Shuffled: a folder of classes has them in order, and the statistics of a batch of one class are
+  // far from the running ones.
+  const data::Order order{.seed = 0, .size = samples_.size(), .shuffled = true};
   const auto plain = data::without_augmentation(setup_.data.preprocessing);
   auto options = training::loader_options(setup_);
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;

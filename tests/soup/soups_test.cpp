@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
 #include <Eigen/Core>
@@ -10,6 +12,8 @@
 #include <fstream>
 
 #include "checkpoints/snapshot.h"
+#include "models/network.h"
+#include "soup/held_out_loss.h"
 #include "soup/hull_space.h"
 #include "support/errors.h"
 #include "tests/tools/steep_network.h"
@@ -76,7 +80,7 @@ class DoubleReplay {
  public:
   DoubleReplay(const Table& table, std::vector<layout::ColumnRange> blocks)
       : w_(table.weights()), blocks_(std::move(blocks)), n_(w_.rows()) {
-    const data::Order order{.seed = 0, .size = 96, .shuffled = false};
+    const data::Order order{.seed = 0, .size = 96};
     auto batches = training::make_batches(table.setup,
                                           *table.setup.data.train,
                                           order,
@@ -217,6 +221,30 @@ TEST(Soups, LearnedOnesAreNoWorseThanTheMean) {
   const auto again = table.make(Kind::learned);
   EXPECT_EQ(again.coefficients, learned.coefficients);
   EXPECT_EQ(again.validation.loss, learned.validation.loss);
+}
+
+/// Tells the toy's two classes by their brightness, as far as BatchNorm leaves it: in a batch of
+/// both.
+struct BrightnessNet final : models::Network {
+  BrightnessNet() {
+    norm = register_module("norm", torch::nn::BatchNorm2d(1));
+    fc = register_module("fc", torch::nn::Linear(1, 10));
+    const torch::NoGradGuard no_grad;
+    fc->weight.zero_()[0] = -20;
+    fc->weight[1] = 20;
+    fc->bias.zero_().slice(0, 0, 2).fill_(10);
+  }
+  torch::Tensor forward(torch::Tensor x) override { return fc(norm(x).mean({2, 3})); }
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Linear fc{nullptr};
+};
+
+TEST(HeldOutLoss, OfSamplesThatLieByClassHasBatchesOfAll) {
+  auto setup = training::toy_setup(models::Precision::float32, std::make_shared<BrightnessNet>());
+  std::vector<std::int64_t> by_class;  // which is the index modulo 2
+  for (std::int64_t i = 0; i < 96; ++i) by_class.push_back(i * 2 % 96 + i / 48);
+  const auto sorted = data::subset(setup.data.train, by_class);
+  EXPECT_LT(HeldOutLoss(setup, *sorted).loss(), 0.05);  // of batches of one class: log 2
 }
 
 TEST(Soups, ModelStockLiesBetweenAnchorAndMeanAsTheAnglesSay) {
