@@ -111,7 +111,7 @@ class Judge:
         torch.nn.utils.vector_to_parameters(torch.from_numpy(w), self.network.parameters())
         self.network.to(memory_format=last)  # type: ignore[call-overload]
         with torch.no_grad():
-            for images in samples.images.split(100):
+            for images in torch.split(samples.images, 100):
                 parts.append(self.network(images.contiguous(memory_format=last)).double())
         return torch.cat(parts)
 

@@ -141,7 +141,8 @@ def test_a_tempered_loss_is_that_of_the_held_out_images_best(samples: Samples) -
     w = 3 * torch.nn.utils.parameters_to_vector(judge.network.parameters()).detach().numpy()
     held_out, test = single.part(slice(20)), single.part(slice(20, None))
     temperature, tempered = judge.tempered_loss(w, held_out, test)
-    losses = {t: readouts.mean_loss(judge.outputs(w, held_out) / t, held_out) for t in (temperature * s for s in (0.8, 0.99, 1, 1.01, 1.25))}
+    around = [temperature * s for s in (0.8, 0.99, 1, 1.01, 1.25)]
+    losses = {t: readouts.mean_loss(judge.outputs(w, held_out) / t, held_out) for t in around}
     assert min(losses, key=losses.__getitem__) == temperature and abs(temperature - 1) > 0.05
     assert tempered == readouts.mean_loss(judge.outputs(w, test) / temperature, test) != judge.scores(w, test)[0]
 
