@@ -72,6 +72,7 @@ NAVIGATION = {
         "experiments/records/fashion_convnet_confirmation",
         "experiments/records/fashion_budgets",
         "experiments/records/fashion_noise",
+        "experiments/records/fashion_rates",
         "experiments/records/fashion_tails",
         "experiments/records/fashion_temperature",
         "experiments/records/resnet20_fashion",
