@@ -2,13 +2,17 @@
 
 #include "support/errors.h"
 #include "support/scope_exit.h"
+#include "training/data_sets.h"
 #include "training/input/batches.h"
 #include "training/passes/gradient.h"
 
 namespace dimred::soup {
 
 HeldOutLoss::HeldOutLoss(training::Setup& setup, const data::Dataset& samples)
-    : setup_(setup), samples_(samples) {}
+    : setup_(setup), samples_(samples) {
+  if (setup.model.batchnorm_layers > 0)
+    training::require_cache_for_all(setup.data, "learning takes held-out samples in random order");
+}
 
 /// `pass` gets a batch's evaluation; the mean loss. Running statistics are as before.
 template <class Pass>
@@ -20,14 +24,15 @@ double HeldOutLoss::over_batches(const Pass& pass) {
         model.flat.buffers.copy_(buffers);
         model.flat.counters.copy_(counters);
       });
-  // Shuffled: a folder of classes has them in order, and the statistics of a batch of one class are
-  // far from the running ones.
-  const data::Order order{.seed = 0, .size = samples_.size(), .shuffled = true};
+  const bool batchnorm = model.batchnorm_layers > 0;
+  // A folder has its classes in order, and the statistics of a batch of one class are far from the
+  // running ones.
+  const data::Order order{.seed = 0, .size = samples_.size(), .shuffled = batchnorm};
   const auto plain = data::without_augmentation(setup_.data.preprocessing);
   auto options = training::loader_options(setup_);
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   const auto batches = training::make_batches(setup_, samples_, order, plain, options, /*epoch=*/0);
-  const auto mode = model.batchnorm_layers > 0 ? models::Mode::train : models::Mode::evaluate;
+  const auto mode = batchnorm ? models::Mode::train : models::Mode::evaluate;
   double loss = 0;
   std::int64_t count = 0;
   for (std::int64_t i = 0; auto batch = training::next_on_all_ranks(*batches, *setup_.communicator);

@@ -5,11 +5,13 @@
 namespace dimred::soup {
 
 /// The mean loss of a data set as a function of the network's weights: the same samples in the same
-/// batches at every call. A network with BatchNorm takes the statistics of each batch, as the
-/// running ones belong to other weights; any other network is in evaluation mode.
+/// batches at every call. A network with BatchNorm is in training mode, over shuffled samples: it
+/// takes the statistics of each batch, as the running ones belong to other weights, and the loss is
+/// that of training (dropout; smoothing where the setup has one). Any other is in evaluation mode.
 class HeldOutLoss {
  public:
-  /// Both must outlive it.
+  /// Both must outlive it. Throws std::invalid_argument where a stream's cache has no room for all
+  /// samples and the network has BatchNorm.
   HeldOutLoss(training::Setup& setup, const data::Dataset& samples);
 
   /// At the present weights: one forward pass over the samples.

@@ -50,8 +50,9 @@ class Making {
     switch (soup.kind) {
       case Kind::best: {
         score_alone(soup);
-        const auto best = std::ranges::max_element(alone_) - alone_.begin();
-        soup.coefficients = one(best);
+        // Of equals the last, as the greedy choice begins.
+        const auto best = std::max_element(alone_.rbegin(), alone_.rend());
+        soup.coefficients = one(std::distance(best, alone_.rend()) - 1);
         return;
       }
       case Kind::mean:

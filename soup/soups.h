@@ -15,7 +15,7 @@ namespace dimred::soup {
 
 /// How one set of weights is made of several.
 enum class Kind {
-  best,     // the member with the highest held-out accuracy
+  best,     // the member with the highest held-out accuracy; of equals the last
   mean,     // all alike
   greedy,   // members in order of their held-out accuracies, each where the mean gets no worse
   stock,    // Model Stock: by layers, between the anchor and the mean
