@@ -110,7 +110,9 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
     for name, settings in runs.items():
         train(binary, "stage1", folder / name, {**common, **settings, "resume_from": constant})
     test = readouts.read_samples(options.data, "t10k", constant)
-    held_out = readouts.read_held_out(options.data, constant, common["train_samples"], plan["held_out"])
+    # Temperatures are fitted on images that no readout has seen.
+    both = readouts.read_held_out(options.data, constant, common["train_samples"], 2 * plan["held_out"])
+    held_out, calibration = both.part(slice(0, None, 2)), both.part(slice(1, None, 2))
     judge = Judge(common.get("model", "convnet"), test)
     snapshots = {name: readouts.read_rows(snapshot_files(folder / name)[-plan["window"] :]) for name in runs}
     rivals = {name: readouts.mean(rows) if name.startswith("tail") else rows[-1] for name, rows in snapshots.items()}
@@ -122,7 +124,7 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
         w, chosen = (rivals[arm], None) if arm in rivals else makers[arm]()
         spent = time.process_time() - began
         validation, tested = judge.scores(w, held_out), judge.scores(w, test)
-        temperature, tempered = judge.tempered_loss(w, held_out, test)
+        temperature, tempered = judge.tempered_loss(w, calibration, test)
         run = arm if arm in runs else "tail"
         [trained] = read_runs([folder / run])
         made.append({"kind": arm, "chosen": chosen, "validation_loss": validation[0], "validation_accuracy": validation[1],
@@ -146,7 +148,7 @@ def report(rows: Sequence[Row]) -> str:
     if not whole:
         return "no replicate is finished"
     metrics = replicates.measured(whole, EXPERIMENT)
-    ruled = [metric for metric in metrics if metric.name in GAINS]
+    ruled = [metric for metric in EXPERIMENT.metrics if metric.name in GAINS]
     enough = [arm for arm, rival in READOUTS.items() if all(gains(whole, metric, arm, rival) >= GAINS[metric.name] for metric in ruled)]
     passes = ", ".join(f"{arm} {statistics.fmean(found[arm]['epochs_of_passes'] for found in whole):.2f}" for arm in EXPERIMENT.arms)
     verdict = f"{', '.join(enough) or 'no readout'} gains both {GAINS['test_accuracy']} points and {GAINS['test_loss']} of loss"

@@ -121,7 +121,7 @@ class Judge:
         return mean_loss(logits, samples), float((logits.argmax(1) == samples.labels).double().mean())
 
     def tempered_loss(self, w: Floats, held_out: Samples, test: Samples) -> tuple[float, float]:
-        """The temperature that fits the held-out samples, and the mean cross-entropy of the test ones at it."""
+        """The temperature that fits the held-out samples, which should not have chosen w, and the mean cross-entropy of the test ones at it."""
         found = fitted_temperature(self.outputs(w, held_out), held_out)
         return found, mean_loss(self.outputs(w, test) / found, test)
 
@@ -132,6 +132,8 @@ def mean_loss(logits: Tensor, samples: Samples) -> float:
 
 def fitted_temperature(logits: Tensor, samples: Samples) -> float:
     """What to divide the logits [n, classes] by for the lowest cross-entropy (Guo et al. 2017), from 1/100 to 100."""
+    if not logits.isfinite().all():
+        raise ValueError("no temperature fits logits that are not finite")
     bounds = (-math.log(100), math.log(100))
     fit = minimize_scalar(lambda power: mean_loss(logits / math.exp(power), samples), bounds=bounds, method="bounded",
                           options={"xatol": 1e-6})  # fmt: skip

@@ -60,6 +60,7 @@ def test_held_out_samples_are_none_of_the_training_ones() -> None:
     held_out = readouts.held_out_indices(60000, 7000, 2000)
     assert len(set(held_out)) == 2000 and not trained & set(held_out)
     assert held_out[0] < 60 and held_out[-1] > 59900 and np.diff(held_out).max() < 40  # spread over the file
+    assert list(readouts.held_out_indices(60000, 7000, 4000)[::2]) == list(held_out)  # twice as many: these, and others between
     assert len(readouts.held_out_indices(10, 4, 6)) == 6
     with pytest.raises(ValueError, match="held_out needs 1 to 6"):
         readouts.held_out_indices(10, 4, 7)
