@@ -79,6 +79,7 @@ NAVIGATION = {
         "experiments/records/adversarial_convnet",
         "experiments/records/soups_convnet_grey",
         "experiments/records/soups_resnet20_fashion",
+        "experiments/records/soups_resnet20_flowers",
         "experiments/records/tail_convnet",
         "experiments/records/transfer_convnet",
         "experiments/records/decision_convnet",

@@ -230,11 +230,12 @@ def test_rows_that_are_not_the_plans_are_refused(line: str, rule: str, tmp_path:
     ("experiment", "plan_file", "record"),
     [(soups.EXPERIMENT, "soups/convnet_grey.toml", "soups_convnet_grey"),
      (soups.EXPERIMENT, "soups/resnet20_fashion.toml", "soups_resnet20_fashion"),
+     (soups.EXPERIMENT, "soups/resnet20_flowers.toml", "soups_resnet20_flowers"),
      (adversarial.EXPERIMENT, "adversarial/convnet_fashion.toml", "adversarial_convnet"),
      (tail.EXPERIMENT, "tail/convnet_fashion.toml", "tail_convnet"),
      (transfer.EXPERIMENT, "transfer/convnet_fashion.toml", "transfer_convnet"),
      (decision.EXPERIMENT, "decision/convnet_fashion.toml", "decision_convnet")],
-    ids=["soups", "soups_resnet20", "adversarial", "tail", "transfer", "decision"],
+    ids=["soups", "soups_resnet20", "soups_flowers", "adversarial", "tail", "transfer", "decision"],
 )  # fmt: skip
 def test_the_recorded_rows_are_those_of_the_plan(experiment: replicates.Experiment, plan_file: str, record: str) -> None:
     experiments = REPOSITORY / "experiments"
