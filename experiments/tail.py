@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from dimred.runs import read_runs
+from dimred.runs import BadRun, read_runs
 from dimred.runs.snapshots import snapshot_files
 from workbench import readouts, replicates
 from workbench.jobs import annealing, train
@@ -111,7 +111,10 @@ def run_replicate(plan: dict[str, Any], replicate: int, options: argparse.Namesp
         train(binary, "stage1", folder / name, {**common, **settings, "resume_from": constant})
     test = readouts.read_samples(options.data, "t10k", constant)
     # Temperatures are fitted on images that no readout has seen.
-    both = readouts.read_held_out(options.data, constant, common["train_samples"], 2 * plan["held_out"])
+    try:
+        both = readouts.read_held_out(options.data, constant, common["train_samples"], 2 * plan["held_out"])
+    except BadRun as error:
+        raise PlanError(f"{error}: {plan['held_out']}, and as many to fit temperatures on") from error
     held_out, calibration = both.part(slice(0, None, 2)), both.part(slice(1, None, 2))
     judge = Judge(common.get("model", "convnet"), test)
     snapshots = {name: readouts.read_rows(snapshot_files(folder / name)[-plan["window"] :]) for name in runs}

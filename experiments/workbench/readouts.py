@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dimred.runs import read_weights
+from dimred.runs import BadRun, read_weights
 from dimred.runs.snapshots import snapshot_files
 from dimred_twins import build
 from numpy.typing import NDArray
@@ -67,15 +67,15 @@ def read_samples(folder: Path, part: str, run: Path, indices: NDArray[np.int64] 
 
 
 def held_out_indices(size: int, trained: int, count: int) -> NDArray[np.int64]:
-    """So many, evenly spread over those of `size` samples that --train_samples=trained leaves out. Raises ValueError."""
+    """So many, evenly spread over those of `size` samples that --train_samples=trained leaves out. Raises BadRun."""
     rest = np.delete(np.arange(size), np.arange(trained) * size // trained)
     if not 0 < count <= len(rest):
-        raise ValueError(f"held_out needs 1 to {len(rest)} of the samples that train_samples leaves out, received {count}")
+        raise BadRun(f"held_out needs 1 to {len(rest)} of the samples that train_samples leaves out, received {count}")
     return rest[np.arange(count) * len(rest) // count]
 
 
 def read_held_out(folder: Path, run: Path, trained: int, count: int) -> Samples:
-    """So many of the training file's samples that a run with --train_samples=trained has not seen. Raises ValueError."""
+    """So many of the training file's samples that a run with --train_samples=trained has not seen. Raises BadRun."""
     size = len(read_idx(folder / "train-labels-idx1-ubyte"))
     return read_samples(folder, "train", run, held_out_indices(size, trained, count))
 
@@ -127,13 +127,15 @@ class Judge:
 
 
 def mean_loss(logits: Tensor, samples: Samples) -> float:
+    """Mean cross-entropy of logits [n, classes], in nats."""
     return float(functional.cross_entropy(logits, samples.labels))
 
 
 def fitted_temperature(logits: Tensor, samples: Samples) -> float:
-    """What to divide the logits [n, classes] by for the lowest cross-entropy (Guo et al. 2017), from 1/100 to 100."""
+    """What to divide the logits [n, classes] by for the lowest cross-entropy (Guo et al. 2017), from 1/100 to 100. Raises BadRun for one that
+    is not finite."""
     if not logits.isfinite().all():
-        raise ValueError("no temperature fits logits that are not finite")
+        raise BadRun("[readouts] a logit is not finite: no temperature fits")
     bounds = (-math.log(100), math.log(100))
     fit = minimize_scalar(lambda power: mean_loss(logits / math.exp(power), samples), bounds=bounds, method="bounded",
                           options={"xatol": 1e-6})  # fmt: skip

@@ -186,7 +186,8 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
     """Estimates the running statistics of a torch module's BatchNorm layers anew, for the weights that it has; returns the batches used.
 
     batches: what forward(batch) takes; by default the model is called on the batch, or on the first part of a tuple or list. Each counts
-    alike, so they need to be shuffled and of one size. Dropout is off meanwhile; modes and momenta are put back, also after an error, with the statistics of before.
+    alike, so they need to be shuffled and of one size. Dropout is off meanwhile; modes and momenta are put back, also after an
+    error, with the statistics of before.
     """
     import torch
 

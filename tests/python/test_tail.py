@@ -11,6 +11,7 @@ import pytest
 import tail
 import torch
 from conftest import REPOSITORY
+from dimred.runs import BadRun
 from fashion import few
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -62,7 +63,7 @@ def test_held_out_samples_are_none_of_the_training_ones() -> None:
     assert held_out[0] < 60 and held_out[-1] > 59900 and np.diff(held_out).max() < 40  # spread over the file
     assert list(readouts.held_out_indices(60000, 7000, 4000)[::2]) == list(held_out)  # twice as many: these, and others between
     assert len(readouts.held_out_indices(10, 4, 6)) == 6
-    with pytest.raises(ValueError, match="held_out needs 1 to 6"):
+    with pytest.raises(BadRun, match="held_out needs 1 to 6"):
         readouts.held_out_indices(10, 4, 7)
 
 
@@ -133,6 +134,11 @@ def test_the_temperature_of_two_classes_has_a_closed_form() -> None:
     found = readouts.fitted_temperature(logits, samples)
     assert found == pytest.approx(6 / np.log(3), rel=1e-5)
     assert readouts.mean_loss(logits / found, samples) == pytest.approx(np.log(4) - 0.75 * np.log(3), abs=1e-9)
+
+
+def test_no_temperature_fits_what_is_not_finite() -> None:
+    with pytest.raises(BadRun, match="a logit is not finite"):
+        readouts.fitted_temperature(torch.tensor([[0.0, float("nan")]]), Samples(torch.zeros(1), torch.tensor([0])))
 
 
 def test_a_tempered_loss_is_that_of_the_held_out_images_best(samples: Samples) -> None:

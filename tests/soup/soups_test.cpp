@@ -17,6 +17,7 @@
 #include "soup/hull_space.h"
 #include "support/errors.h"
 #include "tests/tools/steep_network.h"
+#include "tests/tools/streamed_toy.h"
 #include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
 #include "training/input/batches.h"
@@ -272,6 +273,22 @@ TEST(Soups, ModelStockLiesBetweenAnchorAndMeanAsTheAnglesSay) {
   EXPECT_LT((table.network() - expected).cwiseAbs().maxCoeff(), 1e-7);
   EXPECT_DOUBLE_EQ(stock_share(MatrixXd::Ones(5, 5)), 1);      // one direction: the mean
   EXPECT_DOUBLE_EQ(stock_share(MatrixXd::Identity(5, 5)), 0);  // at right angles: the anchor
+}
+
+TEST(HeldOutLoss, InRandomOrderNeedsRoomForAllOfAStream) {
+  const auto refusal = [](std::int64_t room, const std::shared_ptr<models::Network>& network) {
+    auto setup = training::toy_setup(models::Precision::float32, network);
+    setup.data.train = std::make_shared<training::StreamedToy>(room);
+    try {
+      HeldOutLoss(setup, *setup.data.train).loss();
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(799, std::make_shared<BrightnessNet>()), testing::HasSubstr("room for all"));
+  EXPECT_EQ(refusal(800, std::make_shared<BrightnessNet>()), "");
+  EXPECT_EQ(refusal(799, training::steep_network(1)), "");  // no BatchNorm: in the files' order
 }
 
 TEST(Soups, OfEqualMembersTheLastIsTheBest) {
