@@ -12,5 +12,6 @@ echo
 echo "The 10 slowest tests:"
 grep -E 'Test +#' "$log" | sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 s  \1/' | sort -rn | sed -n 1,10p
 echo
+[[ $status == 0 ]] || grep -E '^(E  |FAILED |ERROR |\[  FAILED  \])|: Failure$' "$log" | cut -c 1-240 | tail -40 || true  # why, at the end of a long log
 grep -E 'tests passed|tests failed' "$log" || true
 exit "$status"
