@@ -195,7 +195,7 @@ SCHEDULED = {
     "psgd": ["--preset=psgd", "--learning_rate=0.1", "--schedule=cosine", "--alpha=0.02", "--alpha_schedule=linear",
              "--average=uniform", "--average_from=0.3", "--weight_decay=1e-4"],
     "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
-    "schedule-free": ["--preset=schedule-free", "--learning_rate=0.01"],  # at the preset's rate twenty steps amplify rounding ten thousandfold
+    "schedule-free": ["--preset=schedule-free", "--learning_rate=0.01"],  # at the preset's rate rounding grows ten thousandfold
     "layers": ["--basis_blocks=layers"],
     "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
 }  # fmt: skip
