@@ -154,7 +154,7 @@ def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Pa
 
 def test_weights_that_a_run_which_goes_on_will_write_anew_are_not_held_against_the_old(run: Path, tmp_path: Path, execute, binaries) -> None:
     boosted = tmp_path / "boosted"
-    command = ["stage2", "--checkpoint", run, "--preset=robust", "--threads=1", "--n_component=2", "--output", boosted]  # may be lengthened
+    command = ["stage2", "--checkpoint", run, "--preset=robust", "--threads=1", "--n_component=2", "--output", boosted]  # may go on
     execute("dimred", *command, "--epochs=1")
     manifest = boosted / "manifest.json"
     assert sorted(json.loads(manifest.read_text())["weights"]) == ["final.h5", "start.h5"]
