@@ -14,7 +14,9 @@ target_compile_options(dimred_flags INTERFACE
 # to begin with it hardly ever does, and needs 10 % more memory.
 set(dimred_lazy_collection $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
 target_compile_options(dimred_flags INTERFACE ${dimred_lazy_collection})
-target_include_directories(dimred_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# The rooms that the subject rests on lie in lib/: a second include directory, so that all are named alike.
+set(dimred_include_directories ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lib)
+target_include_directories(dimred_flags INTERFACE ${dimred_include_directories})
 
 function(dimred_room name)
   cmake_parse_arguments(ROOM "SHARED" "" "ONLY;EXCEPT;ALSO;LINKS;LIBRARIES" ${ARGN})
@@ -36,7 +38,7 @@ function(dimred_room name)
     add_library(dimred_${name} STATIC ${sources})
   endif()
   target_link_libraries(dimred_${name} PUBLIC ${ROOM_LINKS} ${ROOM_LIBRARIES} PRIVATE dimred_flags)
-  target_include_directories(dimred_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_include_directories(dimred_${name} PUBLIC ${dimred_include_directories})
 endfunction()
 
 # Files that are compiled for another processor, with other flags or under another language's rules are no part of a

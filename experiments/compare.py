@@ -99,7 +99,7 @@ def engine_of(options: argparse.Namespace) -> Callable[[Path, TextIO], Engine]:
     try:
         from comparison.dask_engine import Asked, check, open_dask
     except ModuleNotFoundError as error:
-        raise EngineError(f"--engine {options.engine}: {error}; scripts/compare.sh installs requirements-engine.txt") from None
+        raise EngineError(f"--engine {options.engine}: {error}; scripts/compare.sh installs requirements/engine.txt") from None
     asked = Asked(
         options.engine == "slurm", options.jobs, options.threads, options.scheduler, options.cluster, options.on_interrupt == "leave"
     )

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPOSITORY / "models"))
+sys.path.insert(0, str(REPOSITORY / "lib" / "models"))
 from library import FASTNN
 
 DIMRED = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "bin" / "dimred"

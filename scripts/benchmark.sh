@@ -9,7 +9,7 @@
 # About 30 minutes on 2 cores and 2 GB of disk; quiet machines only.
 #   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
 #   scripts/benchmark.sh --peer mindspore [OPTIONS]   instead: MindSpore's PCA, epoch, stage-2 step and recipe beside ours
-#                                      (installs it, scripts/mindspore.sh; OPTIONS of benchmarks/mindspore_peer.py; about 15 minutes)
+#                                      (installs it, scripts/mindspore.sh; OPTIONS of experiments/benchmarks/mindspore_peer.py; about 15 minutes)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --peer ] && [ "${2:-}" != mindspore ]; then
@@ -22,15 +22,15 @@ mkdir -p "$out/scratch"
 python=.venv/bin/python
 if [ "${1:-}" = --peer ]; then
   scripts/mindspore.sh
-  exec $python benchmarks/mindspore_peer.py --scratch "$out/scratch" --json "$out/mindspore.json" "${@:3}"
+  exec $python experiments/benchmarks/mindspore_peer.py --scratch "$out/scratch" --json "$out/mindspore.json" "${@:3}"
 fi
-$python benchmarks/algebra_ratio.py build/bin/device_algebra --json "$out/algebra.json"
-$python benchmarks/pca_peers.py --scratch "$out/scratch" --json "$out/pca.json" "$@"
-$python benchmarks/epoch_peers.py --output "$out/epoch.json"
-$python benchmarks/precision_step.py --json "$out/precision.json"
-$python benchmarks/wire_schemes.py build/bin/stage2_wire --json "$out/wire.json"
-$python benchmarks/read_rates.py build/bin/read_rate --scratch "$out/scratch" --json "$out/read.json"
+$python experiments/benchmarks/algebra_ratio.py build/bin/device_algebra --json "$out/algebra.json"
+$python experiments/benchmarks/pca_peers.py --scratch "$out/scratch" --json "$out/pca.json" "$@"
+$python experiments/benchmarks/epoch_peers.py --output "$out/epoch.json"
+$python experiments/benchmarks/precision_step.py --json "$out/precision.json"
+$python experiments/benchmarks/wire_schemes.py build/bin/stage2_wire --json "$out/wire.json"
+$python experiments/benchmarks/read_rates.py build/bin/read_rate --scratch "$out/scratch" --json "$out/read.json"
 images=()
 [ -z "${DIMRED_PHOTOS:-}" ] || images+=(--photos "$DIMRED_PHOTOS")
 [ -z "${DIMRED_SMALL_IMAGES:-}" ] || images+=(--folder "$DIMRED_SMALL_IMAGES")
-[ ${#images[@]} -eq 0 ] || $python benchmarks/image_peers.py build/bin/image_rate "${images[@]}" --json "$out/images.json"
+[ ${#images[@]} -eq 0 ] || $python experiments/benchmarks/image_peers.py build/bin/image_rate "${images[@]}" --json "$out/images.json"

@@ -13,6 +13,6 @@ if [ "${1:-}" = --install ]; then
   # Debian would start the daemons of this machine; the tests start their own.
   run env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends slurm-wlm munge openmpi-bin iproute2
   python3 -m venv .cache/cluster
-  exec .cache/cluster/bin/pip install --quiet -r requirements-cluster.txt
+  exec .cache/cluster/bin/pip install --quiet -r requirements/cluster.txt
 fi
 PYTHONPATH=tests exec "${DIMRED_PYTHON:-.venv/bin/python}" -m cluster --build "${DIMRED_BUILD:-build}" "$@"

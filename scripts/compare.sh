@@ -5,7 +5,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [[ " $* " =~ \ --engine[=\ ](dask|slurm)\  ]]; then
-  required=$root/requirements-engine.txt stamp=$root/.venv/.requirements-engine
+  required=$root/requirements/engine.txt stamp=$root/.venv/.requirements-engine
   if ! cmp -s "$required" "$stamp"; then
     "$root/.venv/bin/python" -m pip install -q --disable-pip-version-check -r "$required" >&2
     cp "$required" "$stamp"

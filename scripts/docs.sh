@@ -13,9 +13,9 @@ esac
 
 stamp=.venv/.requirements-docs
 [ -x .venv/bin/python ] || python3 -m venv .venv
-if ! cmp -s requirements-docs.txt "$stamp"; then
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-docs.txt
-  cp requirements-docs.txt "$stamp"
+if ! cmp -s requirements/docs.txt "$stamp"; then
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements/docs.txt
+  cp requirements/docs.txt "$stamp"
 fi
 
 .venv/bin/python -m sphinx -q -W --keep-going -j auto -c docs -d build/docs_cache . build/docs

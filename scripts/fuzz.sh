@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every parser of data/, weight files, JSON, options, listings and snapshots with clang's libFuzzer under the address and undefined-behaviour
+# Fuzzes every parser of lib/data/, weight files, JSON, options, listings and snapshots with clang's libFuzzer under the address and undefined-behaviour
 # sanitizers: RUNS executions each, none with more memory at once than tests/fuzz/fuzz.h allows, no process above
 # 600 MB (the sanitizers' own share included). Needs apt's clang (14 or newer, with its compiler-rt).
 # New inputs are kept in runs/fuzz/NAME/corpus, crashes in runs/fuzz/NAME; a table at the end.

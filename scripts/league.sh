@@ -9,4 +9,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p runs
-exec "${DIMRED_PYTHON:-.venv/bin/python}" benchmarks/league.py --build "${DIMRED_BUILD:-build}" --output runs/league.txt --json runs/league.json "$@"
+exec "${DIMRED_PYTHON:-.venv/bin/python}" experiments/benchmarks/league.py --build "${DIMRED_BUILD:-build}" --output runs/league.txt --json runs/league.json "$@"

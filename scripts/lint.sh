@@ -16,7 +16,7 @@ find_changed() {
   linted=$(cat .ci/linted)
   if ! git cat-file -e "$linted^{commit}" 2>/dev/null && ! GIT_TERMINAL_PROMPT=0 timeout 60 git fetch -q --depth=1 origin "$linted" 2>/dev/null; then
     echo "lint: this clone has no commit $linted of .ci/linted, nor has its origin: clang-tidy sees every file"
-  elif ! git diff --quiet "$linted" -- .clang-tidy tests/.clang-tidy requirements-lint.txt scripts/lint_tidy.py; then
+  elif ! git diff --quiet "$linted" -- .clang-tidy tests/.clang-tidy requirements/lint.txt scripts/lint_tidy.py; then
     echo "lint: the checks changed since $linted: clang-tidy sees every file"
   else
     mapfile -t changed < <(comm -12 <(printf '%s\n' "${all[@]}" | sort) \

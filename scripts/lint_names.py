@@ -37,7 +37,8 @@ def tags(files):
 def included(file):
     """The files of the repository that `file` includes itself."""
     names = re.findall(r'^#include "(.+)"', pathlib.Path(file).read_text(), re.MULTILINE)
-    return [name for name in names if pathlib.Path(name).is_file()]
+    places = (pathlib.Path(folder, name) for name in names for folder in ("", "lib"))
+    return [str(place) for place in places if place.is_file()]
 
 
 def closure(files):
@@ -52,7 +53,7 @@ def closure(files):
 
 def room_of(file):
     parts = pathlib.PurePath(file).parts
-    return "/".join(parts[: 2 if parts[0] == "tests" else 1])
+    return "/".join(parts[: 2 if parts[0] in ("tests", "lib") else 1])
 
 
 def findings(files):

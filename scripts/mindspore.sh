@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
 stamp=.venv-mindspore/.requirements-mindspore
-if cmp -s requirements-mindspore.txt "$stamp"; then
+if cmp -s requirements/mindspore.txt "$stamp"; then
   echo "MindSpore: all there"
   exit
 fi
@@ -17,5 +17,5 @@ case $version in
 esac
 echo "MindSpore: installing into .venv-mindspore (about 800 MB from PyPI, 2.7 GB on disk)"
 [ -x .venv-mindspore/bin/python ] || "$python" -m venv .venv-mindspore
-.venv-mindspore/bin/python -m pip install -q --disable-pip-version-check --no-compile -r requirements-mindspore.txt
-cp requirements-mindspore.txt "$stamp"
+.venv-mindspore/bin/python -m pip install -q --disable-pip-version-check --no-compile -r requirements/mindspore.txt
+cp requirements/mindspore.txt "$stamp"

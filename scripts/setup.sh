@@ -14,7 +14,7 @@ packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
   libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev gfortran
   universal-ctags dataset-fashion-mnist)
-# The least versions: CMakeLists.txt asks for one, stores/ uses CURLOPT_PROTOCOLS_STR of the other.
+# The least versions: CMakeLists.txt asks for one, lib/stores/ uses CURLOPT_PROTOCOLS_STR of the other.
 least_cmake=3.25 least_libcurl=7.85
 # Shows the report to two tests, which are skipped without it; not every distribution has it.
 optional_packages=(chromium)
@@ -79,7 +79,8 @@ install_packages() {
 
 # install_python FILE WHAT: the packages of a requirements file.
 install_python() {
-  local stamp=.venv/.${1%.txt}
+  local stamp
+  stamp=.venv/.requirements-$(basename "$1" .txt)
   if [ -e "$stamp" ] && cmp -s "$1" "$stamp"; then
     say "$2: all there"
     return
@@ -97,7 +98,7 @@ link_package() {
   printf '%s\n' "$PWD/build/python" "$PWD/python" >"$site/dimred.pth"
 }
 
-install_test_python() { install_python requirements-test.txt "Python packages of tests, benchmarks and notebooks"; }
+install_test_python() { install_python requirements/test.txt "Python packages of tests, benchmarks and notebooks"; }
 
 # find_package(Torch) of a CUDA wheel needs a toolkit, also where no GPU is. Prints its root.
 cuda_toolkit() {
@@ -110,7 +111,7 @@ cuda_toolkit() {
     fi
   fi
   local root
-  install_python requirements-cuda.txt "CUDA toolkit from PyPI" >&2
+  install_python requirements/cuda.txt "CUDA toolkit from PyPI" >&2
   root=$(echo "$PWD"/.venv/lib/python3*/site-packages/nvidia/cu13)
   local library
   for library in cudart:13 nvrtc:13 cublas:13 cufft:12 curand:10 cusolver:12 cusparse:12; do
@@ -122,7 +123,7 @@ cuda_toolkit() {
 
 # What needs no torch is compiled while torch is downloaded; errors are left to the build that follows.
 build_ahead() {
-  [ ! -e .venv/.requirements ] || return 0
+  [ ! -e .venv/.requirements-base ] || return 0
   { cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=OFF && exec ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" programs; } >/dev/null 2>&1 &
   trap "kill $! 2>/dev/null || true" EXIT
 }
@@ -144,11 +145,11 @@ build() {
 install_packages
 require_versions
 case "${1:-}" in '' | --tests | --benchmarks) build_ahead ;; esac
-install_python requirements.txt "Python packages (torch and its libraries: about 3 GB)"
+install_python requirements/base.txt "Python packages (torch and its libraries: about 3 GB)"
 link_package
 case "${1:-}" in
   --no-build) ;;
-  --lint) install_python requirements-lint.txt "clang-format, clang-tidy, lizard" ;;
+  --lint) install_python requirements/lint.txt "clang-format, clang-tidy, lizard" ;;
   --tests) install_test_python; build all -DBUILD_TESTING=ON ;;
   --benchmarks) install_test_python; build all -DDIMRED_BENCHMARKS=ON ;;
   '') build programs ;;

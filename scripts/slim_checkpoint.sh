@@ -6,11 +6,11 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv-tensorflow
-if ! cmp -s "$root/requirements-tensorflow.txt" "$venv/.requirements"; then
+if ! cmp -s "$root/requirements/tensorflow.txt" "$venv/.requirements"; then
   echo "slim_checkpoint: makes .venv-tensorflow (1.5 GB from PyPI)" >&2
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-compile -r "$root/requirements-tensorflow.txt"
-  cp "$root/requirements-tensorflow.txt" "$venv/.requirements"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-compile -r "$root/requirements/tensorflow.txt"
+  cp "$root/requirements/tensorflow.txt" "$venv/.requirements"
 fi
 [ "${1:-}" != --setup ] || exit 0
 exec "$venv/bin/python" "$root/experiments/slim_checkpoint.py" "$@"

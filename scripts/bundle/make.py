@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks"))
 
 from archive import TooLarge, write_archive  # noqa: E402
 from programs import DEVICE_ROOMS, DEVICE_TESTS, FASHION  # noqa: E402
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = ("dimred", "dimred-train", "device_algebra")
 REQUIRED = ("dimred", "dimred-train")
 # The part of our Python that runs there, below python/ as it lies here.
-PYTHON = ("benchmarks/device.py", "benchmarks/programs.py", "benchmarks/machine.py", "benchmarks/resnet50.py",
+PYTHON = ("experiments/benchmarks/device.py", "experiments/benchmarks/programs.py", "experiments/benchmarks/machine.py", "experiments/benchmarks/resnet50.py",
           "tests/device/*.py", "scripts/bundle/torch_libraries.py", "experiments/dimred_twins/*.py",
           "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
           "experiments/recipes/fashion_demo.toml", "experiments/recipes/fashion_stage2.toml")  # fmt: skip

@@ -185,7 +185,7 @@ class S3:
     """moto's server with one bucket, and a proxy before it."""
 
     def __init__(self) -> None:
-        server = pytest.importorskip("moto.server", reason="needs moto[server] of requirements-test.txt")
+        server = pytest.importorskip("moto.server", reason="needs moto[server] of requirements/test.txt")
         self.server = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self.server.start()
         self.port = self.server.get_host_and_port()[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "benchmarks")]
+sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "experiments" / "benchmarks")]
 import archive  # noqa: E402
 import make  # noqa: E402
 import shared_libraries  # noqa: E402

@@ -20,7 +20,7 @@ from comparison.engine import LEFT
 from fake_comparison import COMPARE, FAKE, SHORT, arguments, calls, compared, results, running, until
 
 pytest_plugins = ["fake_comparison"]
-NEEDS = "needs Dask: .venv/bin/python -m pip install -r requirements-engine.txt"
+NEEDS = "needs Dask: .venv/bin/python -m pip install -r requirements/engine.txt"
 # A mark, not importorskip: a file without any test is a failure of pytest's.
 pytestmark = pytest.mark.skipif(not all(map(find_spec, ("distributed", "dask_jobqueue"))), reason=NEEDS)
 RUNS_64 = """

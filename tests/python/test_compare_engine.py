@@ -133,7 +133,7 @@ def test_an_engine_without_its_packages_says_how_to_get_them(fake: Path, capsys,
     assert compare.main(arguments(fake, "--engine=dask")) == 1
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
-    assert "scripts/compare.sh installs requirements-engine.txt" in said
+    assert "scripts/compare.sh installs requirements/engine.txt" in said
     assert not (fake / "out").exists()
 
 
@@ -204,9 +204,9 @@ def test_a_start_waits_for_the_process_of_a_lost_worker_and_is_counted(facts, no
 
 
 def test_the_script_installs_an_engine_once(tmp_path: Path) -> None:
-    for folder in ("scripts", "experiments", ".venv/bin"):
+    for folder in ("scripts", "experiments", "requirements", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
-    for name in ("scripts/compare.sh", "requirements-engine.txt"):
+    for name in ("scripts/compare.sh", "requirements/engine.txt"):
         shutil.copy(REPOSITORY / name, tmp_path / name)
     python = tmp_path / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/called\n')

@@ -59,7 +59,7 @@ def options_in(text: str) -> set[str]:
 def known() -> set[str]:
     """Every option in docs/reference/options.md and in our Python and shell commands."""
     names = options_in(OPTIONS.read_text()) | {"help", "version"}
-    for folder in ("experiments", "benchmarks", "scripts"):
+    for folder in ("experiments", "experiments/benchmarks", "scripts"):
         for file in [*(REPOSITORY / folder).glob("*.py"), *(REPOSITORY / folder).glob("*.sh")]:
             names |= options_in(file.read_text())
     return names
@@ -224,7 +224,7 @@ def test_files_that_a_page_shows_are_those() -> None:
     """The build compiles them, and other tests run them. An extension fits into 60 lines."""
     shown = [(page, *found) for page in PAGES
              for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]  # fmt: skip
-    assert [file for _, file, _ in shown] == ["data/npy.cpp", "data/equalize.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "training/hooks/weight_norm.cpp"]
+    assert [file for _, file, _ in shown] == ["lib/data/npy.cpp", "lib/data/equalize.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "lib/training/hooks/weight_norm.cpp"]
     for page, file, text in shown:
         assert text == (REPOSITORY / file).read_text(), page
         assert len(text.splitlines()) <= 60
@@ -242,7 +242,7 @@ def test_pages_that_a_source_cites_are_there() -> None:
 
 
 def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
-    sources = (REPOSITORY / "imports" / "fastnn.cpp").read_text()
+    sources = (REPOSITORY / "lib" / "imports" / "fastnn.cpp").read_text()
     keys = set(re.findall(r'\{"(\w+)",\s*Type::', sources))
     assert len(keys) > 60
     page = (DOCS / "reference" / "mapping.md").read_text()

@@ -15,11 +15,11 @@ from conftest import REPOSITORY
 from fashion import few
 from torchvision import models
 
-sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks"))
 import device  # noqa: E402
 from resnet50 import ResNet50  # noqa: E402
 
-SCRIPT = [sys.executable, str(REPOSITORY / "benchmarks" / "device.py")]
+SCRIPT = [sys.executable, str(REPOSITORY / "experiments" / "benchmarks" / "device.py")]
 TESTS = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(REPOSITORY / "tests" / "device")]
 
 

@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from models_check import main as models_check
 from torch import nn
 
-sys.path.insert(0, str(REPOSITORY / "models"))
+sys.path.insert(0, str(REPOSITORY / "lib" / "models"))
 import library
 
 # (parameters with 1,000 classes unless said, tolerance, source). A published figure in millions has a tolerance.

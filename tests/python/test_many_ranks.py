@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks"))
 import many_ranks
 import rank_model as model
 

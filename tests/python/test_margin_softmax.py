@@ -110,7 +110,7 @@ def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tu
 
 def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
     """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; what is sent as predicted."""
-    command = [sys.executable, REPOSITORY / "benchmarks" / "class_sharded.py", binaries / "class_sharded", "--classes=50000",
+    command = [sys.executable, REPOSITORY / "experiments" / "benchmarks" / "class_sharded.py", binaries / "class_sharded", "--classes=50000",
                "--global_batch_size=64", "--ranks", "1", "4", "--steps=1", "--json", tmp_path / "out.json"]  # fmt: skip
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -140,7 +140,7 @@ def test_twenty_steps_of_the_program_are_mindspores(tmp_path: Path, execute) -> 
 
 
 def peer(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, REPOSITORY / "benchmarks" / "mindspore_peer.py", *map(str, words)]
+    command = [sys.executable, REPOSITORY / "experiments" / "benchmarks" / "mindspore_peer.py", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -647,7 +647,7 @@ def test_a_reader_exchanges_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_distribution_says_the_versions_that_the_tests_use() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    pinned = (REPOSITORY / "requirements-test.txt").read_text()
+    pinned = (REPOSITORY / "requirements/test.txt").read_text()
     assert all(requirement in pinned for requirement in project["build-system"]["requires"])
     assert dimred.__version__ in (REPOSITORY / "CITATION.cff").read_text()
     assert project["project"]["license"] == "Apache-2.0"

@@ -97,7 +97,7 @@ def test_what_cannot_be_is_refused(options: str, tmp_path: Path, fails) -> None:
 
 def test_the_benchmark_runs(tmp_path: Path, binaries: Path, monkeypatch) -> None:
     """A few steps of ResNet-20; its figures are not judged."""
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "experiments" / "benchmarks")
     import precision_step
 
     monkeypatch.setattr(precision_step, "PRECISIONS", ("float32", "float32"))

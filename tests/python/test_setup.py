@@ -48,4 +48,4 @@ def test_the_versions_are_those_that_the_build_asks_for() -> None:
     text = (REPOSITORY / "scripts" / "setup.sh").read_text()
     assert "least_cmake=3.25 least_libcurl=7.85" in text
     assert "cmake_minimum_required(VERSION 3.25)" in (REPOSITORY / "CMakeLists.txt").read_text()
-    assert "find_package(CURL 7.85 REQUIRED)" in (REPOSITORY / "stores" / "CMakeLists.txt").read_text()
+    assert "find_package(CURL 7.85 REQUIRED)" in (REPOSITORY / "lib" / "stores" / "CMakeLists.txt").read_text()

@@ -19,7 +19,7 @@ from slim_checkpoint import Refused, variables
 from torch import nn
 from torchvision import models
 
-sys.path.insert(0, str(REPOSITORY / "models"))
+sys.path.insert(0, str(REPOSITORY / "lib" / "models"))
 import library
 
 PYTHON = REPOSITORY / ".venv-tensorflow" / "bin" / "python"

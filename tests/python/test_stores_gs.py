@@ -21,7 +21,7 @@ class Gs:
     """The emulator with one bucket, and a proxy before it."""
 
     def __init__(self) -> None:
-        emulator = pytest.importorskip("gcp_storage_emulator.server", reason="needs gcp-storage-emulator of requirements-test.txt")
+        emulator = pytest.importorskip("gcp_storage_emulator.server", reason="needs gcp-storage-emulator of requirements/test.txt")
         self.server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
         # Clients keep their connections: a server of one thread would wait for the first one's end.
         with patch("http.server.HTTPServer", http.server.ThreadingHTTPServer):

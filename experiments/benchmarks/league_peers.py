@@ -1,6 +1,6 @@
 """The small training of league.py, written with a peer as its own documentation says; imports nothing of ours but the network.
 
-    python benchmarks/league_peers.py dcp|lightning|trainer|accelerate FOLDER --data DATA [--epochs 15]
+    python experiments/benchmarks/league_peers.py dcp|lightning|trainer|accelerate FOLDER --data DATA [--epochs 15]
 
 Saves at the end of every epoch into FOLDER, and goes on from the newest save there. Prints `resumed N DIGEST` (of weights and momentum as
 they were loaded), `step N`, `saved N` (a save that is complete), `final DIGEST`; with --digests also `digest N DIGEST` at each save. With
@@ -26,7 +26,7 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 from dimred_twins.convnet import ConvNet
 
 BATCH, RATE, MOMENTUM, SEED = 64, 0.02, 0.9, 1

@@ -1,6 +1,6 @@
 """A step of stage 2 over ranks against the wire of MindSpore's scheme: bytes counted, seconds in pairs.
 
-    python benchmarks/wire_schemes.py build/bin/stage2_wire --json wire.json
+    python experiments/benchmarks/wire_schemes.py build/bin/stage2_wire --json wire.json
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import statistics
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from ranks import run_ranks  # noqa: E402
 
 

@@ -1,6 +1,6 @@
 """Figures of dimred on a CUDA device against copies and PyTorch loops; scripts/gpu_check.sh starts it behind tests/device.
 
-    python benchmarks/device.py --output runs/gpu_check
+    python experiments/benchmarks/device.py --output runs/gpu_check
 
 Runs in a bundle of scripts/bundle.sh or in a repository with a finished build; needs the standard library and torch.
 Contestants take turns within a round, in an order that rotates, and ratios are within a round. Prints a table and writes

@@ -1,6 +1,6 @@
 """MindSpore 2.10 on processors, the system that stage 2 comes from, beside dimred: its PCA, an epoch, a stage-2 step, the whole recipe.
 
-    python benchmarks/mindspore_peer.py --scratch /tmp --json build/mindspore.json
+    python experiments/benchmarks/mindspore_peer.py --scratch /tmp --json build/mindspore.json
 
 Needs scripts/mindspore.sh. Both sides have the same data, network and number of threads. Every contestant is a process of its own, and they
 take turns, each round beginning with another. Seconds are wall-clock of the work alone (the recipe: from exec to exit); processor seconds
@@ -30,7 +30,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "experiments"))
 from epoch_peer_loops import read_idx  # noqa: E402
 from machine import processor  # noqa: E402
@@ -81,7 +81,7 @@ def theirs(options: argparse.Namespace, task: str, **request: object) -> tuple[R
     threads = str(options.threads)
     environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "GLOG_v": "3"}
     words = json.dumps({"seed": 1, "threads": options.threads, "batch_size": options.batch_size} | request, default=str)
-    process, output = measured([options.mindspore, REPOSITORY / "benchmarks" / "mindspore_side.py", task, words], environment)
+    process, output = measured([options.mindspore, REPOSITORY / "experiments" / "benchmarks" / "mindspore_side.py", task, words], environment)
     return json.loads(output.splitlines()[-1]), process
 
 

@@ -1,6 +1,6 @@
 """dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one process.
 
-    .venv/bin/python benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
+    .venv/bin/python experiments/benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
 
 With --files the 60 snapshots are safetensors files in the page cache, and the Gram tricks load them first.
 
@@ -27,7 +27,7 @@ from safetensors.numpy import load_file, save_file
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "build" / "python"))
 
 import dimred  # noqa: E402

@@ -1,4 +1,4 @@
-"""The build's programs and data, in a repository or in an unpacked bundle: for benchmarks/device.py and tests/device.
+"""The build's programs and data, in a repository or in an unpacked bundle: for experiments/benchmarks/device.py and tests/device.
 
 DIMRED_BUILD names another build, DIMRED_FASHION and DIMRED_CIFAR10 the data.
 """
@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[1]
+SOURCES = Path(__file__).resolve().parents[2]
 BUNDLE = SOURCES.parent if (SOURCES.parent / "bundle.json").is_file() else None
 BIN = BUNDLE / "bin" if BUNDLE else Path(os.environ.get("DIMRED_BUILD", SOURCES / "build")) / "bin"
 # Tests that need a device say so in their names, and are skipped without one.

@@ -1,6 +1,6 @@
 """Memory, bytes and seconds of a class-sharded margin softmax on several ranks, beside one rank that holds every class.
 
-    python benchmarks/class_sharded.py build/bin/class_sharded --json class_sharded.json
+    python experiments/benchmarks/class_sharded.py build/bin/class_sharded --json class_sharded.json
 
 Exit code 1 when a rank of the last number of ranks needs more than 1/R + 10 % of what one rank needs for all classes
 and the same global batch (only without class sampling).
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from ranks import run_ranks  # noqa: E402
 
 

@@ -1,6 +1,6 @@
 """16, 32 and 64 ranks of small networks on this machine: counted bytes and memory of a rank against the model, seconds to the first step.
 
-    python benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
+    python experiments/benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
 
 A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet is started as a
 user starts it. Then both stages train a narrow and a wide network: the difference of a rank's memory is that of their vectors, without the
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 import rank_model as model
 from hosts import placed
 from machine import processor, processor_seconds
@@ -247,7 +247,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with its ranks
     networks = ", ".join(f"{name} of {layout_of(width).columns} columns" for name, width in WIDTHS.items())
     head = [
-        f"benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; {COMPONENTS} components",
+        f"experiments/benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; {COMPONENTS} components",
         f"{processor()}, {os.cpu_count()} processors, beside other work: a start had processor / (processors x first step) of them",
         " ".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items()),
     ]

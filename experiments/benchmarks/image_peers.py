@@ -1,6 +1,6 @@
 """Our image pipeline against torchvision's DataLoader with as many worker processes, in turns.
 
-    python benchmarks/image_peers.py build/bin/image_rate --photos FOLDER --folder FOLDER --json images.json
+    python experiments/benchmarks/image_peers.py build/bin/image_rate --photos FOLDER --folder FOLDER --json images.json
 
 photos: JPEG files -> random area of 224 x 224, flip, normalised -> batches of 64. folder: CIFAR-like
 files of one size -> pad-crop, flip, normalised -> batches of 128; the first epoch starts with the files,
@@ -27,7 +27,7 @@ from typing import Any
 
 from machine import processor
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = REPOSITORY / "runs" / "benchmark" / "python"
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WAIT_EPOCHS = 3
@@ -53,7 +53,7 @@ def install(folder: Path) -> None:
     """Puts the pinned peer into a folder of its own."""
     if not (folder / "torchvision").exists():
         command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-        subprocess.run([*command, "-r", str(Path(__file__).with_name("requirements-images.txt"))], check=True)
+        subprocess.run([*command, "-r", str(REPOSITORY / "requirements" / "images.txt")], check=True)
     sys.path.insert(0, str(folder))
 
 

@@ -1,6 +1,6 @@
 """A league of fault survival: one small training, written with dimred and with each peer as its own documentation says, meets each fault.
 
-    .venv/bin/python benchmarks/league.py [--trials 3] [--contestants dimred dcp ...] [--faults kill save ...] [--mindspore PYTHON]
+    .venv/bin/python experiments/benchmarks/league.py [--trials 3] [--contestants dimred dcp ...] [--faults kill save ...] [--mindspore PYTHON]
 
 Everybody trains the ConvNet on 256 images for 15 epochs of 4 steps and saves after each epoch. A trial starts it, lets the fault happen, and
 starts the same command again, once and without a hand's help. Its judgement is made of what was printed and of bits. Prints the table and
@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 from faults import compare
 from faults.damage import Damage
@@ -291,7 +291,7 @@ PACKAGES = {"dcp": ("PyTorch DCP async_save", "torch"), "lightning": ("Lightning
 
 def peer_contestant(name: str, title: str, python: str, script: str, version: str) -> Contestant:
     def command(folder: Path, data: Path, mutate: bool) -> list[str]:
-        words = [python, str(REPOSITORY / "benchmarks" / script), *([] if name == "mindspore" else [name]), str(folder), f"--data={data}"]
+        words = [python, str(REPOSITORY / "experiments" / "benchmarks" / script), *([] if name == "mindspore" else [name]), str(folder), f"--data={data}"]
         return [*words, f"--epochs={EPOCHS}", *(["--mutate"] if mutate else [])]
 
     return Contestant(name, title, command, NEWEST[name], lambda folder: folder, version, name in PACKAGES)
@@ -331,7 +331,7 @@ def preload(peer: str, environment: dict[str, str]) -> None:
     """Its imports, in this process; torch must not have threads yet when it is forked. Bytecode stays for the processes that are not."""
     os.environ.update(environment)
     sys.pycache_prefix, sys.dont_write_bytecode = environment["PYTHONPYCACHEPREFIX"], False
-    sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+    sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks"))
     import league_peers
 
     for module in league_peers.IMPORTS[peer]:

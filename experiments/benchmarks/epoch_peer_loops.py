@@ -1,6 +1,6 @@
 """One training epoch of the ConvNet in plain PyTorch, as a process that prints one line of JSON.
 
-    python benchmarks/epoch_peer_loops.py resident|loader0|loader2 --data DIR ...
+    python experiments/benchmarks/epoch_peer_loops.py resident|loader0|loader2 --data DIR ...
 
 `resident`: normalised tensors in memory, a permutation, index_select for each batch.
 `loaderN`: torch.utils.data.DataLoader with N workers over a Dataset that normalises each sample.
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 from dimred_twins import build  # noqa: E402
 
 Batch = tuple[torch.Tensor, torch.Tensor]

@@ -1,6 +1,6 @@
 """PCA of an n x M .npy by a peer, as its users run it; timed from loading the file to saving P.
 
-    python benchmarks/pca_peer_solvers.py sklearn_full W.npy 32 P.npy
+    python experiments/benchmarks/pca_peer_solvers.py sklearn_full W.npy 32 P.npy
 
 Prints one line of JSON: seconds (imports left out) and the process's peak memory in bytes.
 """

@@ -1,6 +1,6 @@
 """The small training of league.py in MindSpore, in the environment of scripts/mindspore.sh; see league_peers.py for what it prints.
 
-    .venv-mindspore/bin/python benchmarks/league_mindspore.py FOLDER --data DATA [--epochs 15]
+    .venv-mindspore/bin/python experiments/benchmarks/league_mindspore.py FOLDER --data DATA [--epochs 15]
 
 As MindSpore's page "Fault Recovery" has it: ModelCheckpoint with CheckpointConfig(append_info), the newest .ckpt by its time of creation,
 load_checkpoint, load_param_into_net (network and optimizer), Model.train(initial_epoch), no shuffling. It is given crc_check and

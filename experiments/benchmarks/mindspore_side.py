@@ -1,6 +1,6 @@
 """What MindSpore does in mindspore_peer.py, one task a process, in the environment of scripts/mindspore.sh; it imports nothing of ours.
 
-    .venv-mindspore/bin/python benchmarks/mindspore_side.py pca|epoch|step|recipe '{"source": "W.npy", ...}'
+    .venv-mindspore/bin/python experiments/benchmarks/mindspore_side.py pca|epoch|step|recipe '{"source": "W.npy", ...}'
 
 Prints one line of JSON. Seconds are wall-clock, `processor` those of all threads; imports are left out, and so are the first two steps, in
 which graphs are compiled. MindSpore runs at its best here: in graph mode (PyNative is 4 to 8 times slower), with as many threads as

@@ -3,7 +3,7 @@
 ConvNet on mock images of 3 x 28 x 28, batch 512, one thread, preset robust, the same matrix; all keep freed memory. Contestants take
 turns; prints seconds a step and ratios, median (range).
 
-    .venv/bin/python benchmarks/optimizer_step.py [--rounds 5]
+    .venv/bin/python experiments/benchmarks/optimizer_step.py [--rounds 5]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "experiments")]
 
 import dimred  # noqa: E402

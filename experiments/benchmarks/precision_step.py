@@ -1,6 +1,6 @@
 """A stage-1 step in bfloat16 against float32: dimred against itself, ResNet-20 and ResNet-50.
 
-    python benchmarks/precision_step.py --rounds 5 --json build/precision.json
+    python experiments/benchmarks/precision_step.py --rounds 5 --json build/precision.json
 
 Each round runs every precision of a network in a process of its own, in an order that rotates. A
 run makes `warm_up` steps that do not count, then `steps` that do; the step's seconds are what the
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "experiments"))
 from machine import processor  # noqa: E402
 from workbench.text_table import text_table  # noqa: E402

@@ -1,6 +1,6 @@
 """An exchange by nodes against the direct one, between hosts of slow connections: bytes that leave a host, seconds in turns.
 
-    python benchmarks/exchange_nodes.py build/bin/exchange --json exchange.json
+    python experiments/benchmarks/exchange_nodes.py build/bin/exchange --json exchange.json
 
 Hosts are network namespaces on a switch, 1 Gbit/s each way (tc's tbf); needs root. The direct exchange is the same program, told that
 all ranks are on one node.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from hosts import Host, on_a_switch, placed  # noqa: E402
 from machine import processor  # noqa: E402
 from ranks import ended, free_port  # noqa: E402

@@ -1,6 +1,6 @@
 """One stage-1 epoch of the ConvNet on Fashion-MNIST: dimred against plain PyTorch loops in Python.
 
-    python benchmarks/epoch_peers.py --repeats 5 --output build/epoch_peers.json
+    python experiments/benchmarks/epoch_peers.py --repeats 5 --output build/epoch_peers.json
 
 Every contestant is a process of its own; they take turns, in an order that rotates, so that a slow
 minute of the machine meets all alike. `epoch`: the training loop alone, as each reports it;
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "experiments"))
 from machine import processor  # noqa: E402
 from workbench.text_table import text_table  # noqa: E402

@@ -1,6 +1,6 @@
 """`dimred pca` against scikit-learn and SciPy, on the same file, in turns.
 
-    python benchmarks/pca_peers.py --scratch /tmp --repeat 3 --json build/pca_peers.json
+    python experiments/benchmarks/pca_peers.py --scratch /tmp --repeat 3 --json build/pca_peers.json
 
 W [n x M] is made from a seed with singular values 0.85^j; every contestant is a process of its own
 and writes its components. Ours is timed from exec to exit less the fsync it reports (peers do not
@@ -30,7 +30,7 @@ import sklearn
 from machine import processor
 from threadpoolctl import threadpool_limits
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = ("sklearn_full", "sklearn_default", "scipy_svd")
 CHUNK = 16384
 Run = dict[str, float]
@@ -144,7 +144,7 @@ def run_ours(options: argparse.Namespace, source: Path, output: Path) -> Run:
 def run_peer(options: argparse.Namespace, name: str, source: Path, output: Path) -> Run:
     """Load to save."""
     output.unlink(missing_ok=True)
-    script = REPOSITORY / "benchmarks" / "pca_peer_solvers.py"
+    script = REPOSITORY / "experiments" / "benchmarks" / "pca_peer_solvers.py"
     command = [sys.executable, script, name, source, str(options.components), output]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
