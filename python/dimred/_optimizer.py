@@ -21,7 +21,7 @@ from torch.nn import Module, Parameter
 from dimred import _core
 from dimred._basis import Basis
 from dimred._minimize import method_of
-from dimred._recorder import bare
+from dimred._modules import bare
 from dimred._stage2_run import Cost, TakenRun
 
 Closure = Callable[[], Tensor]
