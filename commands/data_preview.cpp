@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "commands/data_command.h"
 #include "commands/data_source.h"
 #include "commands/remote.h"

@@ -1,4 +1,5 @@
 #include <iomanip>
+#include <sstream>
 
 #include "commands/effects.h"
 #include "commands/ranks.h"

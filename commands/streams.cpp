@@ -1,6 +1,7 @@
 #include "commands/streams.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 

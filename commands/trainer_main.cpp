@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <functional>
 
 #include "commands/model_command.h"
 #include "commands/pca_command.h"

@@ -1,5 +1,6 @@
 #include "method/sgd.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "schedules/families.h"
 
 // FastNN's learning rates (alibaba/FastNN, images/utils/optimizer_utils.py). Its `fixed` is

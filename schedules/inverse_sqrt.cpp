@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "schedules/families.h"
 
 namespace dimred::schedules::families {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "schedules/families.h"

@@ -1,5 +1,7 @@
 #include "schedules/piecewise.h"
 
+#include <cmath>
+
 #include "schedules/families.h"
 #include "support/option_values.h"
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "schedules/families.h"
 
 // PaddlePaddle/PLSC, plsc/entry.py.

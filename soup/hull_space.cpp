@@ -2,6 +2,8 @@
 
 #include <torch/utils.h>
 
+#include <cmath>
+
 #include "support/errors.h"
 
 namespace dimred::soup {

@@ -1,6 +1,7 @@
 #include "soup/soups.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "method/method.h"
 #include "soup/hull_space.h"

@@ -1,5 +1,6 @@
 #include "stage1/learning_rate_finder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <limits>

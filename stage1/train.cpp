@@ -1,6 +1,7 @@
 #include "stage1/train.h"
 
 #include <cmath>
+#include <map>
 
 #include "stage1/hooks.h"
 #include "stage1/step.h"

@@ -1,6 +1,7 @@
 #include "stage2/telemetry.h"
 
 #include <iomanip>
+#include <sstream>
 
 #include "support/errors.h"
 #include "training/curve.h"

@@ -1,5 +1,6 @@
 #include "stage2/train.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoints/snapshot.h"

@@ -3,6 +3,7 @@
 // each round, and bytes of one that all ranks send together, within nodes and between them.
 #include <torch/utils.h>
 
+#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

@@ -5,6 +5,8 @@
 // bytes a rank sends, averaged over ranks.
 #include <torch/utils.h>
 
+#include <array>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
 #include "data/decode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
+#include <tuple>
 
 #include "data/cache_folder.h"
 #include "support/atomic_file.h"

@@ -1,5 +1,7 @@
 #include "distributed/communicator.h"
 
+#include <algorithm>
+
 namespace dimred::distributed {
 namespace {
 

@@ -1,6 +1,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
+
 #include "models/batch_norm_layer.h"
 
 namespace dimred::models {

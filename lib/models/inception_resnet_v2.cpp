@@ -2,6 +2,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <algorithm>
+
 #include "models/inception_blocks.h"
 #include "models/network.h"
 

@@ -4,6 +4,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
+
 #include "models/batch_norm_layer.h"
 #include "support/errors.h"
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

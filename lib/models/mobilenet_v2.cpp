@@ -2,6 +2,8 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <array>
+
 #include "models/layers.h"
 #include "models/network.h"
 

@@ -3,6 +3,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <array>
+
 #include "models/layers.h"
 #include "models/network.h"
 

@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <map>
+
 namespace dimred::optimizers {
 namespace {
 

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "optimizers/rule.h"
 
 namespace dimred::optimizers {

@@ -1,6 +1,7 @@
 #include "training/hooks.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "support/errors.h"
 #include "support/text.h"

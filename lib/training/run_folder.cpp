@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <tuple>
 
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot.h"

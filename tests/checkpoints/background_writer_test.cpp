@@ -7,6 +7,7 @@
 #include <future>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace dimred::checkpoints {

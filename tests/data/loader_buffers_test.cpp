@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <memory_resource>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "tests/data/loader_passes.h"
 

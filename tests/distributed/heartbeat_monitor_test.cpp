@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 namespace dimred::distributed {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <map>
+
 #include "tests/imports/imports_fixture.h"
 
 namespace dimred::imports {

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "tests/imports/imports_fixture.h"
 
 namespace dimred::imports {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/network.h"
 #include "support/errors.h"
 #include "tests/tools/temporary_folder.h"

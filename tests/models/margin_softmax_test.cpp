@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/nn/functional.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <tuple>
 
 #include "support/errors.h"
 #include "tests/tools/one_block_softmax.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/network.h"
 #include "tests/tools/temporary_folder.h"
 

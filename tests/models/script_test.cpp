@@ -7,6 +7,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/script.h>
 
+#include <fstream>
 #include <functional>
 
 #include "models/batch_norm_layer.h"

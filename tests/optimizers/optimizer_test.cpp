@@ -5,6 +5,8 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 
+#include <cmath>
+
 #include "optimizers/clip.h"
 
 namespace dimred::optimizers {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "optimizers/optimizer.h"
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "checkpoints/npy.h"
 #include "tests/pca/laid_out.h"

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <tuple>
 
 #include "layout/shard.h"
 #include "pca/basis.h"

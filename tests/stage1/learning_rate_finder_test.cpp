@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/tools/toy_setup.h"

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+
 #include "tests/tools/disturbed_net.h"
 #include "tests/tools/signalling_data.h"
 #include "tests/tools/temporary_folder.h"

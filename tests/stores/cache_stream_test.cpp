@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "stores/cache.h"
 #include "tests/stores/memory_store.h"
 

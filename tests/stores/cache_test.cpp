@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 
 #include "stores/journal.h"
 #include "stores/local_files.h"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "stores/download.h"
 #include "stores/listing.h"
 #include "stores/upload.h"

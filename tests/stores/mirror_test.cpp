@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <thread>
 
 #include "tests/stores/memory_store.h"
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <map>
+
 #include "stores/listing.h"
 #include "support/digest.h"
 #include "tests/stores/memory_store.h"

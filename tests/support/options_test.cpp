@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "support/errors.h"
 #include "support/options_file.h"
 #include "tests/support/options_fixture.h"

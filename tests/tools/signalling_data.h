@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <sstream>
 
 #include "tests/tools/toy_setup.h"
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <stdexcept>
 
 namespace dimred::commands {

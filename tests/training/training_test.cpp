@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 
 #include "support/errors.h"
 #include "tests/tools/disturbed_net.h"

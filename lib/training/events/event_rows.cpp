@@ -1,5 +1,6 @@
 #include "training/events/event_rows.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>

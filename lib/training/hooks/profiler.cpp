@@ -3,6 +3,7 @@
 #include <torch/cuda.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "support/errors.h"
 #include "support/text.h"

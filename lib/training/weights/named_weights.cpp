@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"

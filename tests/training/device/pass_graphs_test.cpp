@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/tools/host_graph.h"
 #include "tests/tools/toy_setup.h"
 

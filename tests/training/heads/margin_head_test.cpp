@@ -4,7 +4,10 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
+#include <functional>
 #include <mutex>
+#include <tuple>
 
 #include "models/network.h"
 #include "support/errors.h"

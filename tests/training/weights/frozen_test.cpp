@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "checkpoints/safetensors.h"
 #include "tests/tools/dropout_net.h"
 #include "tests/tools/temporary_folder.h"
