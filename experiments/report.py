@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
+from workbench.files import write_whole
 from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
@@ -48,7 +49,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0; 2 with one line on standard error for a folder that is not a run, or when no run is whole and
-    finished. One that is not is left out and named."""
+    finished, or when the page cannot be written. One that is not is left out and named."""
     options = parse(arguments)
     try:
         runs, bad = read_good_runs(run_folders(options.runs))
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
         left_out = [f"{len(bad)} of {len(bad) + len(runs)} runs are left out:", *map(str, bad)] if bad else []
         html = page(options.title, runs, pca, gram, left_out)
+        write_whole(options.output, lambda file: file.write_text(html, encoding="utf-8"))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
@@ -67,9 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)")
     for sentence in (*comparison(runs), *left_out):
         print(sentence)
-    temporary = options.output.with_suffix(".tmp")
-    temporary.write_text(html, encoding="utf-8")
-    temporary.replace(options.output)
     print(f"curves: {options.output}")
     return 0
 

@@ -73,7 +73,7 @@ def grouped(runs: list[Run]) -> Iterator[tuple[str, str, list[Run]]]:
     """(name, colour, its runs over seeds), as the report groups them."""
     classes = charts.colours(runs)
     for name, members in groups.groups(runs).items():
-        yield name, COLOUR[classes[members[0].name]], members
+        yield name, COLOUR[classes[members[0].name].split()[0]], members
 
 
 def way(run: Run, column: str, scale: float = 1.0) -> tuple[list[float], list[float]]:

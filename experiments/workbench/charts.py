@@ -13,15 +13,17 @@ from .groups import group_names, groups
 from .svg import Chart, Series
 
 COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}
+SPARE = ("c4", "c5", "c6", "c7")
+DASHES = ("d1", "d2")
 MARKS = {"raw": "dot", "recalibrated": "ring", "mean": "diamond", "ema": "cross"}
 MOST_POINTS = 1500  # of one telemetry chart; more are thinned evenly
 
 
 def colours(runs: Sequence[Run]) -> dict[str, str]:
-    """Name of a run -> colour class, the same for all seeds of a group: the first group of each kind has its
-    own, others take the rest."""
+    """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the first
+    group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
     chosen: dict[str, str] = {}
-    spare = itertools.cycle(["c4", "c5", "c6", "c7"])
+    spare = itertools.cycle([*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))])
     for members in groups(runs).values():
         own = COLOURS[members[0].kind]
         colour = next(spare) if own in chosen.values() else own

@@ -12,6 +12,7 @@ from dimred.runs import coordinates, explained_variance_ratio, leave_last_out, r
 
 from .svg import Chart, Series
 
+MOST_POINTS = 100  # of leave-last-out: each costs a decomposition
 NOTES = {
     "path": "The path of the snapshots in their first two components. A random walk of as many snapshots draws the "
             "dashed parabola on average (its components are cosines), so a smooth arc is no sign of a simple ground.",
@@ -74,7 +75,7 @@ def path_chart(gram: np.ndarray) -> Chart:
 def next_chart(gram: np.ndarray, components: int) -> Chart | None:
     """Leave-last-out; None with too few snapshots."""
     k = min(components, max(2, len(gram) // 4))
-    table = leave_last_out(gram, k, ahead=1)
+    table = leave_last_out(gram, k, ahead=1, most=MOST_POINTS)
     if len(table) < 3:
         return None
     points = [(float(t), 100 * float(share)) for t, share in zip(table["known"], table["from_last"], strict=True)]

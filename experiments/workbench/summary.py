@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pandas as pd
@@ -75,13 +76,32 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
     return sentences
 
 
+def mixed(runs: Sequence[Run]) -> list[str]:
+    """A warning for each thing that runs of one chart should have in common and do not: network, training and test data."""
+    warnings = []
+    for key, what in (("layout_hash", "networks"), ("train_data", "training data"), ("test_data", "test data")):
+        names: dict[object, list[str]] = {}
+        for run in runs:
+            if (value := run.manifest.get(key)) not in (None, ""):
+                names.setdefault(json.dumps(value), []).append(run.name)
+        if len(names) > 1:
+            first, *others = names.values()
+            few = ", ".join(name for group in others for name in group[:1])
+            warnings.append(f"These runs have different {what}: {first[0]} and {few} do not compare.")
+    return warnings
+
+
 def comparison(runs: Sequence[Run]) -> list[str]:
-    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines; one per group
-    when there are several seeds. Runs without a test set are named, and not compared."""
+    """A warning where the runs do not compare, then one sentence per stage-2 run, or one per group when there are several
+    seeds. Runs without a test set are named, and not compared."""
     if untested := [run.name for run in runs if not run.is_tested]:
         return [*comparison([run for run in runs if run.is_tested]), f"No test set: {', '.join(untested)}."]
-    if sentences := over_seeds(runs):
-        return sentences
+    return [*mixed(runs), *(over_seeds(runs) or one_by_one(runs))]
+
+
+def one_by_one(runs: Sequence[Run]) -> list[str]:
+    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
+    sentences = []
     for run in (r for r in runs if r.kind == "stage 2"):
         end = run.result()["test_accuracy"]
         others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 import report
 from dimred.runs import read_runs
 from run_folders import row, write_run
+from workbench.charts import colours
 from workbench.groups import groups as groups_of
 from workbench.page import page
+from workbench.palette import STYLE
 from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
-from workbench.summary import comparison
+from workbench.summary import comparison, mixed
 from workbench.tables import best_baseline
 
 
@@ -174,6 +177,39 @@ def test_what_has_seen_the_validation_set_is_no_best_baseline(tmp_path: Path) ->
     found = groups_of(read_runs(runs))
     assert best_baseline(found) == "better"
     assert best_baseline({name: found[name] for name in ("soup", "held_out")}) == "held_out"
+
+
+def test_every_group_of_many_has_a_look_of_its_own(tmp_path: Path) -> None:
+    """14 groups of stage 2: more than there are colours."""
+    looks = colours(read_runs([write_run(tmp_path / f"g{i}", [row(1, 0.5, stage="stage2", method="robust")], f"alpha = {i}\n")
+                               for i in range(14)]))
+    assert len(set(looks.values())) == 14
+    style = STYLE.read_text()
+    assert all(f".{part}.line" in style and f".key.{part}" in style for look in looks.values() for part in look.split())
+
+
+def test_runs_that_do_not_compare_are_said_to(tmp_path: Path) -> None:
+    about = {"a": {"layout_hash": "1", "train_data": "x"}, "b": {"layout_hash": "1", "train_data": "x"},
+             "c": {"layout_hash": "2", "train_data": "x"}, "d": {"layout_hash": "2", "train_data": "y"}}
+    runs = read_runs([write_run(tmp_path / name, [row(1, 0.5)], **facts) for name, facts in about.items()])
+    assert mixed(runs[:2]) == []
+    assert mixed(runs) == ["These runs have different networks: a and c do not compare.",
+                           "These runs have different training data: a and d do not compare."]
+    assert comparison(runs)[:2] == mixed(runs)
+
+
+def test_a_page_is_written_whole_through_a_link_and_over_nothing_else(runs: list[Path], tmp_path: Path, capsys) -> None:
+    place, pipe = tmp_path / "report.html", tmp_path / "pipe"
+    place.symlink_to("page.html")
+    assert report.main([str(runs[0]), "--output", str(place)]) == 0
+    assert place.is_symlink()
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    os.mkfifo(pipe)
+    for output, rule in ((pipe, "is no regular file"), (tmp_path / "none" / "x.html", "is not there")):
+        assert report.main([str(runs[0]), "--output", str(output)]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert rule in line
+    assert pipe.is_fifo()
 
 
 def test_ticks_are_round_and_inside() -> None:
