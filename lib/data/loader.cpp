@@ -162,7 +162,13 @@ Loader::PendingBatch* Loader::claimable() {
     if (pending->failure) return nullptr;  // nothing behind a failure is wanted
     if (pending->claimed < pending->batch.labels.size()) return pending.get();
   }
-  return start_next();
+  // This rank's part of a batch may be empty: ready at once, its caller may free it at any time.
+  auto* started = start_next();
+  while (started != nullptr && started->is_ready()) {
+    ready_.notify_all();
+    started = started->failure ? nullptr : start_next();
+  }
+  return started;
 }
 
 /// Begins the next step's batch, if there may be one more.
