@@ -34,8 +34,8 @@ step "Stage 2: 2 epochs in the subspace"
 $dimred stage2 --config $recipes/fashion_stage2.toml --checkpoint "$out/stage1" --pca_mat "$out/pca_mat.npy" \
   --seed "$seed" --output "$out/stage2"
 
-onward=(--config $recipes/fashion_demo.toml --seed "$seed" --resume_from "$out/stage1"
-  --epochs $((epochs + 2)) --snapshots_per_epoch 0)
+onward=(--config "$recipes/fashion_demo.toml" --seed "$seed" --resume_from "$out/stage1"
+  --epochs "$((epochs + 2))" --snapshots_per_epoch 0)
 step "Baseline: the same schedule continued for 2 epochs"
 $dimred stage1 "${onward[@]}" --output "$out/continued"
 step "Baseline: the learning rate annealed to zero over the same 2 epochs"

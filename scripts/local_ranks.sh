@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run_stage_1.sh and run_stage_2.sh: start COMMAND [OPTION...] runs `dimred COMMAND` on as many ranks of this machine as
 # --ranks says; by default on one for each CUDA device, else on one.
 

@@ -5,12 +5,12 @@
 #   DATA=FOLDER scripts/newcomer.sh [FILE]    FILE also gets the whole transcript
 set -uo pipefail
 record=$(realpath "${1:-/dev/null}") photographs=${DATA:+$(realpath "$DATA")}
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=$(realpath "${DIMRED_BUILD:-build}") python=$(realpath -s "${DIMRED_PYTHON:-.venv/bin/python}") tests=$PWD/tests
 place=$(mktemp -d -t dimred_newcomer.XXXXXX)
 trap 'rm -rf "$place"' EXIT
 export PATH=$build/bin:$PATH HOME=$place/home DIMRED_BUILD=$build
-cd "$place"
+cd "$place" || exit
 : >"$record"
 
 PYTHONPATH=$tests "$python" - <<'PYTHON'

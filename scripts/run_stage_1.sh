@@ -8,6 +8,7 @@ if [ $# -lt 1 ]; then
   echo "usage: scripts/run_stage_1.sh DATA [--ranks R] [options]   (options: dimred stage1 --help all)" >&2
   exit 2
 fi
+# shellcheck source=scripts/local_ranks.sh
 . "$(dirname "${BASH_SOURCE[0]}")/local_ranks.sh"
 data=()
 [ "$1" = default ] || data=(--data "$1")

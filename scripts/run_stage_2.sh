@@ -8,6 +8,7 @@ if [ $# -lt 2 ]; then
   echo "usage: scripts/run_stage_2.sh DATA CHECKPOINT [PCA_MAT] [--ranks R] [options]   (options: dimred stage2 --help all)" >&2
   exit 2
 fi
+# shellcheck source=scripts/local_ranks.sh
 . "$(dirname "${BASH_SOURCE[0]}")/local_ranks.sh"
 arguments=(--checkpoint "$2")
 [ "$1" = default ] || arguments+=(--data "$1")

@@ -125,9 +125,10 @@ cuda_toolkit() {
 build_ahead() {
   [ ! -e .venv/.requirements-base ] || return 0
   { cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=OFF && exec ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" programs; } >/dev/null 2>&1 &
-  trap "kill $! 2>/dev/null || true" EXIT
+  trap 'kill $! 2>/dev/null || true' EXIT
 }
 
+# build FOLDER TARGET [option of cmake...]
 build() {
   local root
   root=$(cuda_toolkit)

@@ -21,7 +21,7 @@ cat > conf/hdfs-site.xml <<X
 <property><name>dfs.datanode.http.address</name><value>127.0.0.1:19864</value></property><property><name>dfs.datanode.ipc.address</name><value>127.0.0.1:19867</value></property></configuration>
 X
 printf 'log4j.rootLogger=ERROR,A\nlog4j.appender.A=org.apache.log4j.ConsoleAppender\nlog4j.appender.A.target=System.err\nlog4j.appender.A.layout=org.apache.log4j.PatternLayout\nlog4j.appender.A.layout.ConversionPattern=%%p %%m%%n\n' > conf/log4j.properties
-jars=$(ls "$PWD"/pyspark-2.4.8/deps/jars/*.jar | grep -vE '/(jersey|mesos|parquet|spark-|hive)[^/]*$' | tr '\n' ':')
+jars=$(find "$PWD/pyspark-2.4.8/deps/jars" -name '*.jar' | grep -vE '/(jersey|mesos|parquet|spark-|hive)[^/]*$' | sort | tr '\n' ':')
 opens=""; for m in java.base/java.lang java.base/java.util java.base/java.net java.base/java.nio java.base/sun.nio.ch java.security.jgss/sun.security.krb5; do opens="$opens --add-opens=$m=ALL-UNNAMED"; done
 cat > hadoop <<X
 #!/usr/bin/env bash

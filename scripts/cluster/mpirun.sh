@@ -26,7 +26,7 @@ fi
 step() {
   local code=0 since=$SECONDS
   mpirun "${options[@]}" "$dimred" "$@" &
-  trap "kill -USR1 $!" TERM INT  # a job in the background ignores Ctrl-C
+  trap 'kill -USR1 $!' TERM INT  # a job in the background ignores Ctrl-C
   wait $! || code=$?
   if kill -0 $! 2> /dev/null; then code=0; wait $! || code=$?; fi  # the first wait ended by the signal
   trap - TERM INT
