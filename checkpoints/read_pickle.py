@@ -19,7 +19,7 @@ import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 STORAGES = {"Float": "F32", "Double": "F64", "Half": "F16", "BFloat16": "BF16", "Bool": "BOOL",
             "Byte": "U8", "Char": "I8", "Short": "I16", "Int": "I32", "Long": "I64"}  # fmt: skip
@@ -111,7 +111,7 @@ def parameter_from(tensor: Any, _requires_grad: Any, _hooks: Any) -> Any:
 class Values(pickle.Unpickler):
     """Plain values alone."""
 
-    allowed: dict[tuple[str, str], Any] = {}
+    allowed: ClassVar[dict[tuple[str, str], Any]] = {}
     refusal = "which plain values do not need; refused, nothing of it was run"
 
     def find_class(self, module: str, name: str) -> Any:
@@ -124,7 +124,7 @@ class Values(pickle.Unpickler):
 class Weights(Values):
     """Values and tensors."""
 
-    allowed = {("collections", "OrderedDict"): OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
+    allowed: ClassVar = {("collections", "OrderedDict"): OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
                ("torch._utils", "_rebuild_parameter"): parameter_from,
                **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()}}  # fmt: skip
     refusal = ("which weights alone do not need; refused, nothing of it was run "

@@ -116,7 +116,7 @@ def append_navigation(app, page: str, source: list[str]) -> None:
 def keep_lines(app, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """A docstring is text that is read as it stands, no markup; lines that were broken for their length are joined."""
     joined: list[str] = []
-    for before, line in zip(["", *lines], lines):
+    for before, line in zip(["", *lines], lines, strict=False):
         is_text = before and line and not joined[-1].startswith(" ")
         goes_on = is_text and (line.startswith(" ") or (len(before) > 110 and not re.match(r"[\w, ]+: ", line)))
         joined[-1:] = [f"{joined[-1]} {line.strip()}"] if goes_on else [*joined[-1:], line]

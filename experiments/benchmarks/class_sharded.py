@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from ranks import run_ranks  # noqa: E402
+from ranks import run_ranks
 
 
 def measured(program: Path, ranks: int, options: list[str]) -> dict[str, Any]:

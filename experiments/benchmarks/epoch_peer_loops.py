@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
-from dimred_twins import build  # noqa: E402
+from dimred_twins import build
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

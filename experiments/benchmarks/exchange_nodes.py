@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from hosts import Host, on_a_switch, placed  # noqa: E402
-from machine import processor  # noqa: E402
-from ranks import ended, free_port  # noqa: E402
+from hosts import Host, on_a_switch, placed
+from machine import processor
+from ranks import ended, free_port
 
 
 def run_once(program: Path, hosts: list[Host], ranks: int, columns: int, rounds: int, node_size: int) -> dict[str, Any]:

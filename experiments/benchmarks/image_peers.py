@@ -170,7 +170,7 @@ def resnet20_waits(options: argparse.Namespace) -> Row:
         words = ["--model=resnet20", "--pad=4", "--flip", "--batch_size=128", f"--epochs={WAIT_EPOCHS}", "--precision=auto",
                  "--snapshots_per_epoch=0", f"--threads={options.workers}", "--test_samples=1000"]  # fmt: skip
         subprocess.run([options.dimred, "stage1", f"--data={options.folder}", *words, f"--output={folder}/run", "--quiet"], check=True)
-        rows = list(csv.DictReader(Path(folder, "run/curve.csv").open()))
+        rows = list(csv.DictReader(Path(folder, "run/curve.csv").read_text().splitlines()))
     totals = [(float(row["data_wait_seconds"]), float(row["seconds"])) for row in rows if row["weights"] == "raw"]
     before = [(0.0, 0.0), *totals[:-1]]
     return {"epochs": [(wait - waited) / (now - then) for (wait, now), (waited, then) in zip(totals, before, strict=True)]}

@@ -23,8 +23,9 @@ from torch.nn import functional
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "experiments")]
 
-import dimred  # noqa: E402
 from dimred_twins import build  # noqa: E402
+
+import dimred  # noqa: E402
 
 BATCH, STEPS = 512, 15
 DATA = ("--dataset", "mock", "--mock_shape", "3,28,28", "--num_classes", 10, "--num_samples", 20_480)
@@ -49,7 +50,7 @@ def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple
     model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # as the trainer has it
     dimred.average(folder / "stage1" / "snapshots", last=1).load_into(model)
     optimizer = dimred.SubspaceOptimizer(model, dimred.Basis.load(folder / "pca_mat.npy"), preset="robust")
-    taken = trials = 0
+    trials = 0
     for step in range(STEPS + 5):
         if step == 5:
             begin, trials = time.perf_counter(), 0
@@ -57,7 +58,6 @@ def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple
         x, y = images[rows], labels[rows]
         optimizer.step(lambda x=x, y=y: functional.cross_entropy(model(x), y))
         trials += optimizer.report["trials"]
-        taken += 1
     return (time.perf_counter() - begin) / STEPS, trials / STEPS
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from ranks import run_ranks  # noqa: E402
+from ranks import run_ranks
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .compare import content, differences, newest_step, states
-from .launch import Command, execute
 from .draws import generator
+from .launch import Command, execute
 from .workplace import Case, Workplace, resumed_step, shortened
 
 HDF5_HEAD = 3072  # our user block, HDF5's superblock and the object headers behind it

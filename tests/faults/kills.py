@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .compare import incomplete, newest_step, progress
-from .launch import NOTICE_LIMIT, Ended, Fault, Running
 from .draws import generator
+from .launch import NOTICE_LIMIT, Ended, Fault, Running
 from .workplace import Case, Reference, Workplace, resumed_step
 
 KILLS_A_RUN = 4

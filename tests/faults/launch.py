@@ -116,13 +116,12 @@ class Running:
         self._processes: list[subprocess.Popen[str]] = []
         for rank, environment in enumerate(rank_environments(command.ranks)):
             fault = (faults or {}).get(rank)
-            if fault:
-                environment |= fault.environment(command.folder, build.shim, self._log)
-            self._start(build, command, environment)
+            injected = fault.environment(command.folder, build.shim, self._log) if fault else {}
+            self._start(build, command, environment | injected)
 
     def _start(self, build: Build, command: Command, environment: dict[str, str]) -> None:
         timeouts = TIMEOUTS if command.ranks > 1 else ()
-        output, errors = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        output, errors = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._output.append(output)
         self._errors.append(errors)
         self._processes.append(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .compare import incomplete
-from .launch import Fault, execute
 from .draws import evenly
+from .launch import Fault, execute
 from .workplace import NAMES, Case, Workplace
 
 

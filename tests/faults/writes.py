@@ -6,8 +6,8 @@ import errno
 from collections.abc import Iterator
 
 from .compare import content, differences, incomplete
-from .launch import Call, Ended, Fault, execute
 from .draws import evenly
+from .launch import Call, Ended, Fault, execute
 from .workplace import NAMES, Case, Workplace, shortened
 
 FILLING = ("open", "stream", "write", "size", "mkdir")  # what a full disk refuses

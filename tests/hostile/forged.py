@@ -124,7 +124,7 @@ def modules(folder: Path, touched: Path) -> None:
         return images
 
     def mapping(file: str, images: torch.Tensor) -> torch.Tensor:
-        return images + torch.from_file(file, True, 64).sum()  # noqa: FBT003
+        return images + torch.from_file(file, True, 64).sum()
 
     def endless(_: str, images: torch.Tensor) -> torch.Tensor:
         turns = 0

@@ -77,7 +77,7 @@ def test_a_lost_worker_is_retried_twice(tmp_path: Path) -> None:
 
 
 def test_a_third_loss_is_a_failure(tmp_path: Path) -> None:
-    engine, failed, said = scheduled(tmp_path, {"first": [worker.LOST] * 3})
+    engine, failed, _ = scheduled(tmp_path, {"first": [worker.LOST] * 3})
     assert sorted(engine.begun) == ["first"] * 3 + ["third"]
     assert [why for _, why in sorted(failed.items())] == ["ended with -9: its worker was lost", "not started: first failed"]
 

@@ -22,7 +22,7 @@ from fake_comparison import arguments, results
 
 pytest_plugins = ["fake_comparison"]
 
-COUNTED = [c for c in ("forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy")]
+COUNTED = ["forward_passes", "backward_passes", "images", "spent", "test_accuracy", "validation_accuracy"]
 
 
 def test_figures_are_those_of_the_runs(whole: Path) -> None:

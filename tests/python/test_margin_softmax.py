@@ -117,7 +117,7 @@ def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
     one, four = json.loads((tmp_path / "out.json").read_text())
     peaks = [max(part["peak_bytes"] for part in result["measured"]) for result in (one, four)]
     assert peaks[1] <= 1.1 / 4 * peaks[0]
-    assert [peak / result["predicted_bytes"] for peak, result in zip(peaks, (one, four))] == pytest.approx([1, 1], abs=0.2)
+    assert [peak / result["predicted_bytes"] for peak, result in zip(peaks, (one, four), strict=True)] == pytest.approx([1, 1], abs=0.2)
     assert {part["sent"] for part in four["measured"]} == {four["predicted_sent"]}
 
 

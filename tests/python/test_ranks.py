@@ -21,7 +21,7 @@ def runs(tmp_path_factory, dimred: Path):
             options = ["--epochs=1"]
             if stage == "stage2":
                 options = ["--epochs=1", "--n_component=5", "--checkpoint", run("stage1", 1)]
-            small = [option for option in SMALL if stage == "stage1" or "learning" not in option and "snap" not in option]
+            small = [option for option in SMALL if stage == "stage1" or ("learning" not in option and "snap" not in option)]
             done = run_ranks(dimred, [stage, *small, *options, "--output", output], ranks)
             assert done.codes == [0] * ranks, done.errors
             assert done.output[1:] == [""] * (ranks - 1)

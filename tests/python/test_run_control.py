@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from pathlib import Path
@@ -94,7 +95,7 @@ def test_traces_are_chromes_and_bounded(tmp_path: Path, execute) -> None:
         inner = [spans[name] for name in ("wait for data", "forward", "backward", "optimizer step")]
         begin, end = spans["step"]
         assert begin <= inner[0][0] and inner[-1][1] <= end
-        assert all(one[1] <= other[0] for one, other in zip(inner, inner[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(inner))
         assert any(name.startswith("autograd::engine") for name in names)
     said = execute("dimred", "stage1", *BASE, "--epochs=2", "--profile_every_n_iters=1", "--output", run)
     assert "profiler: 10 traces, no more are recorded" in said

@@ -303,12 +303,12 @@ def saving(file: str, images: torch.Tensor) -> torch.Tensor:
 
 def mapping(file: str, images: torch.Tensor) -> torch.Tensor:
     """Makes it."""
-    return images + torch.from_file(file, True, 64).sum()  # noqa: FBT003
+    return images + torch.from_file(file, True, 64).sum()
 
 
 def recording(file: str, images: torch.Tensor) -> torch.Tensor:
     """An operator of another kind than those that compute."""
-    torch.ops.profiler._record_function_enter(file)  # noqa: SLF001
+    torch.ops.profiler._record_function_enter(file)
     return images
 
 
@@ -336,13 +336,13 @@ class Restoring(nn.Module):
         return images
 
     @torch.jit.export
-    def __getstate__(self):  # noqa: ANN204
+    def __getstate__(self):
         return self.file, self.training
 
     @torch.jit.export
     def __setstate__(self, state: tuple[str, bool]) -> None:
         self.file, self.training = state
-        self.data = torch.from_file(self.file, True, 64)  # noqa: FBT003
+        self.data = torch.from_file(self.file, True, 64)
 
 
 def with_default(file: Path, target: Path, touched: Path) -> None:

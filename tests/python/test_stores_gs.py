@@ -26,7 +26,7 @@ class Gs:
         # Clients keep their connections: a server of one thread would wait for the first one's end.
         with patch("http.server.HTTPServer", http.server.ThreadingHTTPServer):
             self.server.start()
-        self.port = self.server._api._httpd.server_port  # noqa: SLF001
+        self.port = self.server._api._httpd.server_port
         self.proxy = Proxy(self.port)
 
     def url(self, path: str, port: int | None = None) -> str:

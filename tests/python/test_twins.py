@@ -152,8 +152,8 @@ def test_the_second_classifiers_loss_counts_in_training(name: str, last: str, tm
     (loss + 0.4 * functional.cross_entropy(twin.auxiliary_logits, labels)).backward()
     received = asked(execute, twin, name, images, ["train_gradient"], tmp_path)["train_gradient"]
     starts = np.cumsum([0, *(p.numel() for p in twin.parameters())])
-    for (layer, parameter), start in zip(twin.named_parameters(), starts):
-        if layer == "AuxLogits.fc.weight" or layer == f"{last}.weight" and name == "inception_v3":
+    for (layer, parameter), start in zip(twin.named_parameters(), starts, strict=False):
+        if layer == "AuxLogits.fc.weight" or (layer == f"{last}.weight" and name == "inception_v3"):
             part = received[start : start + parameter.numel()]
             expected = parameter.grad.numpy().ravel()
             assert np.linalg.norm(part - expected) < 1e-3 * np.linalg.norm(expected), layer

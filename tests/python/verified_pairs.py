@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from fashion import few, fashion
+from fashion import fashion, few
 from PIL import Image
 
 if TYPE_CHECKING:

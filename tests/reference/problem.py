@@ -40,8 +40,11 @@ def random_basis(generator: np.random.Generator, weights: Array, k: int) -> Arra
     return np.linalg.svd(snapshots - snapshots.mean(axis=0), full_matrices=False)[2][:k]
 
 
+SMALL = Shape(d=6, h=8, C=3)
+
+
 def make_problem(
-    seed: int, constants: Constants, batch: int, scale: float = 1.0, shape: Shape = Shape(d=6, h=8, C=3), k: int = 5
+    seed: int, constants: Constants, batch: int, scale: float = 1.0, shape: Shape = SMALL, k: int = 5
 ) -> Problem:
     """C noisy clusters, 20 steps. `scale`: standard deviation of the starting weights."""
     generator = np.random.default_rng(seed)
