@@ -95,8 +95,6 @@ void require_effects(const OptionTable& table, const stage1::Options& options) {
 }
 
 void require_effects(const OptionTable& table, const training::CommonOptions& options) {
-  using training::AttackKind;
-  const auto attack = options.attack.kind;
   refuse_idle(table,
               "training",
               {{{"init_loss_scaling",
@@ -105,9 +103,7 @@ void require_effects(const OptionTable& table, const training::CommonOptions& op
                  "incr_ratio",
                  "decr_ratio"},
                 options.loss_scale.dynamic,
-                "use_dynamic_loss_scaling"},
-               {{"epsilon", "attack_samples"}, attack != AttackKind::none, "attack = fgsm or pgd"},
-               {{"attack_steps", "attack_step_size"}, attack == AttackKind::pgd, "attack = pgd"}});
+                "use_dynamic_loss_scaling"}});
 }
 
 void require_effects(const OptionTable& table, const stage2::Resolved& resolved) {

@@ -1,7 +1,6 @@
 #include <iomanip>
 #include <sstream>
 
-#include "commands/effects.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -11,35 +10,22 @@
 #include "support/errors.h"
 #include "training/calibration.h"
 #include "training/evaluate.h"
-#include "training/weights/landscape.h"
 
 namespace dimred::commands {
 namespace {
 
 struct EvaluateOptions : SavedOptions {
-  std::int64_t attack_samples = 0;
   bool fit_temperature = false;
 };
 
-std::string line(const char* what, const char* set, const training::Score& score) {
+void print_scores(training::Setup& setup, const data::Dataset& samples, const char* set) {
+  const auto score = training::evaluate(setup, samples);
   std::ostringstream out;
-  out << std::fixed << std::setprecision(4) << what << "  loss " << score.loss << "  accuracy "
-      << std::setprecision(2) << 100 * score.accuracy << " %  (" << score.samples << " samples)\n";
+  out << std::fixed << std::setprecision(4) << std::left << std::setw(10) << set << "  loss "
+      << score.loss << "  accuracy " << std::setprecision(2) << 100 * score.accuracy << " %  ("
+      << score.samples << " samples)\n";
   if (score.bad > 0) out << training::bad_text(score, set) << '\n';
-  return out.str();
-}
-
-/// The scores of a set, and of its attacked images.
-void print_scores(training::Setup& setup,
-                  const data::SharedDataset& samples,
-                  const char* set,
-                  std::int64_t attack_samples) {
-  const auto name = formatted("{}{}", set, std::string(10 - std::string(set).size(), ' '));
-  print(line(name.c_str(), set, training::evaluate(setup, *samples)));
-  if (setup.attack.kind == training::AttackKind::none) return;
-  const auto chosen =
-      data::subset(samples, training::drawn_indices(samples->size(), attack_samples, setup.seed));
-  print(line("  attacked", set, training::evaluate(setup, *chosen, setup.attack)));
+  print(out.str());
 }
 
 /// Loss and calibration error of both sets at the temperature that fits the validation set.
@@ -82,18 +68,11 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             at_least(0));
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
-  table.group("Attack");
-  training::add_options(table, options.common.attack);
-  table.add("attack_samples",
-            &options.attack_samples,
-            "so many samples of each set are attacked, drawn by seed; 0: all",
-            at_least(0));
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   adopt_run_of(table, options, "evaluate");
   training::resolve(options.common, launch::discover().size, table);
-  require_effects(table, options.common);
   return with_saved_network(table, options, [&](training::Setup& setup) {
     const auto& data = setup.data;
     require(
@@ -105,9 +84,9 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             "[evaluate] fit_temperature needs a test set, and samples that the training held out "
             "(its --validation_fraction); this has no {} set",
             data.validation ? "test" : "validation");
-    if (data.validation) print_scores(setup, data.validation, "validation", options.attack_samples);
+    if (data.validation) print_scores(setup, *data.validation, "validation");
     if (data.test)
-      print_scores(setup, data.test, "test", options.attack_samples);
+      print_scores(setup, *data.test, "test");
     else
       print("no test set; --test_data PATH names one\n");
     if (options.fit_temperature) print_calibration(setup);

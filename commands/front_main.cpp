@@ -40,7 +40,6 @@ constexpr std::array subcommands = {
     Subcommand{
         "export", "weights and a signature in a new version folder, for other programs", nullptr},
     Subcommand{"predict", "classes of images, by a run's or an export's network", nullptr},
-    Subcommand{"soup", "one set of weights out of several fine-tuned networks", nullptr},
     Subcommand{
         "verify", "whether pairs of images show the same, by a network's embeddings", nullptr},
     Subcommand{"model",

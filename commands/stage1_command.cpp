@@ -114,7 +114,6 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common);
   training::add_options(table, common.loss_scale);
-  training::add_options(table, common.attack);
   schedules::add_options(table, options.schedule);
   optimizers::add_options(table, options.optimizer);
   training::add_transfer_options(table, options.transfer);

@@ -350,7 +350,6 @@ int stage2_command(const std::vector<std::string>& arguments) {
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common);
   training::add_options(table, plan.common.loss_scale);
-  training::add_options(table, plan.common.attack);
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   add_store_options(table, /*uploads=*/true);

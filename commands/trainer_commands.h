@@ -26,9 +26,6 @@ int export_command(const std::vector<std::string>& arguments);
 /// Classes of image files, by a run's or an export's network.
 int predict_command(const std::vector<std::string>& arguments);
 
-/// One set of weights out of several networks' (soup/soups.h).
-int soup_command(const std::vector<std::string>& arguments);
-
 /// Whether pairs of images show the same, by their embeddings: accuracy, TAR at FAR, ROC.
 int verify_command(const std::vector<std::string>& arguments);
 

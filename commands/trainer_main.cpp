@@ -41,13 +41,12 @@ int dispatch_trainer(const std::vector<std::string>& arguments) {
   if (name == "evaluate") return evaluate_command(rest);
   if (name == "export") return export_command(rest);
   if (name == "predict") return predict_command(rest);
-  if (name == "soup") return soup_command(rest);
   if (name == "verify") return verify_command(rest);
   if (name == "inspect")
     return asks_for(rest, "landscape") ? landscape_command(rest) : model_command(rest);
   if (name == "pca") return pca_command(rest, run_on_ranks);
   throw std::invalid_argument(
-      "[dimred-train] needs stage1, stage2, evaluate, export, predict, soup, verify or inspect, "
+      "[dimred-train] needs stage1, stage2, evaluate, export, predict, verify or inspect, "
       "received " +
       name);
 }

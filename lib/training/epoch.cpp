@@ -39,18 +39,6 @@ void report_graphs(Model& model, Console& console) {
                model.graphs->failure);
 }
 
-/// The images that the step trains on, with their cost.
-models::Minibatch attacked_batch(const Setup& setup,
-                                 Totals& totals,
-                                 const models::Minibatch& batch,
-                                 ForwardKey key) {
-  if (setup.attack.kind == AttackKind::none) return batch;
-  seed_pass(setup, key, /*pass=*/0);
-  totals.forward_passes += passes_of(setup.attack);
-  totals.backward_passes += passes_of(setup.attack);
-  return attacked(setup, batch, models::Mode::train, setup.attack);
-}
-
 /// The next batch and its step, timed. Throws Stopped as next_on_all_ranks() does.
 DoneStep one_step(const Setup& setup,
                   Position& position,
@@ -63,10 +51,9 @@ DoneStep one_step(const Setup& setup,
   check(batch.has_value(), "an epoch has fewer batches than steps");
   std::function<void()> prefetch;
   if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
-  const ForwardKey key{position.epoch, position.step_in_epoch};
-  const Step now{.batch = attacked_batch(setup, position.totals, batch->tensors, key),
+  const Step now{.batch = batch->tensors,
                  .global_count = batch->global_count,
-                 .key = key,
+                 .key = {position.epoch, position.step_in_epoch},
                  .prefetch_next = prefetch};
   StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
   // A result that is not finite has no part in the epoch's means.

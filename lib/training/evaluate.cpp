@@ -23,10 +23,6 @@ std::string first_message(const data::LoaderReport& report) {
   return report.messages.empty() ? std::string() : report.messages.front();
 }
 
-void seed_attack(const Setup& setup, const AttackOptions& attack, std::int64_t step) {
-  if (attack.kind != AttackKind::none) seed_pass(setup, {.epoch = 0, .step = step}, /*pass=*/0);
-}
-
 /// Tells of bad samples when there are others than at the last time.
 void count_bad(const Score& score,
                const char* set,
@@ -66,15 +62,12 @@ data::LoaderReport for_each_batch(
   return batches->report();
 }
 
-Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& attack) {
+Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
   auto& communicator = *setup.communicator;
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  std::int64_t step = 0;
   const auto add = [&](const models::Minibatch& batch, Batches& batches) {
-    seed_attack(setup, attack, step++);
-    const auto images = attacked(setup, batch, models::Mode::evaluate, attack);
-    const auto result = setup.model.objective->evaluate(images, models::Mode::evaluate);
+    const auto result = setup.model.objective->evaluate(batch, models::Mode::evaluate);
     const auto copied = read_back(sums_of(result));
     if (!setup.model.device.is_cpu()) batches.prefetch();
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();

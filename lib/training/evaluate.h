@@ -27,8 +27,8 @@ data::LoaderReport for_each_batch(
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
 /// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_on_all_ranks()
-/// does. With an `attack`, of attacked images; its random starts are those of the setup's seed.
-Score evaluate(Setup& setup, const data::Dataset& dataset, const AttackOptions& attack = {});
+/// does.
+Score evaluate(Setup& setup, const data::Dataset& dataset);
 
 /// Scores of the present weights on the validation and the test set, where there are such.
 /// Counts their bad samples in setup.data.report, and warns when there are others than at the last

@@ -12,7 +12,6 @@
 #include "models/margin.h"
 #include "models/objective.h"
 #include "support/options.h"
-#include "training/passes/attack.h"
 #include "training/passes/loss_scale.h"
 
 namespace dimred::training {
@@ -117,7 +116,6 @@ struct CommonOptions {
   models::LossOptions loss;
   models::HeadOptions head;
   LossScaleOptions loss_scale;
-  AttackOptions attack;
   RunOptions run;
   launch::ConnectOptions ranks;
 };

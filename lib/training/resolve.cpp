@@ -100,7 +100,6 @@ void resolve_image_size(DataOptions& data, const std::string& model) {
 }  // namespace
 
 void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
-  validate(options.attack);
   resolve_batch_sizes(options.run, ranks);
   models::validate(options.head);
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,

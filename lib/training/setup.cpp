@@ -138,12 +138,6 @@ Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks) {
   keep_on_device(setup, options.run.data_on_device);
   model.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.data.train->classes(), options.head);
-  setup.attack = options.attack;
-  require(
-      setup.attack.kind == AttackKind::none ||
-          (!needs_all_ranks(model) && model.batchnorm_statistics != BatchNormPolicy::synchronized),
-      "[training::attack] needs passes that each rank makes alone: no margin softmax over ranks, "
-      "no batchnorm_statistics = synchronized");
   record_passes(setup, options.run.cuda_graphs);
   distributed::require_agreement(
       *setup.communicator,

@@ -14,7 +14,6 @@ struct Setup {
       persistent_options;  // checkpoints::persistent_options of this run; empty in tests without
   DataSets data;
   Model model;
-  AttackOptions attack;  // on the images of every training step
 };
 
 /// Sets torch's threads (the machine's cores shared by its ranks), loads the data, builds the

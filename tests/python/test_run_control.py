@@ -102,16 +102,18 @@ def test_traces_are_chromes_and_bounded(tmp_path: Path, execute) -> None:
     assert list(traced(run)) == [f"trace_{step:08}.json" for step in (4, 8, *range(11, 19))]
 
 
-def test_stage2_has_the_same_hooks(tmp_path: Path, execute) -> None:
+def test_stage2_has_the_same_hooks(tmp_path: Path, execute, fails) -> None:
     run, boost = tmp_path / "run", tmp_path / "boost"
     execute("dimred", "stage1", *TEN, "--snapshots_per_epoch=8", "--output", run)
     said = execute("dimred", "stage2", "--checkpoint", run, "--n_component=4", "--epochs=1", "--batch_size=64", "--threads=1",
-                   "--time_history", "--profile_every_n_iters=3", "--hooks=weight_norm", "--output", boost)  # fmt: skip
+                   "--time_history", "--profile_every_n_iters=3", "--hooks=batches", "--output", boost)  # fmt: skip
     assert [row["step"] for row in step_times(boost)] == [1, 2, 3, 4, 5]
     (events,) = traced(boost).values()
     assert [event["name"] for event in events].count("backward") == 1
-    assert "weights at step 5: norm " in said
+    assert len(list((boost / "batches").glob("step_*.safetensors"))) == 5
     assert said.splitlines()[-1].startswith("5 steps, 320 images in ")
+    error = fails(2, "stage2", "--checkpoint", run, "--n_component=4", "--hooks=bacthes", "--output", tmp_path / "other")
+    assert "hooks needs names among batches, received bacthes; did you mean batches?" in error
 
 
 def mean_of(points: list[dict[str, np.ndarray]], decay: float, warmup: bool) -> dict[str, np.ndarray]:
@@ -157,7 +159,7 @@ def test_the_mean_follows_its_formula(decay: float, warmup: bool, every_step, tm
 
 def test_the_mean_has_rows_a_file_and_resumes_bitwise(tmp_path: Path, execute) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    options = [*FIVE[:-1], "--epochs=2", "--ema_decay=0.9", "--time_history", "--hooks=weight_norm"]
+    options = [*FIVE[:-1], "--epochs=2", "--ema_decay=0.9", "--time_history", "--hooks=batches"]
     execute("dimred", "stage1", *options, "--output", whole)
     execute("dimred", "stage1", *options, "--stop_at_step=7", "--output", parts)
     assert (parts / "ema.h5").exists()
@@ -263,16 +265,3 @@ def test_model_statistics_add_up(tmp_path: Path, execute) -> None:
     silent = execute("dimred", "stage1", *TEN, "--output", tmp_path / "silent")
     assert "multiply-adds" not in silent
     assert newest_state(tmp_path / "silent") == newest_state(run)
-
-
-def test_a_hook_by_name_runs(tmp_path: Path, execute, fails) -> None:
-    run = tmp_path / "run"
-    said = execute("dimred", "stage1", *BASE, "--epochs=2", "--hooks=weight_norm", "--snapshots_per_epoch=1", "--output", run)
-    found = re.findall(r"weights at step (\d+): norm (\S+), distance from the start (\S+)", said)
-    assert [step for step, _, _ in found] == ["10", "20"]
-    for step, norm, _ in found:
-        weights = values(run / f"snapshots/snapshot_{int(step):08}.h5")["weights"]
-        assert float(norm) == pytest.approx(np.linalg.norm(weights), rel=1e-5)
-    assert 0 < float(found[0][2]) < float(found[1][2])
-    error = fails(2, "stage1", *TEN, "--hooks=weight_nrm", "--output", tmp_path / "other")
-    assert "hooks needs names among batches, weight_norm, received weight_nrm; did you mean weight_norm?" in error

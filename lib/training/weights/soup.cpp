@@ -13,6 +13,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// BatchNorm's running statistics are estimated on about this many training images per candidate.
+constexpr std::int64_t recalibration_images = 10000;
+
+/// Estimates them for the present weights, where the network has any; returns the images used.
+std::int64_t recalibrate_candidate(Setup& setup) {
+  if (setup.model.batchnorm_layers == 0) return 0;
+  const auto batches = std::min(setup.data.steps_per_epoch(),
+                                1 + recalibration_images / setup.data.global_batch_size);
+  recalibrate_batchnorm(setup, batches);
+  return batches * setup.data.global_batch_size;
+}
+
 /// Evaluates the validation accuracy of candidates, and counts the cost.
 class SoupEvaluator {
  public:
@@ -46,14 +58,6 @@ void choose_greedily(const std::vector<double>& alone,
     best = accuracy;
     take(i);
   }
-}
-
-std::int64_t recalibrate_candidate(Setup& setup) {
-  if (setup.model.batchnorm_layers == 0) return 0;
-  const auto batches = std::min(setup.data.steps_per_epoch(),
-                                1 + recalibration_images / setup.data.global_batch_size);
-  recalibrate_batchnorm(setup, batches);
-  return batches * setup.data.global_batch_size;
 }
 
 Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {

@@ -21,12 +21,6 @@ void choose_greedily(const std::vector<double>& alone,
                      const std::function<double(std::size_t)>& accuracy_with,
                      const std::function<void(std::size_t)>& take);
 
-/// Running statistics of BatchNorm are estimated on about so many training images for a candidate.
-inline constexpr std::int64_t recalibration_images = 10000;
-
-/// Estimates them for the present weights, where the network has any; returns the images used.
-std::int64_t recalibrate_candidate(Setup& setup);
-
 /// Greedy soup of the `latest` snapshots of a folder (0: all) by validation accuracy, each
 /// candidate recalibrated. The network's weights are changed. Throws std::invalid_argument without
 /// a validation set.
