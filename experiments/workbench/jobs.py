@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from dimred.runs import is_finished
@@ -22,10 +22,10 @@ def flags(options: Mapping[str, object]) -> list[str]:
     return [f"--{key}={value}" for key, value in options.items() if value is not None]
 
 
-def execute(binary: Path, command: str, options: Mapping[str, object], log: Path, inputs: Sequence[Path] = ()) -> None:
-    """Runs `dimred command INPUTS`, appending what it prints to `log`. Raises CommandFailed."""
+def execute(binary: Path, command: str, options: Mapping[str, object], log: Path) -> None:
+    """Runs `dimred command`, appending what it prints to `log`. Raises CommandFailed."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    arguments = [str(binary), command, *map(str, inputs), *flags(options)]
+    arguments = [str(binary), command, *flags(options)]
     with log.open("a") as stream:
         stream.write("$ " + " ".join(arguments) + "\n")
         stream.flush()
@@ -40,18 +40,6 @@ def train(binary: Path, stage: str, folder: Path, options: Mapping[str, object])
     if not is_finished(folder):
         log = folder.with_name(folder.name + ".log")
         execute(binary, stage, {**options, "output": folder, "quiet": "true"}, log)
-
-
-def annealing(begin: int, epochs: int, rate: float, end: float, snapshots_per_epoch: int) -> dict[str, object]:
-    """Options of a stage 1 that goes on from a constant rate after `begin` epochs, for so many more, down to another."""
-    return {
-        "epochs": begin + epochs,
-        "schedule": "piecewise",
-        "learning_rate": None,  # the pieces have it
-        "pieces": f"{begin}:{rate},{begin + epochs}:{rate}->{end}",
-        "snapshots_per_epoch": snapshots_per_epoch,
-        "snapshot_from_epoch": begin + 1,
-    }
 
 
 def fit(binary: Path, run: Path, output: Path, components: int, threads: int) -> None:

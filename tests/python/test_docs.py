@@ -68,7 +68,8 @@ def known() -> set[str]:
 @each_page
 def test_options_that_a_page_names_exist(page: Path, known: set[str]) -> None:
     foreign = {name.replace("-", "_") for name in FOREIGN}
-    assert sorted(options_in(page.read_text()) - foreign - known) == []
+    of_today = re.sub(r"made at revision `\w+` with\s`[^`]+`", "", page.read_text(), flags=re.IGNORECASE)
+    assert sorted(options_in(of_today) - foreign - known) == []
 
 
 def sections() -> dict[tuple[str, ...], str]:
@@ -158,6 +159,25 @@ def test_every_page_is_in_the_sites_navigation_once() -> None:
     records = sorted((REPOSITORY / "experiments" / "records").glob("*.md"))
     there = [shown(page).removesuffix(".md") for page in [*PAGES[1:], *records]]
     assert sorted(listed) == sorted(there)
+
+
+def test_a_page_whose_script_has_left_names_a_revision_that_has_it() -> None:
+    pages = [*(REPOSITORY / "experiments" / "records").glob("*.md"), DOCS / "results" / "README.md"]
+    departed: list[str] = []  # REVISION:FILE
+    for page in pages:
+        text = page.read_text()
+        command = r"`python (experiments/\w+\.py)(?:\s(experiments/[\w/]+\.toml))?"
+        made = re.findall(r"made at revision `(\w+)` with\s" + command, text, re.IGNORECASE)
+        there = {script for script, _ in re.findall(command, text) if (REPOSITORY / script).exists()}
+        assert {script for script, _ in re.findall(command, text)} == there | {script for _, script, _ in made}, shown(page)
+        departed += [f"{revision}:{file}" for revision, *files in made for file in files if file]
+    assert len(departed) > 10
+    git = ["git", "-C", str(REPOSITORY)]
+    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False).stdout.strip()
+    if shallow != "false":
+        pytest.skip("the history is not here")
+    lines = subprocess.run([*git, "cat-file", "--batch-check"], input="\n".join(departed), capture_output=True, text=True, check=True).stdout
+    assert [line for line in lines.splitlines() if " blob " not in line] == []
 
 
 # What kind a page is, and how long.

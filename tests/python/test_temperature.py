@@ -1,16 +1,14 @@
-"""What a finished run folder stands for, evaluation at a fitted temperature, and experiments/temperature.py."""
+"""What a finished run folder stands for, and its evaluation at a fitted temperature."""
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import temperature
 from ranks import run_ranks
 
 STAGE1 = ["--train_samples=800", "--test_samples=200", "--validation_fraction=0.25", "--epochs=3", "--learning_rate=0.05",
@@ -20,15 +18,11 @@ ARMS = {"plain": ["--preset=sgd"], "averaged": ["--preset=swa"]}
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, execute: Callable[..., str]) -> Path:
-    """stage1, and of it an epoch of SGD and one whose result is a mean; the table that compare.py would write of them."""
+    """stage1, and of it an epoch of SGD and one whose result is a mean."""
     folder = tmp_path_factory.mktemp("temperature")
     execute("dimred", "stage1", *STAGE1, "--output", folder / "stage1")
     for name, options in ARMS.items():
         execute("dimred", "stage2", folder / "stage1", *options, "--epochs=1", "--threads=1", "--quiet", "--output", folder / name)
-        shutil.copytree(folder / name, folder / "again" / name)
-    places = [(1, "."), (2, "again")]
-    lines = [f"confirmation,{seed},baseline,{name},,1.0,{place}/{name},finished" for seed, place in places for name in ARMS]
-    (folder / "results.csv").write_text("phase,seed,role,method,variant,methods.budget,folder,outcome\n" + "\n".join(lines) + "\n")
     return folder
 
 
@@ -73,30 +67,3 @@ def test_it_needs_held_out_samples_and_logits(runs: Path, tmp_path: Path, execut
     assert "this has no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
     execute("dimred", "stage1", *small, "--validation_fraction=0.2", "--margin_loss=arcface", "--output", tmp_path / "margin")
     assert "this one has a head" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
-
-
-def test_runs_of_a_comparison_are_compared_at_their_temperatures(runs: Path, binaries: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = runs / "rows.jsonl"
-    arguments = [str(runs), "--where", "methods.budget=1.0", "--rows", str(rows), "--dimred", str(binaries / "dimred"), "--jobs", "2"]
-    assert temperature.main(arguments) == 0
-    said = capsys.readouterr().out
-    assert "2 replicates, best rival by validation loss, tempered: " in said
-    made = [json.loads(line) for line in rows.read_text().splitlines()]
-    assert [row["kind"] for row in made] == [*ARMS, *ARMS]
-    for row in made:
-        assert row["test_loss"] == pytest.approx(float(last_row(runs / row["kind"])["test_loss"]), abs=6e-5)
-        assert row["validation_tempered_loss"] <= row["validation_loss"]
-        assert 0 <= row["test_calibration_error"] < 1
-    shutil.rmtree(runs / "temperature")
-    assert temperature.main([*arguments[:-4], "--dimred", "/none", "--jobs", "2"]) == 0  # from its rows
-    assert capsys.readouterr().out == said
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [(["--where", "methods.rate=1"], "needs an axis of the comparison, received methods.rate"),
-     (["--phase", "selection"], "no run of phase")],
-)  # fmt: skip
-def test_runs_that_are_not_there_are_said(more: list[str], message: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert temperature.main([str(runs), *more]) == 2
-    assert message in capsys.readouterr().err

@@ -58,16 +58,3 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     scaled = [(len(order) - rank) * p[i] for rank, i in enumerate(order)]
     corrected[order] = np.minimum(1.0, np.maximum.accumulate(scaled)) if order else []
     return corrected
-
-
-def smallest_effect(sd: float, n: int, alpha: float = 0.01, power: float = 0.8) -> float:
-    """The true mean difference that a two-sided paired t-test of n pairs with this standard deviation finds at p < alpha
-    with this probability; nan for n < 2. Exact, by the noncentral t distribution."""
-    if n < 2 or math.isnan(sd):
-        return math.nan
-    from scipy.optimize import brentq
-    from scipy.special import nctdtr, stdtrit
-
-    bound = float(stdtrit(n - 1, 1 - alpha / 2))
-    shift = brentq(lambda shift: 1 - nctdtr(n - 1, shift, bound) - power, 0.0, 100 + 10 * bound)  # the other tail is below 1e-6
-    return float(shift) * sd / math.sqrt(n)
