@@ -90,7 +90,18 @@ NAVIGATION = {
 
 project = "dimred"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-autodoc_mock_imports = ["dimred._core", "h5py", "lightning", "numpy", "pandas", "scipy", "sklearn", "torch", "transformers", "xxhash"]
+autodoc_mock_imports = [
+    "dimred._core",
+    "h5py",
+    "lightning",
+    "numpy",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "torch",
+    "transformers",
+    "xxhash",
+]
 autodoc_typehints = "none"  # the docstrings say what they take
 root_doc = "README"
 include_patterns = ["README.md", "docs/**.md", "experiments/records/*.md"]

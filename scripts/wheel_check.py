@@ -1,6 +1,7 @@
-"""What an installed wheel of dimred has to do, in an environment with NumPy alone, or with torch imported before or after it.
+"""What an installed wheel of dimred has to do, in an environment with NumPy alone, or with torch imported before or
+after it.
 
-    python scripts/wheel_check.py no|before|after
+python scripts/wheel_check.py no|before|after
 """
 
 from __future__ import annotations
@@ -33,8 +34,20 @@ def fitted() -> None:
         np.save(f"{folder}/rows.npy", rows)
         command = Path(sys.prefix, "bin", "dimred")
         if command.exists():
-            subprocess.run([command, "pca", "--snapshots", f"{folder}/rows.npy", "--components", "5", "--output", f"{folder}/pca_mat.npy"],
-                           check=True, capture_output=True)  # fmt: skip
+            subprocess.run(
+                [
+                    command,
+                    "pca",
+                    "--snapshots",
+                    f"{folder}/rows.npy",
+                    "--components",
+                    "5",
+                    "--output",
+                    f"{folder}/pca_mat.npy",
+                ],
+                check=True,
+                capture_output=True,
+            )
             by_command = dimred.Basis.load(f"{folder}/pca_mat.npy").components
             assert np.abs(np.abs(by_command @ exact.T) - np.eye(5)).max() < 1e-5
         by_fit = dimred.fit(f"{folder}/rows.npy", 5, progress=False).components
@@ -69,5 +82,7 @@ for name in dimred.__all__:
 assert Path(dimred.__file__).with_name("runs").is_dir()
 fitted()
 searched()
-versions = f"Python {sys.version.split()[0]}, NumPy {np.__version__}" + (f", torch {torch.__version__}" if torch_comes != "no" else "")
+versions = f"Python {sys.version.split()[0]}, NumPy {np.__version__}" + (
+    f", torch {torch.__version__}" if torch_comes != "no" else ""
+)
 print(f"dimred {dimred.__version__} ({versions}): as it should be; import dimred took {imported:.3f} s beyond these")

@@ -1,6 +1,6 @@
 """Stage 2's algebra against a copy of the same bytes, and in bfloat16 against float32, as ratios.
 
-    python experiments/benchmarks/algebra_ratio.py build/bin/device_algebra --json algebra.json
+python experiments/benchmarks/algebra_ratio.py build/bin/device_algebra --json algebra.json
 """
 
 from __future__ import annotations

@@ -41,7 +41,10 @@ def main() -> int:
     given = parser.parse_args()
     keys = ("classes", "embedding_size", "global_batch_size", "class_sampling_ratio", "steps")
     options = [f"--{key}={getattr(given, key)}" for key in keys]
-    print(f"{given.classes:,} classes x {given.embedding_size}, {given.global_batch_size} samples a step, SGD with momentum, float32")
+    print(
+        f"{given.classes:,} classes x {given.embedding_size}, {given.global_batch_size} samples a step, "
+        "SGD with momentum, float32"
+    )
     print("ranks  peak MB of a rank  predicted MB  of one rank's  sent MB a step  predicted MB  seconds a step")
     results = [measured(given.program, ranks, options) for ranks in given.ranks]
     whole = max(part["peak_bytes"] for part in results[0]["measured"])
@@ -51,8 +54,10 @@ def main() -> int:
         sent = statistics.fmean(part["sent"] for part in result["measured"])
         seconds = statistics.median(s for part in result["measured"] for s in part["seconds"])
         share = peak / whole
-        print(f"{result['ranks']:5d}  {peak / 1e6:17.1f}  {result['predicted_bytes'] / 1e6:12.1f}  {share:13.3f}  "
-              f"{sent / 1e6:14.3f}  {result['predicted_sent'] / 1e6:12.3f}  {seconds:14.2f}")  # fmt: skip
+        print(
+            f"{result['ranks']:5d}  {peak / 1e6:17.1f}  {result['predicted_bytes'] / 1e6:12.1f}  {share:13.3f}  "
+            f"{sent / 1e6:14.3f}  {result['predicted_sent'] / 1e6:12.3f}  {seconds:14.2f}"
+        )
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n")
     allowed = 1.1 / results[-1]["ranks"]

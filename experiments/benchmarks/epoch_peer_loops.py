@@ -29,9 +29,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 def read_idx(folder: Path, name: str) -> np.ndarray:
     """An IDX file of unsigned bytes, plain or .gz, in its own shape."""
     plain = folder / name
-    data = plain.read_bytes() if plain.is_file() else gzip.decompress(
-        plain.with_name(name + ".gz").read_bytes()
-    )  # fmt: skip
+    data = plain.read_bytes() if plain.is_file() else gzip.decompress(plain.with_name(name + ".gz").read_bytes())
     axes = data[3]
     shape = np.frombuffer(data, ">i4", axes, 4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
@@ -40,9 +38,7 @@ def read_idx(folder: Path, name: str) -> np.ndarray:
 class Samples(Dataset):
     """Bytes to a normalised [1, 28, 28] float32 tensor, one sample at a time."""
 
-    def __init__(
-        self, images: np.ndarray, labels: np.ndarray, mean: float, deviation: float
-    ) -> None:
+    def __init__(self, images: np.ndarray, labels: np.ndarray, mean: float, deviation: float) -> None:
         self.images, self.labels = torch.tensor(images), torch.tensor(labels, dtype=torch.int64)
         self.mean, self.deviation = mean, deviation
 
@@ -78,9 +74,7 @@ def timed(batches: Iterable[Batch], waits: list[float]) -> Iterator[Batch]:
         yield batch
 
 
-def train_epoch(
-    model: torch.nn.Module, optimiser: torch.optim.Optimizer, batches: Iterable[Batch]
-) -> dict[str, float]:
+def train_epoch(model: torch.nn.Module, optimiser: torch.optim.Optimizer, batches: Iterable[Batch]) -> dict[str, float]:
     """Wall-clock of one epoch; `compute_seconds` is without the waits for data."""
     model.train()
     waits: list[float] = []
@@ -123,13 +117,15 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    images, labels = (read_idx(options.data, f"train-{part}") for part in
-                      ("images-idx3-ubyte", "labels-idx1-ubyte"))  # fmt: skip
+    images, labels = (read_idx(options.data, f"train-{part}") for part in ("images-idx3-ubyte", "labels-idx1-ubyte"))
     mean, deviation = float(images.mean()) / 255, float(images.std()) / 255
     kept = options.train_samples or len(labels)
     train = Samples(images[:kept], labels[:kept], mean, deviation)
-    test = Samples(*(read_idx(options.data, f"t10k-{part}") for part in
-                     ("images-idx3-ubyte", "labels-idx1-ubyte")), mean, deviation)  # fmt: skip
+    test = Samples(
+        *(read_idx(options.data, f"t10k-{part}") for part in ("images-idx3-ubyte", "labels-idx1-ubyte")),
+        mean,
+        deviation,
+    )
     model = build("convnet", 1, images.shape[1], images.shape[2], 10)
     model = model.to(memory_format=torch.channels_last)  # as ours
     optimiser = torch.optim.SGD(model.parameters(), options.learning_rate, options.momentum)

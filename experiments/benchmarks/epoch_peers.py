@@ -39,8 +39,11 @@ OURS = {
 Round = dict[str, dict[str, float]]  # contestant -> measure -> value
 MEASURES = ("epoch", "compute", "process")
 SETTINGS = ("repeats", "batch_size", "threads", "learning_rate", "train_samples", "ours")
-NAMES = {"resident": "PyTorch, resident tensors", "loader0": "PyTorch, DataLoader, 0 workers",
-         "loader2": "PyTorch, DataLoader, 2 workers"}  # fmt: skip
+NAMES = {
+    "resident": "PyTorch, resident tensors",
+    "loader0": "PyTorch, DataLoader, 0 workers",
+    "loader2": "PyTorch, DataLoader, 2 workers",
+}
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -54,10 +57,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--learning_rate", type=float, default=0.05)
     parser.add_argument("--train_samples", type=int, default=0, help="the first so many; 0: all")
     parser.add_argument("--no_bf16", action="store_true", help="leave out ours in bfloat16")
-    parser.add_argument("--ours", nargs="*", default=[], metavar="OPTION=VALUE",
-                        help="further options of dimred stage1, e.g. memory_format=channels_last")
+    parser.add_argument(
+        "--ours",
+        nargs="*",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="further options of dimred stage1, e.g. memory_format=channels_last",
+    )
     parser.add_argument("--output", type=Path, help="JSON with every measurement and versions")
-    return parser.parse_args(arguments)  # fmt: skip
+    return parser.parse_args(arguments)
 
 
 def common(options: argparse.Namespace) -> list[str]:
@@ -83,27 +91,38 @@ def measure_peer(options: argparse.Namespace, kind: str, seed: int) -> dict[str,
     command = [sys.executable, script, kind, *common(options), f"--seed={seed}"]
     process, output = timed_process(command)
     report = json.loads(output.splitlines()[-1])
-    return {"epoch": report["seconds"], "compute": report["compute_seconds"], "process": process,
-            "accuracy": report["accuracy"]}  # fmt: skip
+    return {
+        "epoch": report["seconds"],
+        "compute": report["compute_seconds"],
+        "process": process,
+        "accuracy": report["accuracy"],
+    }
 
 
-def measure_ours(
-    options: argparse.Namespace, name: str, seed: int, versions: dict[str, Any]
-) -> dict[str, float]:
+def measure_ours(options: argparse.Namespace, name: str, seed: int, versions: dict[str, Any]) -> dict[str, float]:
     """One epoch of dimred stage1, read from its curve.csv; notes its versions by the way."""
     with tempfile.TemporaryDirectory() as temporary:
         run = Path(temporary) / "run"
         extra = [f"--{text}" for text in options.ours]
-        command = [str(options.dimred), "stage1", *common(options), f"--seed={seed}", "--epochs=1",
-                   f"--output={run}", "--model=convnet", "--quiet", "--weight_decay=0",
-                   *OURS[name], *extra]  # fmt: skip
+        command = [
+            str(options.dimred),
+            "stage1",
+            *common(options),
+            f"--seed={seed}",
+            "--epochs=1",
+            f"--output={run}",
+            "--model=convnet",
+            "--quiet",
+            "--weight_decay=0",
+            *OURS[name],
+            *extra,
+        ]
         process, _ = timed_process(command)
         with (run / "curve.csv").open(newline="") as stream:
             row = list(csv.DictReader(stream))[-1]
         versions |= json.loads((run / "manifest.json").read_text())["versions"]
     seconds, waited = float(row["seconds"]), float(row["data_wait_seconds"])
-    return {"epoch": seconds, "compute": seconds - waited, "process": process,
-            "accuracy": float(row["test_accuracy"])}  # fmt: skip
+    return {"epoch": seconds, "compute": seconds - waited, "process": process, "accuracy": float(row["test_accuracy"])}
 
 
 def median_and_spread(values: Sequence[float]) -> str:
@@ -142,8 +161,12 @@ def ratio_table(rounds: list[Round]) -> str:
 
 def versions_of_peers() -> dict[str, Any]:
     """The facts that the figures depend on besides the code."""
-    return {"python": platform.python_version(), "torch": torch.__version__, "processor": processor(),
-            "system": platform.platform()}  # fmt: skip
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "processor": processor(),
+        "system": platform.platform(),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,10 +180,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for i in range(options.repeats):
             turn = i % len(names)
             measured = {
-                name: measure_ours(options, name, i + 1, versions) if name in ours
+                name: measure_ours(options, name, i + 1, versions)
+                if name in ours
                 else measure_peer(options, name, i + 1)
                 for name in names[turn:] + names[:turn]
-            }  # fmt: skip
+            }
             rounds.append({name: measured[name] for name in names})
     except (RuntimeError, OSError) as error:
         print(error, file=sys.stderr)

@@ -1,9 +1,10 @@
-"""An exchange by nodes against the direct one, between hosts of slow connections: bytes that leave a host, seconds in turns.
+"""An exchange by nodes against the direct one, between hosts of slow connections: bytes that leave a host, seconds in
+turns.
 
     python experiments/benchmarks/exchange_nodes.py build/bin/exchange --json exchange.json
 
-Hosts are network namespaces on a switch, 1 Gbit/s each way (tc's tbf); needs root. The direct exchange is the same program, told that
-all ranks are on one node.
+Hosts are network namespaces on a switch, 1 Gbit/s each way (tc's tbf); needs root. The direct exchange is the same
+program, told that all ranks are on one node.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ def run_once(program: Path, hosts: list[Host], ranks: int, columns: int, rounds:
     processes = [
         subprocess.Popen(
             [*hosts[rank * len(hosts) // ranks].command(), str(program), str(columns), str(rounds)],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=placed(rank, ranks, port, hosts[0].address, node_size))
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=placed(rank, ranks, port, hosts[0].address, node_size),
+        )
         for rank in range(ranks)
-    ]  # fmt: skip
+    ]
     done = ended(processes, patience=600)
     if any(done.codes):
         raise SystemExit("\n".join(done.errors))
@@ -49,7 +54,12 @@ def main() -> None:
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results: dict[str, Any] = {"processor": processor(), "rate": options.rate, "columns": options.columns, "layouts": {}}
+    results: dict[str, Any] = {
+        "processor": processor(),
+        "rate": options.rate,
+        "columns": options.columns,
+        "layouts": {},
+    }
     for layout in options.layouts:
         nodes, node_size = map(int, layout.split("x"))
         ranks = nodes * node_size
@@ -59,13 +69,23 @@ def main() -> None:
                 for name, size in (("by node", node_size), ("direct", ranks)):
                     runs[name].append(run_once(options.program, hosts, ranks, options.columns, options.rounds, size))
         results["layouts"][layout] = runs
-        ratios = [statistics.median(b["seconds"]) / statistics.median(a["seconds"]) for a, b in zip(*runs.values(), strict=True)]
-        bound = 2 * 4 * options.columns * (nodes - 1) / nodes  # each column once for each other node, of a vector each way
+        ratios = [
+            statistics.median(b["seconds"]) / statistics.median(a["seconds"])
+            for a, b in zip(*runs.values(), strict=True)
+        ]
+        bound = (
+            2 * 4 * options.columns * (nodes - 1) / nodes
+        )  # each column once for each other node, of a vector each way
         for name, all_of in runs.items():
             left = max(max(one["left_host"]) for one in all_of) / (options.rounds + 1)
             seconds = statistics.median(s for one in all_of for s in one["seconds"])
-            print(f"{layout} {name:8}: {seconds:.2f} s, {left / 1e6:.1f} MB leave a host, {left / bound:.3f} of the least")
-        print(f"{layout} direct takes {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) times as long")
+            print(
+                f"{layout} {name:8}: {seconds:.2f} s, {left / 1e6:.1f} MB leave a host, {left / bound:.3f} of the least"
+            )
+        print(
+            f"{layout} direct takes {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} - {max(ratios):.2f}) times as long"
+        )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 

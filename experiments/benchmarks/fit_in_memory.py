@@ -1,11 +1,14 @@
-"""dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one process.
+"""dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one
+process.
 
-    .venv/bin/python experiments/benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json build/fit_in_memory.json]
+    .venv/bin/python experiments/benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json
+    build/fit_in_memory.json]
 
 With --files the 60 snapshots are safetensors files in the page cache, and the Gram tricks load them first.
 
-W [60 x 2,560,000] is that of pca_peers.py. Prints seconds and ratios to the fit of the same round, median (range), each contestant's
-sine of the largest angle to the exact row space, and what a fit takes beyond W and P at its peak, in a process of its own.
+W [60 x 2,560,000] is that of pca_peers.py. Prints seconds and ratios to the fit of the same round, median (range), each
+contestant's sine of the largest angle to the exact row space, and what a fit takes beyond W and P at its peak, in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -102,7 +105,8 @@ import dimred
 snapshots = np.load(sys.argv[2])
 dimred.fit(snapshots[:, :4096], 2)  # libraries and threads
 def status(name):
-    return 1024 * int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)).split()[1])
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
 before = status("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
 basis = dimred.fit(snapshots, int(sys.argv[3]))

@@ -6,8 +6,8 @@ photos: JPEG files -> random area of 224 x 224, flip, normalised -> batches of 6
 files of one size -> pad-crop, flip, normalised -> batches of 128; the first epoch starts with the files,
 ours keeps what it has decoded. Both folders hold class folders (or train/ with them). Rates are images a
 second of the wall clock; the peer's include starting its workers in the first epoch only
-(persistent_workers). Each of our runs is followed by one of the peer's; ratios are within that pair. And what part of a ResNet-20
-step's time dimred waits for these small files, in the first epoch and in later ones.
+(persistent_workers). Each of our runs is followed by one of the peer's; ratios are within that pair. And what part of a
+ResNet-20 step's time dimred waits for these small files, in the first epoch and in later ones.
 """
 
 from __future__ import annotations
@@ -167,13 +167,27 @@ def small(options: argparse.Namespace) -> Row:
 def resnet20_waits(options: argparse.Namespace) -> Row:
     """Seconds that steps waited for data, over all seconds, by epoch of a training run on the whole folder."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--model=resnet20", "--pad=4", "--flip", "--batch_size=128", f"--epochs={WAIT_EPOCHS}", "--precision=auto",
-                 "--snapshots_per_epoch=0", f"--threads={options.workers}", "--test_samples=1000"]  # fmt: skip
-        subprocess.run([options.dimred, "stage1", f"--data={options.folder}", *words, f"--output={folder}/run", "--quiet"], check=True)
+        words = [
+            "--model=resnet20",
+            "--pad=4",
+            "--flip",
+            "--batch_size=128",
+            f"--epochs={WAIT_EPOCHS}",
+            "--precision=auto",
+            "--snapshots_per_epoch=0",
+            f"--threads={options.workers}",
+            "--test_samples=1000",
+        ]
+        subprocess.run(
+            [options.dimred, "stage1", f"--data={options.folder}", *words, f"--output={folder}/run", "--quiet"],
+            check=True,
+        )
         rows = list(csv.DictReader(Path(folder, "run/curve.csv").read_text().splitlines()))
     totals = [(float(row["data_wait_seconds"]), float(row["seconds"])) for row in rows if row["weights"] == "raw"]
     before = [(0.0, 0.0), *totals[:-1]]
-    return {"epochs": [(wait - waited) / (now - then) for (wait, now), (waited, then) in zip(totals, before, strict=True)]}
+    return {
+        "epochs": [(wait - waited) / (now - then) for (wait, now), (waited, then) in zip(totals, before, strict=True)]
+    }
 
 
 def show(name: str, rows: list[Row]) -> None:

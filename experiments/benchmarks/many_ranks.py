@@ -1,10 +1,11 @@
-"""16, 32 and 64 ranks of small networks on this machine: counted bytes and memory of a rank against the model, seconds to the first step.
+"""16, 32 and 64 ranks of small networks on this machine: counted bytes and memory of a rank against the model, seconds
+to the first step.
 
     python experiments/benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
 
-A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet is started as a
-user starts it. Then both stages train a narrow and a wide network: the difference of a rank's memory is that of their vectors, without the
-program. Ends with 1 where a byte is off, or memory by more than a twentieth.
+A layout is NODES x RANKS OF EACH, as a launcher's environment gives it; on one node the exchange is direct. The ConvNet
+is started as a user starts it. Then both stages train a narrow and a wide network: the difference of a rank's memory is
+that of their vectors, without the program. Ends with 1 where a byte is off, or memory by more than a twentieth.
 """
 
 from __future__ import annotations
@@ -39,8 +40,22 @@ PATIENCE = 500  # seconds for a command
 # The program keeps what it frees; here it is given back, so that a peak is that of the steps and not of the start.
 PRELOADED = "int mallopt(int name, int value) { (void)name; (void)value; return 1; }\n"
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-COLUMNS = {"layout": 6, "network": 7, "stage": 6, "trials": 6, "sent": 9, "model": 9, "between": 9, "model ": 9,
-           "first step, s": 13, "processor, s": 12, "memory, MB": 10, "model  ": 7, "least": 6, "most": 6}  # fmt: skip
+COLUMNS = {
+    "layout": 6,
+    "network": 7,
+    "stage": 6,
+    "trials": 6,
+    "sent": 9,
+    "model": 9,
+    "between": 9,
+    "model ": 9,
+    "first step, s": 13,
+    "processor, s": 12,
+    "memory, MB": 10,
+    "model  ": 7,
+    "least": 6,
+    "most": 6,
+}
 
 
 @dataclass(frozen=True)
@@ -58,13 +73,7 @@ class Run:
 def layout_of(width: int) -> model.Layout:
     """Of the network of linear layers."""
     return model.Layout(
-        [
-            [width, INPUTS],
-            [width],
-            *[[width, width], [width]] * (DEPTH - 1),
-            [CLASSES, width],
-            [CLASSES],
-        ]
+        [[width, INPUTS], [width], *[[width, width], [width]] * (DEPTH - 1), [CLASSES, width], [CLASSES]]
     )
 
 
@@ -104,14 +113,18 @@ def wait_for(batches: Path, count: int, processes: list[subprocess.Popen[str]]) 
 
 
 @contextmanager
-def launched(command: list[object], ranks: model.Ranks, variables: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
+def launched(
+    command: list[object], ranks: model.Ranks, variables: dict[str, str]
+) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes of all ranks, gone afterwards."""
     port, words = free_port(), [str(word) for word in command]
     processes: list[subprocess.Popen[str]] = []
     try:
         for rank in range(ranks.size):
             own = placed(rank, ranks.size, port, "127.0.0.1", ranks.of_node) | {"OMP_NUM_THREADS": "1"} | variables
-            processes.append(subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own))
+            processes.append(
+                subprocess.Popen(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=own)
+            )
         yield processes
     finally:
         for process in processes:
@@ -125,10 +138,19 @@ def done_by(processes: list[subprocess.Popen[str]]) -> str:
     return processes[0].communicate()[0]
 
 
-def train(program: Path, stage: str, options: list[object], output: Path, ranks: model.Ranks, variables: dict[str, str]) -> Run:
+def train(
+    program: Path, stage: str, options: list[object], output: Path, ranks: model.Ranks, variables: dict[str, str]
+) -> Run:
     """A stage of STEPS steps on all ranks."""
     data = ["--dataset=mock", f"--num_classes={CLASSES}", f"--num_samples={ranks.size * STEPS}", "--test_samples=64"]
-    common = ["--batch_size=1", "--threads=1", "--num_preprocessing_threads=1", "--epochs=1", "--hooks=batches", "--heartbeat_timeout=60"]
+    common = [
+        "--batch_size=1",
+        "--threads=1",
+        "--num_preprocessing_threads=1",
+        "--epochs=1",
+        "--hooks=batches",
+        "--heartbeat_timeout=60",
+    ]
     batches, begin = output / "batches", time.monotonic()
     with launched([program, stage, *options, *data, *common, "--output", output], ranks, variables) as processes:
         wait_for(batches, 1, processes)
@@ -146,14 +168,7 @@ def train(program: Path, stage: str, options: list[object], output: Path, ranks:
     if stage == "stage2":
         with (output / "steps.csv").open(newline="") as stream:
             trials = sum(int(row["trials"]) for row in csv.DictReader(stream))
-    return Run(
-        start,
-        used,
-        peaks,
-        wire,
-        traffic.get("reduce_scatter", {}).get("bytes_between_nodes", 0),
-        trials,
-    )
+    return Run(start, used, peaks, wire, traffic.get("reduce_scatter", {}).get("bytes_between_nodes", 0), trials)
 
 
 def counted_row(ranks: model.Ranks, vector: model.Layout, network: str, stage: str, run: Run) -> dict[str, object]:
@@ -162,20 +177,38 @@ def counted_row(ranks: model.Ranks, vector: model.Layout, network: str, stage: s
     if stage == "stage2":
         wire = model.stage2_bytes(vector, ranks, 0, COMPONENTS, STEPS, run.trials)
         between = STEPS * model.exchange(vector.shares(ranks.size), ranks, 0, gathers=0)[1]
-    return {"layout": f"{ranks.nodes}x{ranks.of_node}", "network": network, "stage": stage, "trials": run.trials,
-            "sent": run.wire, "model": wire, "between": run.between, "model ": between,
-            "first step, s": f"{run.start:.1f}", "processor, s": f"{run.processor:.1f}"}  # fmt: skip
+    return {
+        "layout": f"{ranks.nodes}x{ranks.of_node}",
+        "network": network,
+        "stage": stage,
+        "trials": run.trials,
+        "sent": run.wire,
+        "model": wire,
+        "between": run.between,
+        "model ": between,
+        "first step, s": f"{run.start:.1f}",
+        "processor, s": f"{run.processor:.1f}",
+    }
 
 
 def memory_row(ranks: model.Ranks, stage: str, narrow: Run, wide: Run) -> dict[str, object]:
-    """A rank's memory for the wide network beyond that for the narrow one: mean, and the least and most as parts of the model's."""
+    """A rank's memory for the wide network beyond that for the narrow one: mean, and the least and most as parts of the
+    model's."""
     vectors = [layout_of(WIDTHS[network]) for network in ("wide", "narrow")]
-    expected, less = (model.stage1_memory(vector.columns, max(vector.buckets()), ranks.size) if stage == "stage1"
-                      else model.stage2_memory(vector.columns, ranks.size, COMPONENTS) for vector in vectors)  # fmt: skip
+    expected, less = (
+        model.stage1_memory(vector.columns, max(vector.buckets()), ranks.size)
+        if stage == "stage1"
+        else model.stage2_memory(vector.columns, ranks.size, COMPONENTS)
+        for vector in vectors
+    )
     grown = [more - base for more, base in zip(wide.peaks, narrow.peaks, strict=True)]
     expected -= less
-    return {"memory, MB": f"{sum(grown) / len(grown) / 1e6:.2f}", "model  ": f"{expected / 1e6:.2f}",
-            "least": f"{min(grown) / expected:.3f}", "most": f"{max(grown) / expected:.3f}"}  # fmt: skip
+    return {
+        "memory, MB": f"{sum(grown) / len(grown) / 1e6:.2f}",
+        "model  ": f"{expected / 1e6:.2f}",
+        "least": f"{min(grown) / expected:.3f}",
+        "most": f"{max(grown) / expected:.3f}",
+    }
 
 
 def together(ranks: model.Ranks, columns: int) -> tuple[int, int]:
@@ -190,8 +223,15 @@ def exchange_row(program: Path, ranks: model.Ranks, columns: int) -> dict[str, o
     with launched([program, columns, 1], ranks, {}) as processes:
         counted = json.loads(done_by(processes))
     sent, between = together(ranks, columns)
-    return {"layout": f"{ranks.nodes}x{ranks.of_node}", "network": "wide", "stage": "all",
-            "sent": int(counted["bytes"]), "model": sent, "between": int(counted["bytes_between_nodes"]), "model ": between}  # fmt: skip
+    return {
+        "layout": f"{ranks.nodes}x{ranks.of_node}",
+        "network": "wide",
+        "stage": "all",
+        "sent": int(counted["bytes"]),
+        "model": sent,
+        "between": int(counted["bytes_between_nodes"]),
+        "model ": between,
+    }
 
 
 def rows_of(binaries: Path, ranks: model.Ranks, folder: Path) -> Iterator[dict[str, object]]:
@@ -208,7 +248,11 @@ def rows_of(binaries: Path, ranks: model.Ranks, folder: Path) -> Iterator[dict[s
         runs = {}
         for network, width in WIDTHS.items():
             one, two = folder / f"{name}_{network}_1", folder / f"{name}_{network}_2"
-            own = [f"--model={folder / network}.pt", "--snapshots_per_epoch=1"] if stage == "stage1" else ["--checkpoint", one, *RANDOM]
+            own = (
+                [f"--model={folder / network}.pt", "--snapshots_per_epoch=1"]
+                if stage == "stage1"
+                else ["--checkpoint", one, *RANDOM]
+            )
             output = one if stage == "stage1" else two
             runs[network] = run = train(program, stage, ["--mock_shape=1,8,8", *own], output, ranks, returned)
             more = memory_row(ranks, stage, runs["narrow"], run) if network == "wide" else {}
@@ -247,15 +291,19 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with its ranks
     networks = ", ".join(f"{name} of {layout_of(width).columns} columns" for name, width in WIDTHS.items())
     head = [
-        f"experiments/benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; {COMPONENTS} components",
-        f"{processor()}, {os.cpu_count()} processors, beside other work: a start had processor / (processors x first step) of them",
+        f"experiments/benchmarks/many_ranks.py, {datetime.now(UTC):%Y-%m-%d}: {STEPS} steps; {networks}; "
+        f"{COMPONENTS} components",
+        f"{processor()}, {os.cpu_count()} processors, beside other work: "
+        "a start had processor / (processors x first step) of them",
         " ".join(f"{name.strip():>{width}}" for name, width in COLUMNS.items()),
     ]
     print("\n".join(head), flush=True)
     lines: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "shim.so"], input=PRELOADED, text=True, check=True)
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "shim.so"], input=PRELOADED, text=True, check=True
+        )
         for network, width in WIDTHS.items():
             save_network(width, folder / f"{network}.pt")
         for layout in options.layouts:

@@ -1,12 +1,14 @@
-"""MindSpore 2.10 on processors, the system that stage 2 comes from, beside dimred: its PCA, an epoch, a stage-2 step, the whole recipe.
+"""MindSpore 2.10 on processors, the system that stage 2 comes from, beside dimred: its PCA, an epoch, a stage-2 step,
+the whole recipe.
 
     python experiments/benchmarks/mindspore_peer.py --scratch /tmp --json build/mindspore.json
 
-Needs scripts/mindspore.sh. Both sides have the same data, network and number of threads. Every contestant is a process of its own, and they
-take turns, each round beginning with another. Seconds are wall-clock of the work alone (the recipe: from exec to exit); processor seconds
-are disturbed less by other work. MindSpore's leave out imports and compilation, while ours are of the whole process, start and evaluation
-included, so that a ratio of processor time is a lower bound; in the recipe both are of whole processes. Ratios are theirs / ours within a
-round: above 1 dimred is faster.
+Needs scripts/mindspore.sh. Both sides have the same data, network and number of threads. Every contestant is a process
+of its own, and they take turns, each round beginning with another. Seconds are wall-clock of the work alone (the
+recipe: from exec to exit); processor seconds are disturbed less by other work. MindSpore's leave out imports and
+compilation, while ours are of the whole process, start and evaluation included, so that a ratio of processor time is a
+lower bound; in the recipe both are of whole processes. Ratios are theirs / ours within a round: above 1 dimred is
+faster.
 """
 
 from __future__ import annotations
@@ -60,8 +62,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=100, help="that MindSpore makes in epoch and step")
     parser.add_argument("--train_samples", type=int, default=4096, help="step, recipe: of Fashion-MNIST, evenly spread")
     parser.add_argument("--test_samples", type=int, default=2000)
-    parser.add_argument("--epochs", type=int, default=9, help="recipe: of stage 1, a fifth of its schedule, with 4 snapshots each")
-    parser.add_argument("--json", type=Path, help="every measurement, with versions; parts in it that are not measured now stay")
+    parser.add_argument(
+        "--epochs", type=int, default=9, help="recipe: of stage 1, a fifth of its schedule, with 4 snapshots each"
+    )
+    parser.add_argument(
+        "--json", type=Path, help="every measurement, with versions; parts in it that are not measured now stay"
+    )
     return parser.parse_args(arguments)
 
 
@@ -81,14 +87,23 @@ def theirs(options: argparse.Namespace, task: str, **request: object) -> tuple[R
     threads = str(options.threads)
     environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "GLOG_v": "3"}
     words = json.dumps({"seed": 1, "threads": options.threads, "batch_size": options.batch_size} | request, default=str)
-    process, output = measured([options.mindspore, REPOSITORY / "experiments" / "benchmarks" / "mindspore_side.py", task, words], environment)
+    process, output = measured(
+        [options.mindspore, REPOSITORY / "experiments" / "benchmarks" / "mindspore_side.py", task, words], environment
+    )
     return json.loads(output.splitlines()[-1]), process
 
 
 def ours(options: argparse.Namespace, stage: str, output: Path, *words: str) -> tuple[Run, dict[str, str]]:
     """(its whole process, the last row of its curve); the folder is made anew."""
     shutil.rmtree(output, ignore_errors=True)
-    command = [options.dimred, stage, f"--output={output}", f"--threads={options.threads}", f"--batch_size={options.batch_size}", "--quiet"]
+    command = [
+        options.dimred,
+        stage,
+        f"--output={output}",
+        f"--threads={options.threads}",
+        f"--batch_size={options.batch_size}",
+        "--quiet",
+    ]
     process, _ = measured([*command, *words])
     with (output / "curve.csv").open(newline="") as stream:
         return process, list(csv.DictReader(stream))[-1]
@@ -119,7 +134,14 @@ def make_walk(path: Path, rows: int, columns: int) -> None:
 
 def pca_ours(options: argparse.Namespace, source: Path, output: Path) -> Run:
     """From exec to exit, less the fsync, which theirs do not do."""
-    command = [options.dimred, "pca", f"--snapshots={source}", f"--output={output}", "--overwrite", f"--threads={options.threads}"]
+    command = [
+        options.dimred,
+        "pca",
+        f"--snapshots={source}",
+        f"--output={output}",
+        "--overwrite",
+        f"--threads={options.threads}",
+    ]
     run, text = measured([*command, f"--components={COMPONENTS}"])
     return run | {"seconds": run["seconds"] - seconds_of(text)}
 
@@ -163,8 +185,10 @@ def pca_part(options: argparse.Namespace, scratch: Path) -> Run:
 def write_data(folder: Path, train: int, test: int) -> Path:
     """So many samples of Fashion-MNIST, evenly spread, as arrays that both sides read."""
     for split, name, count in (("train", "train", train), ("test", "t10k", test)):
-        images, labels = (read_idx(Path("/usr/share/datasets/fashion-mnist"), f"{name}-{part}") for part in
-                          ("images-idx3-ubyte", "labels-idx1-ubyte"))  # fmt: skip
+        images, labels = (
+            read_idx(Path("/usr/share/datasets/fashion-mnist"), f"{name}-{part}")
+            for part in ("images-idx3-ubyte", "labels-idx1-ubyte")
+        )
         rows = np.linspace(0, len(labels) - 1, count).astype(int)
         (folder / split).mkdir(parents=True)
         np.save(folder / split / "images.npy", images[rows])
@@ -174,8 +198,15 @@ def write_data(folder: Path, train: int, test: int) -> Path:
 
 def stage1_words(data: Path, options: argparse.Namespace, epochs: int) -> list[str]:
     """The recipe's."""
-    return [f"--data={data}", f"--epochs={epochs}", f"--total_epochs={5 * epochs}", "--learning_rate=0.05", "--schedule=linear",
-            "--snapshots_per_epoch=4", "--snapshot_initial"]  # fmt: skip
+    return [
+        f"--data={data}",
+        f"--epochs={epochs}",
+        f"--total_epochs={5 * epochs}",
+        "--learning_rate=0.05",
+        "--schedule=linear",
+        "--snapshots_per_epoch=4",
+        "--snapshot_initial",
+    ]
 
 
 def snapshot(run: Path, index: int) -> np.ndarray:
@@ -186,7 +217,8 @@ def snapshot(run: Path, index: int) -> np.ndarray:
 
 
 def epoch_part(options: argparse.Namespace, scratch: Path) -> Run:
-    """Seconds an image: ours over an epoch of 60,000 in float32, theirs over `steps` steps, as an epoch takes minutes."""
+    """Seconds an image: ours over an epoch of 60,000 in float32, theirs over `steps` steps, as an epoch takes
+    minutes."""
     data = write_data(scratch / "whole", 60_000, 1000)
 
     def one(_: int) -> Run:
@@ -204,13 +236,16 @@ def epoch_part(options: argparse.Namespace, scratch: Path) -> Run:
 
 
 def step_part(options: argparse.Namespace, scratch: Path) -> Run:
-    """A step of `mindspore-latest`: same weights, P, batch size and network. Raises RuntimeError where the networks differ."""
+    """A step of `mindspore-latest`: same weights, P, batch size and network. Raises RuntimeError where the networks
+    differ."""
     data = write_data(scratch / "some", options.train_samples, options.test_samples)
     run, basis, weights = scratch / "stage1", scratch / "basis.npy", scratch / "weights.npy"
     _, row = ours(options, "stage1", run, *stage1_words(data, options, options.epochs))
     measured([options.dimred, "pca", run, f"--output={basis}", f"--components={COMPONENTS}", "--overwrite", "--quiet"])
     np.save(weights, snapshot(run, -1))
-    epochs = -(-4 * options.steps * options.batch_size // options.train_samples)  # four times theirs, lest our start-up be what counts
+    epochs = -(
+        -4 * options.steps * options.batch_size // options.train_samples
+    )  # four times theirs, lest our start-up be what counts
     steps = epochs * (options.train_samples // options.batch_size)
 
     def one(_: int) -> Run:
@@ -224,9 +259,14 @@ def step_part(options: argparse.Namespace, scratch: Path) -> Run:
     rounds = in_turns(options.rounds, {"dimred": one, "MindSpore": peer})
     theirs_right = rounds[0]["MindSpore"]["accuracy"]
     if abs(theirs_right - float(row["test_accuracy"])) > 2.5 / options.test_samples:
-        raise RuntimeError(f"the same weights are right in {row['test_accuracy']} here and {theirs_right} there: the networks differ")
+        raise RuntimeError(
+            f"the same weights are right in {row['test_accuracy']} here and {theirs_right} there: the networks differ"
+        )
     shutil.rmtree(data)
-    return {"rounds": rounds, "accuracy_of_the_same_weights": {"dimred": float(row["test_accuracy"]), "MindSpore": theirs_right}}
+    return {
+        "rounds": rounds,
+        "accuracy_of_the_same_weights": {"dimred": float(row["test_accuracy"]), "MindSpore": theirs_right},
+    }
 
 
 def recipe_part(options: argparse.Namespace, scratch: Path) -> Run:
@@ -235,15 +275,30 @@ def recipe_part(options: argparse.Namespace, scratch: Path) -> Run:
 
     @functools.cache  # both presets start from the same run
     def stage1(seed: int) -> tuple[Run, dict[str, str]]:
-        return ours(options, "stage1", scratch / f"one_{seed}", *stage1_words(data, options, options.epochs), f"--seed={seed}")
+        return ours(
+            options, "stage1", scratch / f"one_{seed}", *stage1_words(data, options, options.epochs), f"--seed={seed}"
+        )
 
     def two_stages(preset: str) -> Callable[[int], Run]:
         def once(i: int) -> Run:
             first, row = stage1(i + 1)
-            second, last = ours(options, "stage2", scratch / "two", str(scratch / f"one_{i + 1}"), f"--preset={preset}", "--epochs=2",
-                                "--snapshot_from=1", f"--data={data}", f"--seed={i + 1}")  # fmt: skip
-            return {"seconds": first["seconds"] + second["seconds"], "processor": first["processor"] + second["processor"],
-                    "stage1": float(row["test_accuracy"]), "stage2": float(last["test_accuracy"])}  # fmt: skip
+            second, last = ours(
+                options,
+                "stage2",
+                scratch / "two",
+                str(scratch / f"one_{i + 1}"),
+                f"--preset={preset}",
+                "--epochs=2",
+                "--snapshot_from=1",
+                f"--data={data}",
+                f"--seed={i + 1}",
+            )
+            return {
+                "seconds": first["seconds"] + second["seconds"],
+                "processor": first["processor"] + second["processor"],
+                "stage1": float(row["test_accuracy"]),
+                "stage2": float(last["test_accuracy"]),
+            }
 
         return once
 
@@ -253,13 +308,30 @@ def recipe_part(options: argparse.Namespace, scratch: Path) -> Run:
         np.save(weights, snapshot(run, 0))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        result, process = theirs(options, "recipe", data=data, weights=weights, output=folder, seed=i + 1, components=COMPONENTS,
-                                 epochs=options.epochs, total_epochs=5 * options.epochs, learning_rate=0.05, snapshots_per_epoch=4,
-                                 boost_epochs=2)  # fmt: skip
+        result, process = theirs(
+            options,
+            "recipe",
+            data=data,
+            weights=weights,
+            output=folder,
+            seed=i + 1,
+            components=COMPONENTS,
+            epochs=options.epochs,
+            total_epochs=5 * options.epochs,
+            learning_rate=0.05,
+            snapshots_per_epoch=4,
+            boost_epochs=2,
+        )
         return result | {"inside": {name: result[name] for name in ("seconds", "processor")}} | process
 
-    rounds = in_turns(options.rounds, {"dimred, robust": two_stages("robust"), "dimred, mindspore-latest": two_stages("mindspore-latest"),
-                                       "MindSpore": peer})  # fmt: skip
+    rounds = in_turns(
+        options.rounds,
+        {
+            "dimred, robust": two_stages("robust"),
+            "dimred, mindspore-latest": two_stages("mindspore-latest"),
+            "MindSpore": peer,
+        },
+    )
     return {"rounds": rounds}
 
 
@@ -286,17 +358,27 @@ def show(part: str, result: Run) -> None:
         cells = [span([done[name][measure] for done in rounds]) for measure in ("seconds", "processor")]
         cells += [span(ratios(rounds, name, measure)) for measure in ("seconds", "processor")]
         cells += [f"{result[fact][name]:.4f}" for fact in ("smallest_cosine", "variance_kept")] if part == "pca" else []
-        cells += [span([done[name][stage] for done in rounds], 100) for stage in ("stage1", "stage2")] if part == "recipe" else []
+        cells += (
+            [span([done[name][stage] for done in rounds], 100) for stage in ("stage1", "stage2")]
+            if part == "recipe"
+            else []
+        )
         rows.append([name, *cells])
     more = {"pca": ["smallest cosine", "variance kept"], "recipe": ["stage 1 %", "stage 2 %"]}.get(part, [])
     what = {"epoch": "an image", "step": "a step"}.get(part, "")
-    print(text_table([part, f"seconds {what}".strip(), "processor", "times slower", "by processor", *more], rows), flush=True)
+    print(
+        text_table([part, f"seconds {what}".strip(), "processor", "times slower", "by processor", *more], rows),
+        flush=True,
+    )
     print()
 
 
 def versions(options: argparse.Namespace) -> dict[str, str]:
     """The facts that the figures depend on besides the code."""
-    text = "import json, mindspore, numpy, scipy; print(json.dumps({m.__name__: m.__version__ for m in (mindspore, numpy, scipy)}))"
+    text = (
+        "import json, mindspore, numpy, scipy; "
+        "print(json.dumps({m.__name__: m.__version__ for m in (mindspore, numpy, scipy)}))"
+    )
     _, output = measured([options.mindspore, "-c", text])
     _, ours_version = measured([options.dimred, "--version"])
     return json.loads(output.splitlines()[-1]) | {"dimred": ours_version.strip(), "processor": processor()}

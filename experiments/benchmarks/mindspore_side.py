@@ -1,10 +1,11 @@
-"""What MindSpore does in mindspore_peer.py, one task a process, in the environment of scripts/mindspore.sh; it imports nothing of ours.
+"""What MindSpore does in mindspore_peer.py, one task a process, in the environment of scripts/mindspore.sh; it imports
+nothing of ours.
 
     .venv-mindspore/bin/python experiments/benchmarks/mindspore_side.py pca|epoch|step|recipe '{"source": "W.npy", ...}'
 
-Prints one line of JSON. Seconds are wall-clock, `processor` those of all threads; imports are left out, and so are the first two steps, in
-which graphs are compiled. MindSpore runs at its best here: in graph mode (PyNative is 4 to 8 times slower), with as many threads as
-cores (by default it starts 30), on batches that are indexed from resident arrays.
+Prints one line of JSON. Seconds are wall-clock, `processor` those of all threads; imports are left out, and so are the
+first two steps, in which graphs are compiled. MindSpore runs at its best here: in graph mode (PyNative is 4 to 8 times
+slower), with as many threads as cores (by default it starts 30), on batches that are indexed from resident arrays.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class ConvNet(nn.Cell):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.conv1, self.conv2, self.conv3 = (
-            nn.Conv2d(inputs, outputs, 3, pad_mode="valid", has_bias=True) for inputs, outputs in ((1, 32), (32, 64), (64, 64))
+            nn.Conv2d(inputs, outputs, 3, pad_mode="valid", has_bias=True)
+            for inputs, outputs in ((1, 32), (32, 64), (64, 64))
         )
         self.fc1, self.fc2 = nn.Dense(576, 64), nn.Dense(64, 10)
         self.relu, self.pool, self.flatten = nn.ReLU(), nn.MaxPool2d(2, 2), nn.Flatten()
@@ -55,7 +57,8 @@ class ConvNet(nn.Cell):  # type: ignore[misc]
 
 
 class BoostStep(nn.Cell):  # type: ignore[misc]
-    """BoostTrainOneStepCell's step with DimReduce; that class asks for initialised communication, which processors lack here."""
+    """BoostTrainOneStepCell's step with DimReduce; that class asks for initialised communication, which processors lack
+    here."""
 
     def __init__(self, loss: nn.Cell, parameters: ms.ParameterTuple, basis: np.ndarray) -> None:
         super().__init__(auto_prefix=False)
@@ -73,7 +76,8 @@ class BoostStep(nn.Cell):  # type: ignore[misc]
 
 
 class Samples:
-    """Images [n, 1, 28, 28], normalised by the training set's mean and deviation, and labels [n], of an npy data set."""
+    """Images [n, 1, 28, 28], normalised by the training set's mean and deviation, and labels [n], of an npy data
+    set."""
 
     def __init__(self, folder: Path, split: str) -> None:
         scale = np.load(folder / "train" / "images.npy").astype(np.float32) / 255
@@ -131,7 +135,9 @@ class Training:
     def accuracy(self) -> float:
         """Of whole batches of 500 of the test set."""
         size = min(500, len(self.test.labels))
-        right = [(self.network(images).asnumpy().argmax(1) == labels.asnumpy()) for images, labels in self.test.batches(size)]
+        right = [
+            (self.network(images).asnumpy().argmax(1) == labels.asnumpy()) for images, labels in self.test.batches(size)
+        ]
         return float(np.concatenate(right).mean())
 
     def timed(self, step: nn.Cell, count: int) -> dict[str, float]:
@@ -183,7 +189,9 @@ def recipe(request: Request) -> dict[str, Any]:
             if (j + 1) % each == 0:
                 ms.save_checkpoint(training.network, str(folder / f"{i:03}_{j:04}.ckpt"))
     result |= {"stage1": training.accuracy(), "stage1_seconds": clock.read()["seconds"]}
-    basis = np.ascontiguousarray(_compute_pca_mat(_load_weights(str(folder), training.network), request["components"]), np.float32)
+    basis = np.ascontiguousarray(
+        _compute_pca_mat(_load_weights(str(folder), training.network), request["components"]), np.float32
+    )
     result["pca_seconds"] = clock.read()["seconds"] - result["stage1_seconds"]
     boost = BoostStep(training.loss, training.parameters, basis)
     for _ in range(request["boost_epochs"]):

@@ -1,7 +1,7 @@
 """A step of dimred.SubspaceOptimizer against the trainer's, and against a forward and backward pass of eager PyTorch.
 
-ConvNet on mock images of 3 x 28 x 28, batch 512, one thread, preset robust, the same matrix; all keep freed memory. Contestants take
-turns; prints seconds a step and ratios, median (range).
+ConvNet on mock images of 3 x 28 x 28, batch 512, one thread, preset robust, the same matrix; all keep freed memory.
+Contestants take turns; prints seconds a step and ratios, median (range).
 
     .venv/bin/python experiments/benchmarks/optimizer_step.py [--rounds 5]
 """
@@ -38,8 +38,31 @@ def run(*words: object) -> None:
 def of_trainer(folder: Path, number: int) -> tuple[float, float]:
     """Seconds and trials of a step of `dimred stage2`, in its second epoch."""
     output = folder / f"stage2_{number}"
-    run("stage2", *DATA, "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy", "--preset", "robust", "--train_samples", BATCH * STEPS, "--batch_size", BATCH,
-        "--epochs", 2, "--test_samples", 100, "--precision", "float32", "--threads", 1, "--quiet", "--output", output)  # fmt: skip
+    run(
+        "stage2",
+        *DATA,
+        "--checkpoint",
+        folder / "stage1",
+        "--pca_mat",
+        folder / "pca_mat.npy",
+        "--preset",
+        "robust",
+        "--train_samples",
+        BATCH * STEPS,
+        "--batch_size",
+        BATCH,
+        "--epochs",
+        2,
+        "--test_samples",
+        100,
+        "--precision",
+        "float32",
+        "--threads",
+        1,
+        "--quiet",
+        "--output",
+        output,
+    )
     curve = pd.read_csv(output / "curve.csv", comment="#").drop_duplicates("epoch", keep="last").set_index("epoch")
     seconds, passes = (curve[name].iloc[-1] - curve[name].iloc[-2] for name in ("seconds", "forward_passes"))
     return seconds / STEPS, passes / STEPS - 1
@@ -85,9 +108,30 @@ def main() -> int:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run("stage1", *DATA, "--train_samples", 10_000, "--test_samples", 100, "--epochs", 5, "--snapshots_per_epoch", 8, "--quiet",
-            "--output", folder / "stage1")  # fmt: skip
-        run("pca", "--snapshots", folder / "stage1" / "snapshots", "--components", 32, "--output", folder / "pca_mat.npy")
+        run(
+            "stage1",
+            *DATA,
+            "--train_samples",
+            10_000,
+            "--test_samples",
+            100,
+            "--epochs",
+            5,
+            "--snapshots_per_epoch",
+            8,
+            "--quiet",
+            "--output",
+            folder / "stage1",
+        )
+        run(
+            "pca",
+            "--snapshots",
+            folder / "stage1" / "snapshots",
+            "--components",
+            32,
+            "--output",
+            folder / "pca_mat.npy",
+        )
         images = torch.randn(10_000, 3, 28, 28).contiguous(memory_format=torch.channels_last)
         labels = torch.randint(10, (10_000,))
         trainer, python, passes = [], [], []
@@ -95,11 +139,14 @@ def main() -> int:
             trainer.append(of_trainer(folder, number))
             python.append(of_python(folder, images, labels))
             passes.append(of_passes(images, labels))
-    print(f"dimred stage2           {spread([s for s, _ in trainer])} s a step, {statistics.mean(t for _, t in trainer):.2f} trials")
-    print(f"SubspaceOptimizer       {spread([s for s, _ in python])} s a step, {statistics.mean(t for _, t in python):.2f} trials")
-    print(f"forward and backward    {spread(passes)} s")
-    print(f"SubspaceOptimizer over dimred stage2: {spread([p[0] / t[0] for p, t in zip(python, trainer, strict=True)])}")
-    print(f"SubspaceOptimizer over forward and backward: {spread([p[0] / f for p, f in zip(python, passes, strict=True)])}")
+    for name, steps in (("dimred stage2", trainer), ("SubspaceOptimizer", python)):
+        seconds, trials = spread([s for s, _ in steps]), statistics.mean(t for _, t in steps)
+        print(f"{name:24}{seconds} s a step, {trials:.2f} trials")
+    print(f"{'forward and backward':24}{spread(passes)} s")
+    over_trainer = [p[0] / t[0] for p, t in zip(python, trainer, strict=True)]
+    over_passes = [p[0] / seconds for p, seconds in zip(python, passes, strict=True)]
+    print(f"SubspaceOptimizer over dimred stage2: {spread(over_trainer)}")
+    print(f"SubspaceOptimizer over forward and backward: {spread(over_passes)}")
     return 0
 
 

@@ -210,8 +210,10 @@ def show(options: argparse.Namespace, result: dict[str, Any]) -> None:
         if name in result["ratios"]:
             line += f"; dimred is {span(result['ratios'][name], ' x')} faster"
         peak = max(run["memory"] for run in runs)
-        print(f"{line}; angle {errors_of['subspace']:.1e}, |PP'-I| {errors_of['orthonormality']:.1e}"
-              f", peak memory {peak / 1e6:,.0f} MB ({peak / basis:.2f} x P)")  # fmt: skip
+        print(
+            f"{line}; angle {errors_of['subspace']:.1e}, |PP'-I| {errors_of['orthonormality']:.1e}"
+            f", peak memory {peak / 1e6:,.0f} MB ({peak / basis:.2f} x P)"
+        )
     print(f"dimred's fsync, apart: {span([run['fsync'] for run in result['runs']['dimred']], ' s')}")
 
 

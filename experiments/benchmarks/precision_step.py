@@ -39,10 +39,7 @@ class Case:
     steps: int
 
 
-CASES = {
-    "resnet20": Case("resnet20", 32, 128, 30),
-    "resnet50": Case("resnet50", 224, 16, 4),
-}
+CASES = {"resnet20": Case("resnet20", 32, 128, 30), "resnet50": Case("resnet50", 224, 16, 4)}
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -64,11 +61,24 @@ def seconds_a_step(options: argparse.Namespace, case: Case, precision: str) -> f
     counted = options.steps or case.steps
     total = options.warm_up + counted
     with tempfile.TemporaryDirectory() as temporary:
-        command = [str(options.dimred), "stage1", "--dataset=mock", f"--mock_shape=3,{case.side},{case.side}",
-                   f"--train_samples={total * case.batch_size}", f"--test_samples={case.batch_size}",
-                   f"--batch_size={case.batch_size}", f"--model={case.model}", f"--precision={precision}",
-                   f"--threads={options.threads}", f"--device={options.device}", "--epochs=1", "--learning_rate=0.001",
-                   "--snapshots_per_epoch=0", "--log_loss_every_n_iters=1", f"--output={temporary}/run"]  # fmt: skip
+        command = [
+            str(options.dimred),
+            "stage1",
+            "--dataset=mock",
+            f"--mock_shape=3,{case.side},{case.side}",
+            f"--train_samples={total * case.batch_size}",
+            f"--test_samples={case.batch_size}",
+            f"--batch_size={case.batch_size}",
+            f"--model={case.model}",
+            f"--precision={precision}",
+            f"--threads={options.threads}",
+            f"--device={options.device}",
+            "--epochs=1",
+            "--learning_rate=0.001",
+            "--snapshots_per_epoch=0",
+            "--log_loss_every_n_iters=1",
+            f"--output={temporary}/run",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
@@ -108,16 +118,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case = CASES[name]
             seconds = measure(options, case)
             ratios = [wide / narrow for wide, narrow in zip(*(seconds[p] for p in PRECISIONS), strict=True)]
-            results[name] = {"seconds_a_step": seconds, "ratios": ratios, "side": case.side, "batch_size": case.batch_size}
-            rows.append([f"{name}, {case.side} x {case.side}, batch {case.batch_size}",
-                         *(median_and_spread(seconds[p]) for p in PRECISIONS), median_and_spread(ratios)])  # fmt: skip
+            results[name] = {
+                "seconds_a_step": seconds,
+                "ratios": ratios,
+                "side": case.side,
+                "batch_size": case.batch_size,
+            }
+            rows.append(
+                [
+                    f"{name}, {case.side} x {case.side}, batch {case.batch_size}",
+                    *(median_and_spread(seconds[p]) for p in PRECISIONS),
+                    median_and_spread(ratios),
+                ]
+            )
     except (RuntimeError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     print(text_table(["seconds a step", *PRECISIONS, "float32 / bfloat16"], rows))
     if options.json:
         settings = {key: getattr(options, key) for key in ("rounds", "steps", "warm_up", "threads", "device")}
-        text = json.dumps({"processor": {"name": processor(), "bfloat16": bfloat16_flags()}, "settings": settings, "cases": results}, indent=1)
+        text = json.dumps(
+            {"processor": {"name": processor(), "bfloat16": bfloat16_flags()}, "settings": settings, "cases": results},
+            indent=1,
+        )
         options.json.write_text(text + "\n")
     return 0
 

@@ -1,4 +1,5 @@
-"""The build's programs and data, in a repository or in an unpacked bundle: for experiments/benchmarks/device.py and tests/device.
+"""The build's programs and data, in a repository or in an unpacked bundle: for experiments/benchmarks/device.py and
+tests/device.
 
 DIMRED_BUILD names another build, DIMRED_FASHION and DIMRED_CIFAR10 the data.
 """
@@ -37,8 +38,8 @@ class Done:
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """The environment of our programs: in a bundle they need torch's libraries. Raises torch_libraries.Unfit where torch or the system
-    is another one."""
+    """The environment of our programs: in a bundle they need torch's libraries. Raises torch_libraries.Unfit where
+    torch or the system is another one."""
     if not BUNDLE:
         return dict(os.environ)
     sys.path.insert(0, str(SOURCES / "scripts" / "bundle"))
@@ -56,13 +57,15 @@ def data(name: str) -> Path | None:
 
 
 def run(program: str, *words: object, seconds: float = 120, fail: bool = True) -> Done:
-    """Runs a program to its end. Raises Failed where it is not there, ends with an error (unless `fail` is false), or is
-    not done after `seconds`."""
+    """Runs a program to its end. Raises Failed where it is not there, ends with an error (unless `fail` is false), or
+    is not done after `seconds`."""
     command = [str(BIN / program), *map(str, words)]
     name = f"{program} {words[0]}"
     start = time.perf_counter()
     try:
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=max(1, seconds), check=False)
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=max(1, seconds), check=False
+        )
     except subprocess.TimeoutExpired:
         raise Failed(f"{name} was not done after {seconds:.0f} s") from None
     except OSError as error:
@@ -75,7 +78,13 @@ def run(program: str, *words: object, seconds: float = 120, fail: bool = True) -
 
 def train(stage: str, output: Path, seconds: float = 120, **options: object) -> Done:
     """`dimred stage1` or `stage2`; options as keywords."""
-    return run("dimred", stage, f"--output={output}", *(f"--{name}={value}" for name, value in options.items()), seconds=seconds)
+    return run(
+        "dimred",
+        stage,
+        f"--output={output}",
+        *(f"--{name}={value}" for name, value in options.items()),
+        seconds=seconds,
+    )
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

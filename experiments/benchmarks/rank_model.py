@@ -1,4 +1,5 @@
-"""The formulas of docs/explanation/scaling.md, written down a second time, in Python: bytes that a rank sends, memory of a rank."""
+"""The formulas of docs/explanation/scaling.md, written down a second time, in Python: bytes that a rank sends, memory
+of a rank."""
 
 from __future__ import annotations
 
@@ -40,19 +41,19 @@ class Layout:
         if column >= self.columns:
             return self.columns
         index = bisect_right(self.offsets, column) - 1
-        within, shape = (
-            min(column - self.offsets[index], self.sizes[index] - 1),
-            self.shapes[index],
-        )
+        within, shape = (min(column - self.offsets[index], self.sizes[index] - 1), self.shapes[index])
         unit = prod(shape[1:]) if len(shape) == 4 else UNIT  # an output channel stays whole
         return self.offsets[index] + within // unit * unit
 
     def shares(self, ranks: int) -> list[int]:
         """Columns that each rank owns."""
-        return [end - begin for begin, end in pairwise(self.cut(self.columns * rank // ranks) for rank in range(ranks + 1))]
+        return [
+            end - begin for begin, end in pairwise(self.cut(self.columns * rank // ranks) for rank in range(ranks + 1))
+        ]
 
     def buckets(self, first_mib: float = 1, mib: float = 25) -> list[int]:
-        """Columns of each part in which stage 1 sums its gradient, from the end: whole parameters, up to so many MiB."""
+        """Columns of each part in which stage 1 sums its gradient, from the end: whole parameters, up to so many
+        MiB."""
         buckets, end, limit = [], self.columns, first_mib * MIB / NUMBER
         for index in reversed(range(len(self.sizes))):
             begin = self.offsets[index]
@@ -79,7 +80,8 @@ class Ranks:
 
 
 def exchange(shares: Sequence[int], ranks: Ranks, rank: int, gathers: int = 1) -> tuple[int, int]:
-    """A reduce-scatter and `gathers` all-gathers: bytes that this rank sends, and those of them that go to other nodes."""
+    """A reduce-scatter and `gathers` all-gathers: bytes that this rank sends, and those of them that go to other
+    nodes."""
     own, at_place = shares[rank], sum(shares[rank % ranks.of_node :: ranks.of_node])
     scatter, gather = sum(shares) - own, own * (ranks.nodes - 1) + at_place * (ranks.of_node - 1)
     between = at_place - own + gathers * own * (ranks.nodes - 1)

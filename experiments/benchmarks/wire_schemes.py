@@ -1,6 +1,6 @@
 """A step of stage 2 over ranks against the wire of MindSpore's scheme: bytes counted, seconds in pairs.
 
-    python experiments/benchmarks/wire_schemes.py build/bin/stage2_wire --json wire.json
+python experiments/benchmarks/wire_schemes.py build/bin/stage2_wire --json wire.json
 """
 
 from __future__ import annotations

@@ -51,12 +51,26 @@ def launch(place: Hosts, build: Path, root: Path, only: str, table: Table) -> No
             found = outcome(job, ranks)
             for step in STEPS:
                 bad = found.codes.get(step) != 0
-                table.add(name, ranks, step, "FAILED" if bad else "passed", found.seconds.get(step, 0), found.problem if bad else "")
+                table.add(
+                    name,
+                    ranks,
+                    step,
+                    "FAILED" if bad else "passed",
+                    found.seconds.get(step, 0),
+                    found.problem if bad else "",
+                )
             hosts_used = 2 if ranks > 2 and name != "mpirun" else 1  # two ranks are added in one order on any hosts
             first, bits = digests.setdefault((ranks, hosts_used), (name, found.digest))
             if found.problem or first != name:
                 wrong = found.problem or ("" if bits == found.digest else f"{found.digest[:12]}, not {bits[:12]}")
-                table.add(name, ranks, f"the bits of {first}", "FAILED" if wrong else "passed", time.monotonic() - since, wrong)
+                table.add(
+                    name,
+                    ranks,
+                    f"the bits of {first}",
+                    "FAILED" if wrong else "passed",
+                    time.monotonic() - since,
+                    wrong,
+                )
 
 
 def main() -> int:
@@ -72,7 +86,10 @@ def main() -> int:
     with nullcontext(given.folder) if given.folder else tempfile.TemporaryDirectory(prefix="dimred_cluster_") as root:
         try:
             with hosts(Path(root).resolve() / "hosts") as place:
-                table.say(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, hosts after {time.monotonic() - started:.1f} s")
+                table.say(
+                    f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, "
+                    f"hosts after {time.monotonic() - started:.1f} s"
+                )
                 launch(place, build, Path(root).resolve(), given.only, table)
                 if not given.short:
                     elastic(place, build, Path(root).resolve(), given.only, table)

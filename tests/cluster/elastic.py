@@ -12,7 +12,14 @@ from .jobs import BATCH, Job, digest, mpirun, torchrun_on
 from .stops import epochs_done
 from .table import Table
 
-STAGE_1 = (*BATCH, "--train_samples=3000", "--test_samples=100", "--snapshots_per_epoch=1", "--learning_rate=0.02", "--epochs=24")
+STAGE_1 = (
+    *BATCH,
+    "--train_samples=3000",
+    "--test_samples=100",
+    "--snapshots_per_epoch=1",
+    "--learning_rate=0.02",
+    "--epochs=24",
+)
 LAST_CALL = 5  # seconds that a start waits for more than its least number of hosts
 
 
@@ -105,7 +112,14 @@ def elastic(place: Hosts, build: Path, root: Path, only: str, table: Table) -> N
                 process.wait()
             for host in ("n1", "n2", "n3"):
                 die(place, host)
-        table.add("torchrun", "2" if same else "2,1,2", name, "FAILED" if wrong else "passed", time.monotonic() - since, wrong or said)
+        table.add(
+            "torchrun",
+            "2" if same else "2,1,2",
+            name,
+            "FAILED" if wrong else "passed",
+            time.monotonic() - since,
+            wrong or said,
+        )
 
 
 def undisturbed(place: Hosts, build: Path, root: Path) -> str:

@@ -1,4 +1,5 @@
-"""scripts/compare.sh --engine slurm on a real Slurm, of which a node dies meanwhile: the table is that of local runs."""
+"""scripts/compare.sh --engine slurm on a real Slurm, of which a node dies meanwhile: the table is that of local
+runs."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def on_slurm(place: Hosts, words: list[object], output: Path, log: Path) -> str:
 
 def difference(words: list[object], output: Path, local: Path) -> str:
     """The first row that local runs have otherwise."""
-    done = subprocess.run([*map(str, words), "--output", str(local), "--jobs=2"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*map(str, words), "--output", str(local), "--jobs=2"], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         return done.stderr.strip()[-200:]
     pairs = zip(results(output), results(local), strict=True)
@@ -80,7 +83,13 @@ def engine(place: Hosts, build: Path, root: Path, only: str, table: Table) -> No
     (root / "engine.toml").write_text(CONFIG.format(data=few()))
     (root / "slurm.toml").write_text('interface = "eth0"\n')
     output, log = root / "on_slurm", root / "engine.txt"
-    words = [sys.executable, REPOSITORY / "experiments" / "compare.py", root / "engine.toml", "--dimred", build / "bin" / "dimred"]
+    words = [
+        sys.executable,
+        REPOSITORY / "experiments" / "compare.py",
+        root / "engine.toml",
+        "--dimred",
+        build / "bin" / "dimred",
+    ]
     since = time.monotonic()
     try:
         why = on_slurm(place, [*words, "--cluster", root / "slurm.toml"], output, log)

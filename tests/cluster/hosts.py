@@ -30,15 +30,29 @@ class Hosts:
     def start(self, host: str, words: list[object], log: Path, **variables: object) -> Process:
         """A command that goes on; its output in `log`."""
         with log.open("a") as stream:
-            return subprocess.Popen(self.command(host, *words), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-                                    env=environment(**variables), text=True)  # fmt: skip
+            return subprocess.Popen(
+                self.command(host, *words),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=environment(**variables),
+                text=True,
+            )
 
     def ask(self, *words: object, host: str = "head", **variables: object) -> str:
         """A short command's output; its failure is a fault of ours."""
-        done = subprocess.run(self.command(host, *words), capture_output=True, text=True, timeout=PATIENCE, check=False,
-                              env=environment(**variables))  # fmt: skip
+        done = subprocess.run(
+            self.command(host, *words),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env=environment(**variables),
+        )
         if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(map(str, words))} ended with {done.returncode}: {done.stderr or done.stdout}")
+            raise RuntimeError(
+                f"{' '.join(map(str, words))} ended with {done.returncode}: {done.stderr or done.stdout}"
+            )
         return done.stdout
 
     def processes(self, host: str) -> dict[int, str]:
@@ -48,7 +62,9 @@ class Hosts:
         found = {}
         for word in done.stdout.split():
             try:
-                found[int(word)] = Path(f"/proc/{word}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found[int(word)] = (
+                    Path(f"/proc/{word}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
             except OSError:  # it has ended meanwhile
                 continue
         return found
@@ -62,7 +78,9 @@ class Hosts:
     def start_node(self, host: str) -> None:
         """A node's daemon again."""
         with (self.folder / f"{host}.again.out").open("a") as stream:
-            subprocess.Popen([SCRIPT, self.folder, "node", host], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+            subprocess.Popen(
+                [SCRIPT, self.folder, "node", host], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
 
 
 def environment(**variables: object) -> dict[str, str]:
@@ -83,8 +101,14 @@ def reason_against() -> str:
 @contextmanager
 def hosts(folder: Path) -> Iterator[Hosts]:
     """Started and ended. Raises RuntimeError where this machine has no namespaces for us."""
-    with subprocess.Popen([SCRIPT, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env=environment()) as server:  # fmt: skip
+    with subprocess.Popen(
+        [SCRIPT, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as server:
         try:
             assert server.stdout and server.stderr
             said = server.stdout.readline().split()

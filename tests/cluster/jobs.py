@@ -19,7 +19,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = REPOSITORY / "scripts" / "cluster"
 STEPS = ("stage1", "pca", "stage2", "evaluate")
 BATCH = ("--global_batch_size=60", "--threads=1", "--heartbeat_timeout=3")
-STAGE_1 = (*BATCH, "--train_samples=600", "--test_samples=100", "--snapshots_per_epoch=8", "--learning_rate=0.02", "--epochs=1")
+STAGE_1 = (
+    *BATCH,
+    "--train_samples=600",
+    "--test_samples=100",
+    "--snapshots_per_epoch=8",
+    "--learning_rate=0.02",
+    "--epochs=1",
+)
 STAGE_2 = (*BATCH, "--n_component=5", "--epochs=1")
 ENDED = re.compile(r"^dimred (\w+) ended with (\d+) after (\d+) s$", re.MULTILINE)
 
@@ -43,8 +50,14 @@ class Job:
 
     def variables(self) -> dict[str, object]:
         """What the job files read."""
-        return {"DIMRED": self.build / "bin" / "dimred", "DATA": few(), "RUNS": self.runs, "STAGE_1": " ".join(self.stage_1),
-                "STAGE_2": " ".join(self.stage_2), "TORCHRUN": Path(sys.executable).with_name("torchrun")}  # fmt: skip
+        return {
+            "DIMRED": self.build / "bin" / "dimred",
+            "DATA": few(),
+            "RUNS": self.runs,
+            "STAGE_1": " ".join(self.stage_1),
+            "STAGE_2": " ".join(self.stage_2),
+            "TORCHRUN": Path(sys.executable).with_name("torchrun"),
+        }
 
     def logs(self) -> list[str]:
         """What it has said, by host."""
@@ -111,7 +124,9 @@ def finish(processes: Sequence[Process], patience: float = PATIENCE) -> None:
 
 
 def torchrun(place: Hosts, job: Job, ranks: int) -> None:
-    finish([torchrun_on(place, job, host, nodes=min(2, ranks), each=max(1, ranks // 2)) for host in ("n1", "n2")[:ranks]])
+    finish(
+        [torchrun_on(place, job, host, nodes=min(2, ranks), each=max(1, ranks // 2)) for host in ("n1", "n2")[:ranks]]
+    )
 
 
 def torchrun_on(place: Hosts, job: Job, host: str, nodes: object, each: int, **variables: object) -> Process:
@@ -132,7 +147,14 @@ def slurm(place: Hosts, job: Job, ranks: int) -> None:
 def submit(place: Hosts, job: Job, ranks: int, *options: object) -> str:
     """The job's number."""
     nodes = min(2, ranks)
-    words = ["sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks-per-node={ranks // nodes}", f"--output={job.log}", *options]
+    words = [
+        "sbatch",
+        "--parsable",
+        f"--nodes={nodes}",
+        f"--ntasks-per-node={ranks // nodes}",
+        f"--output={job.log}",
+        *options,
+    ]
     return place.ask(*words, FILES / "slurm.sbatch", **job.variables()).strip()
 
 
@@ -152,5 +174,3 @@ def reason_to_skip(launcher: str, place: Hosts) -> str:
     if launcher == "slurm" and not place.slurm:
         return "no Slurm; scripts/cluster_test.sh --install"
     return ""
-
-

@@ -1,4 +1,5 @@
-"""Slurm jobs that are requeued, preempted, out of time, or lose a node: each ends with the bits of an uninterrupted one."""
+"""Slurm jobs that are requeued, preempted, out of time, or lose a node: each ends with the bits of an uninterrupted
+one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from .table import Table
 RANKS = 4
 LONGER = 300  # seconds: a limit of time is a minute at least, and a requeued job waits
 EPOCHS = 24
-STAGE_1 = (*BATCH, "--train_samples=3000", "--test_samples=100", "--snapshots_per_epoch=1", "--learning_rate=0.02", f"--epochs={EPOCHS}")
+STAGE_1 = (
+    *BATCH,
+    "--train_samples=3000",
+    "--test_samples=100",
+    "--snapshots_per_epoch=1",
+    "--learning_rate=0.02",
+    f"--epochs={EPOCHS}",
+)
 
 
 @dataclass(frozen=True)
@@ -124,5 +132,3 @@ def stops(place: Hosts, build: Path, root: Path, only: str, table: Table) -> Non
         except RuntimeError as error:
             wrong = str(error)
         table.add("slurm", RANKS, name, "FAILED" if wrong else "passed", time.monotonic() - since, wrong)
-
-

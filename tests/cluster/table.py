@@ -10,7 +10,9 @@ COLUMNS = {"launcher": -12, "ranks": 6, "step": -37, "outcome": -9, "seconds": 8
 
 
 def line_of(values: list[object]) -> str:
-    parts = [f"{value!s:<{-w}}" if w < 0 else f"{value!s:>{w}}  " for value, w in zip(values, COLUMNS.values(), strict=True)]
+    parts = [
+        f"{value!s:<{-w}}" if w < 0 else f"{value!s:>{w}}  " for value, w in zip(values, COLUMNS.values(), strict=True)
+    ]
     return "".join(parts).rstrip()
 
 

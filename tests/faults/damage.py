@@ -207,20 +207,31 @@ def any_damage(rng: random.Random) -> Callable[[Path], Damage]:
 def loads(place: Workplace, count: int, rng: random.Random) -> Iterator[Case]:
     """What the trainers do with the files."""
     draw = any_damage(rng)
-    files = {"stage1": ["state.json", "weights.f32", "momentum.f32"],
-             "stage2": ["state.json", "weights.f32", "residual_momentum.f32"]}  # fmt: skip
+    files = {
+        "stage1": ["state.json", "weights.f32", "momentum.f32"],
+        "stage2": ["state.json", "weights.f32", "residual_momentum.f32"],
+    }
     for _ in range(count):
         for name in ("stage1", "stage2"):
             yield falls_back(place, rng.choice(files[name]), draw, name)
         second = place.root / "stage2_plain"
         for file in ("pca_mat.npy", "pca_mat.json"):
             yield consumed(place, file, draw(second / file), "stage2", lambda f: place.command("stage2", f))
-        yield consumed(place, "final.h5", draw(second / "final.h5"), "stage2",
-                       lambda f: Command(("evaluate", str(f / "final.h5")), f))  # fmt: skip
+        yield consumed(
+            place,
+            "final.h5",
+            draw(second / "final.h5"),
+            "stage2",
+            lambda f: Command(("evaluate", str(f / "final.h5")), f),
+        )
         snapshot = f"snapshots/{rng.choice(sorted((place.root / 'stage1_plain' / 'snapshots').iterdir())).name}"
-        yield consumed(place, snapshot, draw(place.root / "stage1_plain" / snapshot), "stage1",
-                       lambda f: Command(("pca", f"--snapshots={f}/snapshots", "--components=2",
-                                          f"--output={f}/p.npy"), f))  # fmt: skip
+        yield consumed(
+            place,
+            snapshot,
+            draw(place.root / "stage1_plain" / snapshot),
+            "stage1",
+            lambda f: Command(("pca", f"--snapshots={f}/snapshots", "--components=2", f"--output={f}/p.npy"), f),
+        )
 
 
 def texts(place: Workplace, count: int, rng: random.Random) -> Iterator[Case]:

@@ -99,8 +99,12 @@ def rank_environments(ranks: int) -> list[dict[str, str]]:
     """What torchrun would set; nothing for a single rank."""
     if ranks == 1:
         return [{}]
-    shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(free_port())}  # fmt: skip
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
     return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
@@ -125,8 +129,13 @@ class Running:
         self._output.append(output)
         self._errors.append(errors)
         self._processes.append(
-            subprocess.Popen([str(build.front), *command.arguments, *timeouts], text=True, stdout=output,
-                             stderr=errors, env=os.environ | environment)  # fmt: skip
+            subprocess.Popen(
+                [str(build.front), *command.arguments, *timeouts],
+                text=True,
+                stdout=output,
+                stderr=errors,
+                env=os.environ | environment,
+            )
         )
 
     def kill(self, ranks: Iterable[int]) -> None:
@@ -159,9 +168,16 @@ class Running:
         if first_end is not None and len(self._processes) > 1:
             notice = now - first_end
         codes = [process.returncode for process in self._processes]
-        ended = Ended(next((code for code in codes if code), 0), self._text(self._output[:1]),
-                      self._text(self._errors).splitlines(), now - self._started, notice, self._calls(),
-                      -signal.SIGKILL in codes, hung)  # fmt: skip
+        ended = Ended(
+            next((code for code in codes if code), 0),
+            self._text(self._output[:1]),
+            self._text(self._errors).splitlines(),
+            now - self._started,
+            notice,
+            self._calls(),
+            -signal.SIGKILL in codes,
+            hung,
+        )
         self._scratch.cleanup()
         return ended
 

@@ -112,8 +112,17 @@ def from_snapshot(place: Workplace) -> Iterator[Case]:
     file = snapshots(first)[-1]
     poison_snapshot(file)
     run = place.fresh("stage2")
-    start = Command(("stage2", f"--checkpoint={file}", f"--snapshots={place.root}/stage1_all/snapshots", *SMALL,
-                     "--n_component=3", f"--output={run}"), run)  # fmt: skip
+    start = Command(
+        (
+            "stage2",
+            f"--checkpoint={file}",
+            f"--snapshots={place.root}/stage1_all/snapshots",
+            *SMALL,
+            "--n_component=3",
+            f"--output={run}",
+        ),
+        run,
+    )
     yield poisoned(place, "snapshot as the start of stage 2", start, refusal, set())
 
 
@@ -148,8 +157,10 @@ def from_files(place: Workplace) -> Iterator[Case]:
     basis = np.load(place.root / "stage2_plain" / "pca_mat.npy")
     basis[1, 77] = np.nan
     np.save(place.root / "foreign.npy", basis)
-    options = {"safetensors start file": ("--start=file", f"--start_file={place.root / 'start.safetensors'}"),
-               "matrix without a sidecar": (f"--pca_mat={place.root / 'foreign.npy'}",)}  # fmt: skip
+    options = {
+        "safetensors start file": ("--start=file", f"--start_file={place.root / 'start.safetensors'}"),
+        "matrix without a sidecar": (f"--pca_mat={place.root / 'foreign.npy'}",),
+    }
     for label, given in options.items():
         command = place.command("stage2", place.fresh("stage2"))
         command = Command((*command.arguments, *given), command.folder, command.ranks)
@@ -159,8 +170,10 @@ def from_files(place: Workplace) -> Iterator[Case]:
 def from_training(place: Workplace) -> Iterator[Case]:
     run = place.fresh("stage1")
     data = f"--data={place.root / 'data'}"
-    rate = Command(("stage1", data, *SMALL, "--epochs=2", "--learning_rate=1e30", "--snapshots_per_epoch=4",
-                    f"--output={run}"), run)  # fmt: skip
+    rate = Command(
+        ("stage1", data, *SMALL, "--epochs=2", "--learning_rate=1e30", "--snapshots_per_epoch=4", f"--output={run}"),
+        run,
+    )
     yield poisoned(place, "loss of stage 1", rate, refusal, set())
     # A step that overflows in every trial: no step is taken, the run goes on.
     command = place.command("stage2", place.fresh("stage2"))

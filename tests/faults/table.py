@@ -31,8 +31,17 @@ class Row:
         self.notice = max(self.notice, case.notice)
 
 
-COLUMNS = {"suite": -24, "cases": 7, "faults": 8, "passed": 8, "failed": 8, "known": 7, "repeated": 10, "notice": 9,
-           "time": 8}  # fmt: skip
+COLUMNS = {
+    "suite": -24,
+    "cases": 7,
+    "faults": 8,
+    "passed": 8,
+    "failed": 8,
+    "known": 7,
+    "repeated": 10,
+    "notice": 9,
+    "time": 8,
+}
 
 
 def line_of(values: list[object]) -> str:
@@ -68,6 +77,19 @@ class Table:
         lines = [line_of(list(COLUMNS))]
         for suite, row in self.rows.items():
             passed = row.cases - row.failed - row.known
-            lines.append(line_of([suite, row.cases, row.faults, passed, row.failed, row.known, f"{row.repeated:.2f}",
-                                  f"{row.notice:.1f} s", f"{row.seconds:.0f} s"]))  # fmt: skip
+            lines.append(
+                line_of(
+                    [
+                        suite,
+                        row.cases,
+                        row.faults,
+                        passed,
+                        row.failed,
+                        row.known,
+                        f"{row.repeated:.2f}",
+                        f"{row.notice:.1f} s",
+                        f"{row.seconds:.0f} s",
+                    ]
+                )
+            )
         return "\n".join(lines)

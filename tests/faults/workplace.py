@@ -82,13 +82,32 @@ class Workplace:
         keep = KEEP_ALL if keep_all else KEEP_SOME
         first = str(self.root / "stage1_all")
         arguments = {
-            "stage1": ["stage1", f"--data={self.root / 'data'}", *SMALL, "--epochs=3", "--learning_rate=0.05",
-                       "--snapshots_per_epoch=2", f"--output={folder}"],
-            "pca": ["pca", f"--snapshots={first}/snapshots", f"--components={COMPONENTS}", "--threads=1",
-                    "--overwrite", f"--output={folder / 'pca_mat.npy'}"],
-            "stage2": ["stage2", f"--checkpoint={first}", *SMALL, "--epochs=3", f"--n_component={COMPONENTS}",
-                       f"--output={folder}"],
-        }[name]  # fmt: skip
+            "stage1": [
+                "stage1",
+                f"--data={self.root / 'data'}",
+                *SMALL,
+                "--epochs=3",
+                "--learning_rate=0.05",
+                "--snapshots_per_epoch=2",
+                f"--output={folder}",
+            ],
+            "pca": [
+                "pca",
+                f"--snapshots={first}/snapshots",
+                f"--components={COMPONENTS}",
+                "--threads=1",
+                "--overwrite",
+                f"--output={folder / 'pca_mat.npy'}",
+            ],
+            "stage2": [
+                "stage2",
+                f"--checkpoint={first}",
+                *SMALL,
+                "--epochs=3",
+                f"--n_component={COMPONENTS}",
+                f"--output={folder}",
+            ],
+        }[name]
         return Command((*arguments, *keep.get(name, ())), folder, self.ranks)
 
     def fresh(self, name: str) -> Path:

@@ -40,9 +40,7 @@ def fastnn(
     return rates
 
 
-def mindspore(
-    mode: str, lr_init: float, lr_end: float, lr_max: float, warmup: int, total: int
-) -> list[float]:
+def mindspore(mode: str, lr_init: float, lr_end: float, lr_max: float, warmup: int, total: int) -> list[float]:
     """get_lr of models/official/cv/ResNet/src/lr_generator.py before its cast to float32; steps."""
 
     def rate(i: int) -> float:
@@ -70,12 +68,7 @@ def mindspore(
 
 
 def plsc(
-    lr: float,
-    global_batch_size: int,
-    lr_steps: list[int],
-    warmup_steps: int,
-    steps: int,
-    factor: float = 0.1,
+    lr: float, global_batch_size: int, lr_steps: list[int], warmup_steps: int, steps: int, factor: float = 0.1
 ) -> list[float]:
     """PaddlePaddle/PLSC, plsc/entry.py and utils/learning_rate.py."""
     base = lr * global_batch_size / 1024

@@ -2,8 +2,8 @@
 
     .venv-mindspore/bin/python tests/reference/mindspore_dim_reduce.py FOLDER...
 
-reads what stage2_replay reads (write_folder) and writes mindspore.npy beside it, the float32 weights after each step [steps, M]. Run by
-test_mindspore.py in the environment of scripts/mindspore.sh, so it imports nothing of ours.
+reads what stage2_replay reads (write_folder) and writes mindspore.npy beside it, the float32 weights after each step
+[steps, M]. Run by test_mindspore.py in the environment of scripts/mindspore.sh, so it imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -46,13 +46,17 @@ def flat(weights: ms.ParameterTuple) -> np.ndarray:
 def trace(folder: Path) -> np.ndarray:
     """[steps, M]."""
     numbers = json.loads((folder / "problem.json").read_text())
-    weights, basis, images, labels = (np.load(folder / f"{name}.npy") for name in ("weights", "basis", "images", "labels"))
+    weights, basis, images, labels = (
+        np.load(folder / f"{name}.npy") for name in ("weights", "basis", "images", "labels")
+    )
     network = Loss(numbers, weights)
     parameters = ms.ParameterTuple(network.trainable_params())
     clone = parameters.clone(prefix="clone", init="same")
     constants = {name: numbers[name] for name in ("rho", "gamma", "alpha", "sigma")}
     # Its optimizer is BoostTrainOneStepCell's.
-    step = DimReduce(network, nn.SGD(parameters, learning_rate=1), parameters, basis, len(basis), **constants, rank=0, rank_size=1)
+    step = DimReduce(
+        network, nn.SGD(parameters, learning_rate=1), parameters, basis, len(basis), **constants, rank=0, rank_size=1
+    )
     loss_and_gradient = ms.value_and_grad(network, None, parameters)
     rows = []
     for i in range(numbers["steps"]):

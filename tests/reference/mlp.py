@@ -40,9 +40,7 @@ def loss(weights: Array, images: Array, labels: NDArray[np.int64], shape: Shape)
     return forward(weights, images, labels, shape)[0]
 
 
-def forward(
-    weights: Array, images: Array, labels: NDArray[np.int64], shape: Shape
-) -> tuple[float, Array, Array]:
+def forward(weights: Array, images: Array, labels: NDArray[np.int64], shape: Shape) -> tuple[float, Array, Array]:
     """(mean cross-entropy, hidden [B, h], probabilities [B, C])."""
     weight1, bias1, weight2, bias2 = unflatten(weights, shape)
     hidden = np.tanh(images @ weight1.T + bias1)
@@ -53,9 +51,7 @@ def forward(
     return float(-log_probabilities[rows, labels].mean()), hidden, np.exp(log_probabilities)
 
 
-def loss_and_gradient(
-    weights: Array, images: Array, labels: NDArray[np.int64], shape: Shape
-) -> tuple[float, Array]:
+def loss_and_gradient(weights: Array, images: Array, labels: NDArray[np.int64], shape: Shape) -> tuple[float, Array]:
     """(mean cross-entropy, its gradient [M])."""
     weight2 = unflatten(weights, shape)[2]
     value, hidden, probabilities = forward(weights, images, labels, shape)

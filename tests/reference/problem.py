@@ -75,9 +75,7 @@ def minibatches(problem: Problem) -> list[Minibatch]:
 
 def reference(problem: Problem, preset: str) -> tuple[Array, list[Step]]:
     """The reference's weights after each step [steps, M] and its steps."""
-    return replay(
-        preset, problem.weights, problem.basis, minibatches(problem), problem.constants
-    )
+    return replay(preset, problem.weights, problem.basis, minibatches(problem), problem.constants)
 
 
 def write_folder(problem: Problem, folder: Path) -> None:

@@ -1,9 +1,10 @@
-"""TF-Slim's ResNet v1 in TensorFlow's operations, after nets/resnet_v1.py and resnet_utils.py: its checkpoints and logits.
+"""TF-Slim's ResNet v1 in TensorFlow's operations, after nets/resnet_v1.py and resnet_utils.py: its checkpoints and
+logits.
 
     .venv-tensorflow/bin/python tests/reference/slim_resnet.py FOLDER NETWORK CLASSES
 
-writes checkpoints of random weights in both formats (FOLDER/v1.ckpt, v2.ckpt), and for images of two sizes images_N.npy (NHWC) with
-logits_N.npy. It knows nothing of dimred."""
+writes checkpoints of random weights in both formats (FOLDER/v1.ckpt, v2.ckpt), and for images of two sizes images_N.npy
+(NHWC) with logits_N.npy. It knows nothing of dimred."""
 
 from __future__ import annotations
 
@@ -33,11 +34,15 @@ def conv2d(net: tf.Tensor, out: int, kernel: int, stride: int, scope: str, relu:
         net = tf.pad(net, [[0, 0], pad, pad, [0, 0]])
     into = net.shape[-1]
     with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
-        weights = variable("weights", RANDOM.normal(0, np.sqrt(2 / (kernel * kernel * into)), (kernel, kernel, into, out)))
+        weights = variable(
+            "weights", RANDOM.normal(0, np.sqrt(2 / (kernel * kernel * into)), (kernel, kernel, into, out))
+        )
         net = tf.nn.conv2d(net, weights, stride, "SAME" if stride == 1 else "VALID")
         with v1.variable_scope("BatchNorm"):
             beta = variable("beta", RANDOM.normal(0, 0.1, out))
-            gamma = variable("gamma", RANDOM.uniform(0.5, 1.5, out) * (1 if relu else 0.3))  # so that sums of shortcuts stay small
+            gamma = variable(
+                "gamma", RANDOM.uniform(0.5, 1.5, out) * (1 if relu else 0.3)
+            )  # so that sums of shortcuts stay small
             mean = variable("moving_mean", RANDOM.normal(0, 0.1, out))
             variance = variable("moving_variance", RANDOM.uniform(0.5, 1.5, out))
         net = tf.nn.batch_normalization(net, mean, variance, beta, gamma, 1e-5)

@@ -37,8 +37,13 @@ def verify(embeddings: np.ndarray, flipped: np.ndarray | None, same: np.ndarray)
         fprs.append(fpr)
     by_fold = np.array(folds)
     return {
-        "folds": by_fold, "tpr": np.mean(tprs, 0), "fpr": np.mean(fprs, 0),
-        "accuracy": by_fold[:, 1].mean(), "accuracy_deviation": by_fold[:, 1].std(),
-        "tar": by_fold[:, 3].mean(), "tar_deviation": by_fold[:, 3].std(), "far": by_fold[:, 4].mean(),
+        "folds": by_fold,
+        "tpr": np.mean(tprs, 0),
+        "fpr": np.mean(fprs, 0),
+        "accuracy": by_fold[:, 1].mean(),
+        "accuracy_deviation": by_fold[:, 1].std(),
+        "tar": by_fold[:, 3].mean(),
+        "tar_deviation": by_fold[:, 3].std(),
+        "far": by_fold[:, 4].mean(),
         "xnorm": np.mean([np.linalg.norm(row) for matrix in whole for row in matrix]),
-    }  # fmt: skip
+    }
