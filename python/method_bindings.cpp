@@ -15,6 +15,7 @@
 #include "method/presets.h"
 #include "schedules/schedule.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::python {
 namespace {
@@ -79,17 +80,34 @@ class PythonSpace final : public method::SubspaceSpace {
   std::span<const Eigen::Index> block_sizes_;
 };
 
+/// A preset that a step here can take: not schedule-free, which moves the weights between the mean
+/// and its iterates. Throws std::invalid_argument for another name, with those that it takes.
+method::Preset preset_of_steps(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& preset : method::presets()) {
+    if (preset.average.kind == method::AverageKind::schedule_free) {
+      require(preset.name != name,
+              "[dimred] preset {} moves the weights between the mean and its iterates, which a step "
+              "here does not; the package schedulefree has it",
+              name);
+    } else if (preset.name == name) {
+      return preset;
+    } else {
+      names.push_back(preset.name);
+    }
+  }
+  refuse("[dimred] preset needs one of {}; received {}{}",
+         name_list(names),
+         name,
+         suggestion(name, names));
+}
+
 /// A preset with the numbers and words that a user sets in it; not those of its average, which a
 /// step does not take.
 method::Preset preset_with(const std::string& name,
                            const std::map<std::string, double>& numbers,
                            const std::map<std::string, std::string>& words) {
-  auto preset = method::preset(name);
-  require(
-      preset.average.kind != method::AverageKind::schedule_free,
-      "[dimred] preset {} moves the weights between the mean and its iterates, which a step here "
-      "does not; PyPI's schedulefree has it",
-      name);
+  auto preset = preset_of_steps(name);
   auto left = numbers;
   const auto take = [&left](const char* option, auto& field, const Range& range, const char*) {
     using Field = std::remove_reference_t<decltype(field)>;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from dimred import _core
 from dimred._basis import TILE, Basis
 
+SCOPE = "[dimred.minimize]"
 Vector = NDArray[Any]
 NO_BATCH = object()
 
@@ -51,12 +54,13 @@ def minimize(
     Raises ValueError for a basis of another length and a gradient of another shape.
     """
     if steps is None and batches is None:
-        raise ValueError("[dimred.minimize] needs steps or batches")
+        raise ValueError(f"{SCOPE} needs steps or batches")
+    require_steps(SCOPE, "steps", steps)
     for name in ("weight_decay", "sam_radius"):
         if hyperparameters.get(name):
-            raise ValueError(f"[dimred.minimize] {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}")
+            raise ValueError(f"{SCOPE} {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}")
+    method = method_of(SCOPE, preset, basis, hyperparameters, ("steps", steps))
     space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
-    method = method_of("[dimred.minimize]", preset, basis, len(space.blocks), hyperparameters, ("steps", steps))
     done = Minimized(space.w)
     for step, batch in enumerate(repeat(NO_BATCH) if batches is None else batches):
         if steps is not None and step >= steps:
@@ -70,12 +74,23 @@ def minimize(
 
 
 def method_of(
-    scope: str, preset: str, basis: Basis | None, blocks: int, hyperparameters: dict[str, float | str], length: tuple[str, int | None]
+    scope: str, preset: str, basis: Basis | None, hyperparameters: Mapping[str, float | str], length: tuple[str, int | None]
 ) -> _core.Method:
-    """A preset on so many blocks of the basis, for a run of `length` (the argument's name and value)."""
-    numbers = {name: float(value) for name, value in hyperparameters.items() if not isinstance(value, str)}
-    words = {name: value for name, value in hyperparameters.items() if isinstance(value, str)}
-    method = _core.Method(preset, numbers, words, [0 if basis is None else len(basis.components)] * blocks)
+    """A preset in the basis, for a run of `length` (the argument's name and value). Raises TypeError and ValueError for what cannot be."""
+    if basis is not None and not isinstance(basis, Basis):
+        remedy = "; Basis.load(path) reads one" if isinstance(basis, str | os.PathLike) else ""
+        raise TypeError(f"{scope} needs a dimred.Basis or None as basis, received a {type(basis).__name__}{remedy}")
+    numbers: dict[str, float] = {}
+    words: dict[str, str] = {}
+    for name, value in hyperparameters.items():
+        if isinstance(value, str):
+            words[name] = value
+        elif isinstance(value, Real) and not isinstance(value, bool):
+            numbers[name] = float(value)
+        else:
+            raise TypeError(f"{scope} needs a number or a word as {name}, received {value!r}")
+    blocks = [] if basis is None else basis.blocks or [(0, basis.components.shape[1])]
+    method = _core.Method(preset, numbers, words, [0 if basis is None else len(basis.components)] * len(blocks))
     if method.needs_basis and basis is None:
         raise ValueError(f"{scope} the preset {preset} needs a basis, received None")
     if method.depends_on_length and length[1] is None:
@@ -83,14 +98,24 @@ def method_of(
     return method
 
 
+def require_steps(scope: str, name: str, steps: int | None) -> None:
+    """Raises TypeError and ValueError for what is no length of a run."""
+    if steps is None:
+        return
+    if not isinstance(steps, Integral) or isinstance(steps, bool):
+        raise TypeError(f"{scope} needs a whole number as {name}, received {steps!r}")
+    if steps < 1:
+        raise ValueError(f"{scope} needs {name} >= 1, received {steps}")
+
+
 class _ArraySpace:
     """method::SubspaceSpace over arrays of NumPy."""
 
     def __init__(self, w: Vector, basis: Basis | None, loss_and_grad: Callable[..., Any], loss: Callable[..., Any] | None) -> None:
         if w.ndim != 1 or w.dtype not in (np.float32, np.float64):
-            raise ValueError(f"[dimred.minimize] needs w as a vector of float32 or float64, received {w.dtype} {list(w.shape)}")
+            raise ValueError(f"{SCOPE} needs w as a vector of float32 or float64, received {w.dtype} {list(w.shape)}")
         if basis is not None and basis.components.shape[1] != len(w):
-            raise ValueError(f"[dimred.minimize] the basis has {basis.components.shape[1]} columns, w has {len(w)} values")
+            raise ValueError(f"{SCOPE} the basis has {basis.components.shape[1]} columns, w has {len(w)} values")
         self.w, self._loss_and_grad, self._loss = w, loss_and_grad, loss
         self.blocks: list[tuple[slice, Vector]] = []
         if basis is not None:
@@ -104,10 +129,12 @@ class _ArraySpace:
     def gradient(self, move: bool) -> None:
         if move:
             self._start, self._moved, self._t = None, False, 0.0
-        loss, gradient = self._loss_and_grad(self.w, *self.arguments)
-        self._value, self._g = float(loss), np.asarray(gradient, self.w.dtype)
+        both = self._loss_and_grad(self.w, *self.arguments)
+        if not isinstance(both, tuple | list) or len(both) != 2:
+            raise TypeError(f"{SCOPE} needs loss_and_grad to return (loss, gradient), received a {type(both).__name__}")
+        self._value, self._g = _number(both[0]), np.asarray(both[1], self.w.dtype)
         if self._g.shape != self.w.shape:
-            raise ValueError(f"[dimred.minimize] needs a gradient [{len(self.w)}], received {list(self._g.shape)}")
+            raise ValueError(f"{SCOPE} needs a gradient [{len(self.w)}], received {list(self._g.shape)}")
 
     def project(self) -> tuple[NDArray[np.float64], float, float, float]:
         g_k = np.concatenate([np.zeros(0), *(_products(rows, self._g[columns]) for columns, rows in self.blocks)])
@@ -135,8 +162,8 @@ class _ArraySpace:
 
     def loss(self) -> float:
         if self._loss is not None:
-            return float(self._loss(self.w, *self.arguments))
-        return float(self._loss_and_grad(self.w, *self.arguments)[0])
+            return _number(self._loss(self.w, *self.arguments))
+        return _number(self._loss_and_grad(self.w, *self.arguments)[0])
 
     def subtract_momentum(self, alpha: float) -> None:
         self.w -= self.w.dtype.type(alpha) * self._m
@@ -154,3 +181,10 @@ def _products(rows: Vector, vector: Vector) -> NDArray[np.float64]:
     for begin in range(0, len(vector), TILE):
         total += rows[:, begin : begin + TILE] @ vector[begin : begin + TILE]
     return total
+
+
+def _number(loss: Any) -> float:
+    if loss is None or getattr(loss, "shape", ()) not in ((), (1,)):
+        received = "none" if loss is None else f"shape {list(loss.shape)}"
+        raise TypeError(f"{SCOPE} needs one number as the loss, received {received}")
+    return float(loss)

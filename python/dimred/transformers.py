@@ -70,14 +70,15 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
             raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
         if any(getattr(self, name) is not None for name in ("optimizer", "lr_scheduler")):
             raise ValueError("[SubspaceTrainer] makes its optimizer and scheduler itself, received optimizers=")
-        self._basis, self._preset, self._hyperparameters = basis, preset, dict(hyperparameters or {})
+        self._basis, self._preset = basis, preset
+        self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
         if not hasattr(self, "_searching"):
             group = True if self.args.world_size > 1 else None
             self._searching = _SteppedBefore(self.model, self._basis, preset=self._preset, total_steps=1, process_group=group,
-                                             flatten=False, **self._hyperparameters)  # as accelerate replaces parameters  # fmt: skip
+                                             **self._hyperparameters)  # fmt: skip
             self.optimizer = self._searching
         return self._searching
 
@@ -104,6 +105,11 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
     """What Trainer asks for the learning rate: the step size of the last search."""
 
+    def __init__(self, optimizer: SubspaceOptimizer) -> None:
+        super().__init__(optimizer)
+        for group in optimizer.param_groups:
+            del group["initial_lr"]  # by which the optimizer knows schedulers that change the rate
+
     def get_lr(self) -> list[float | Tensor]:
         """Of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
@@ -116,16 +122,9 @@ class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
 class _SteppedBefore(SubspaceOptimizer):
     """Trainer calls step() after the step that training_step has taken."""
 
-    def __init__(self, *arguments: Any, **others: Any) -> None:
-        super().__init__(*arguments, **others)
-        for group in self.param_groups:
-            group["lr"] = 0.0
-
     def search(self, closure: Any) -> Tensor:
-        loss = super().step(closure)
-        for group in self.param_groups:
-            group["lr"] = self.report["step_size"]
-        return loss
+        """The step."""
+        return super().step(closure)
 
     def step(self, closure: Any = None) -> Tensor:  # type: ignore[override]
         """Nothing."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import pickle
 import re
 import runpy
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
+import accelerate
 import h5py
+import huggingface_hub
 import lightning.pytorch as lightning
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 import transformers
 from conftest import PACKAGE, REPOSITORY
+from lightning.pytorch.callbacks import LearningRateMonitor
+from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -183,6 +192,126 @@ def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path) -> None:
     first, second = (np.load(tmp_path / f"rank_{rank}.npy") for rank in (0, 1))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, one, atol=1e-5)
+
+
+# What a model weighs after a saver and a loader is what it weighed before them.
+
+
+def by_torch(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    torch.save(model.state_dict(), folder / "model.pt")
+    return lambda other: other.load_state_dict(torch.load(folder / "model.pt"))
+
+
+def by_save_file(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    safetensors.torch.save_file(model.state_dict(), folder / "model.safetensors")
+    return lambda other: other.load_state_dict(safetensors.torch.load_file(folder / "model.safetensors"))
+
+
+def by_save_model(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    safetensors.torch.save_model(model, str(folder / "model.safetensors"))
+    return lambda other: safetensors.torch.load_model(other, folder / "model.safetensors")
+
+
+def by_accelerate(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    accelerate.Accelerator(cpu=True).save_model(model, folder)
+    return lambda other: accelerate.load_checkpoint_in_model(other, folder, strict=True)
+
+
+def by_save_state(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    def prepared(of: nn.Module) -> accelerate.Accelerator:
+        accelerator = accelerate.Accelerator(cpu=True)
+        accelerator.prepare(of)
+        return accelerator
+
+    prepared(model).save_state(folder)
+    return lambda other: prepared(other).load_state(folder)
+
+
+def by_hub(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    huggingface_hub.save_torch_model(model, folder)
+    return lambda other: huggingface_hub.load_torch_model(other, folder)
+
+
+def by_save_pretrained(model: transformers.PreTrainedModel, folder: Path) -> Callable[[nn.Module], object]:
+    model.save_pretrained(folder)
+    return lambda other: other.load_state_dict(type(model).from_pretrained(folder).state_dict())
+
+
+def by_lightning(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    class Held(Module):
+        def __init__(self) -> None:
+            super().__init__(sgd)
+            self.network = model
+
+    trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                                enable_model_summary=False, max_steps=0)  # fmt: skip
+    trainer.fit(Held(), DataLoader(TensorDataset(*data()), BATCH))
+    trainer.save_checkpoint(folder / "last.ckpt")
+    state = torch.load(folder / "last.ckpt", weights_only=False)["state_dict"]
+    return lambda other: other.load_state_dict({name.removeprefix("network."): value for name, value in state.items()})
+
+
+def by_copy(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    return lambda other, copied=deepcopy(model): other.load_state_dict(copied.state_dict())
+
+
+def by_pickle(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
+    return lambda other, pickled=pickle.dumps(model): other.load_state_dict(pickle.loads(pickled).state_dict())
+
+
+def language_model() -> transformers.PreTrainedModel:
+    """Its first and its last weight are one."""
+    torch.manual_seed(7)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=2, embd_pdrop=0, attn_pdrop=0, resid_pdrop=0))
+
+
+SAVERS = [by_torch, by_save_file, by_save_model, by_accelerate, by_save_state, by_hub, by_save_pretrained, by_lightning, by_copy, by_pickle]
+TOKENS = torch.arange(32).view(4, 8) % 20
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+@pytest.mark.parametrize("saver", SAVERS)
+@pytest.mark.parametrize("tied", [False, True])
+def test_savers_keep_all_weights(saver, tied: bool, flatten: bool, tmp_path: Path) -> None:
+    """Of a network whose optimizer has taken a step; save_file alone refuses tied weights, as it does without an optimizer."""
+    if saver is by_save_pretrained and not tied:
+        pytest.skip("a saver of Hugging Face's models")
+    made = language_model if tied else network
+    model = made()
+    optimizer = dimred.SubspaceOptimizer(model, None, preset="swa", flatten=flatten)
+    x, y = data()
+
+    def loss(of: nn.Module) -> torch.Tensor:
+        return of(input_ids=TOKENS, labels=TOKENS).loss if tied else functional.mse_loss(of(x), y)
+
+    optimizer.step(lambda: loss(model))
+    if saver is by_save_file and tied:
+        with pytest.raises(RuntimeError, match="Some tensors share memory"):
+            saver(model, tmp_path)
+        return
+    load = saver(model, tmp_path)
+    other = made()
+    assert not torch.equal(next(model.parameters()), next(other.parameters()))
+    load(other)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in other.state_dict().items())
+    assert torch.equal(loss(other.eval()), loss(model.eval()))
+    optimizer.step(lambda: loss(model))  # it goes on
+
+
+def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
+    module = Module(searched)
+    logger = CSVLogger(tmp_path)
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=logger, log_every_n_steps=1, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False, callbacks=[LearningRateMonitor()])  # fmt: skip
+    trainer.fit(module, DataLoader(TensorDataset(*data()), BATCH))
+    with open(Path(logger.log_dir) / "metrics.csv") as file:
+        rates = [float(row["lr-SubspaceOptimizer"]) for row in csv.DictReader(file)]
+    model, expected = network(), []
+    optimizer = searched(model)
+    for x, y in DataLoader(TensorDataset(*data()), BATCH):
+        optimizer.step(lambda x=x, y=y: functional.mse_loss(model(x), y))
+        expected.append(optimizer.report["step_size"])
+    assert rates == pytest.approx([0, 0, *expected[:4]]) and min(expected) > 0  # as the epoch and its five batches begin
 
 
 def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import math
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -27,7 +28,9 @@ from reference.problem import Problem, minibatches, reference
 from safetensors.torch import load_file
 from test_presets import CASES, TOLERANCE, Case, deviation
 from test_script_models import Net as ScriptNet
-from torch import nn
+from torch import distributed, nn
+from torch.distributed import checkpoint
+from torch.distributed.tensor import distribute_tensor
 from torch.nn import functional
 
 import dimred
@@ -431,17 +434,15 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
         of_another_basis.load_state_dict(saved["optimizer"])
 
 
-def test_frozen_and_tied_parameters_and_groups() -> None:
-    """What needs no gradient stays; a tied weight is one; groups are one vector."""
+def test_frozen_and_tied_parameters() -> None:
+    """What needs no gradient stays; a tied weight is one."""
     model = net()
     model.conv.requires_grad_(False)
     kept = deepcopy(model.conv.state_dict())
     trained = [p for p in model.parameters() if p.requires_grad]
     size = sum(p.numel() for p in trained)
-    basis = basis_of(np.eye(4, size))
-    optimizer = dimred.SubspaceOptimizer([{"params": trained[:1]}, {"params": trained[1:]}], basis)
+    optimizer = dimred.SubspaceOptimizer(trained, basis_of(np.eye(4, size)))
     optimizer.step(closure_of(model.eval()))
-    assert len(optimizer.param_groups) == 2
     assert all(torch.equal(value, model.conv.state_dict()[name]) for name, value in kept.items())
     tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
     tied[1].weight = tied[0].weight
@@ -546,6 +547,297 @@ def test_a_loss_that_is_not_finite_leaves_no_statistics() -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
 
 
+# As optimizers of torch.
+
+
+def constant_sgd(params: Any, **others: Any) -> dimred.SubspaceOptimizer:
+    """The preset that is torch.optim.SGD with a constant rate."""
+    return dimred.SubspaceOptimizer(params, None, preset="swa", learning_rate=0.1, momentum=0.9, **others)
+
+
+def grouped(model: nn.Module, rate: float) -> list[dict[str, Any]]:
+    """The usual groups: biases and what normalises do not decay."""
+    named = list(model.named_parameters())
+    return [{"params": [pair for pair in named if pair[1].dim() > 1], "weight_decay": rate},
+            {"params": [pair for pair in named if pair[1].dim() == 1], "weight_decay": 0.0, "name": "no decay"}]  # fmt: skip
+
+
+class Words(nn.Module):
+    """An embedding, whose gradient is sparse, and the same weight again at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(20, 6, sparse=True), nn.Linear(6, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.out(self.words(images[:, 0, 0].abs().mul(7).long() % 20).mean(1))
+
+
+def frozen_a_while(model: nn.Module, step: int) -> None:
+    next(model.parameters()).requires_grad_(not 2 <= step < 4)
+
+
+@pytest.mark.parametrize("variant", ["groups", "decay of all", "frozen a while", "sparse", "float64", "channels_last", "compiled", "kept gradients"])
+@pytest.mark.parametrize("flatten", [False, True])
+def test_steps_are_those_of_torch(variant: str, flatten: bool) -> None:
+    """SGD of torch.optim on a twin, with its groups, on frozen and thawed, sparse, float64, channels_last and compiled parameters."""
+    torch.manual_seed(3)
+    model = Words() if variant == "sparse" else Net()
+    if variant == "float64":
+        model.double()
+    if variant == "channels_last":
+        model.conv = nn.Conv2d(2, 4, 3)
+        model.to(memory_format=torch.channels_last)
+    if flatten and variant in ("float64", "channels_last"):
+        before = [p.data_ptr() for p in model.parameters()]
+        with pytest.raises(ValueError, match="flatten=True needs contiguous float32 parameters, received (float64|strides .*) .conv.weight"):
+            constant_sgd(model, flatten=True)
+        assert [p.data_ptr() for p in model.parameters()] == before
+        return
+    model.eval()  # without dropout, whose numbers the twin would take, too
+    twin = deepcopy(model)
+    decay = 0.1 if variant in ("groups", "decay of all", "frozen a while") else 0.0
+    reference = torch.optim.SGD(grouped(twin, decay) if variant == "groups" else twin.parameters(), lr=0.1, momentum=0.9, weight_decay=decay)
+    called = torch.compile(model, backend="eager") if variant == "compiled" else model
+    groups = grouped(model, decay)[::-1] if variant == "groups" else [{"params": list(model.parameters()), "weight_decay": decay}]
+    optimizer = constant_sgd(groups if decay else called, flatten=flatten, weight_decay=0.0)
+    for step in range(6):
+        images, labels = batch(step)
+        if variant == "channels_last":
+            images = images.repeat(1, 2, 1, 1)
+        images = images.to(next(model.parameters()).dtype)
+        if variant == "frozen a while":
+            frozen_a_while(model, step)
+            frozen_a_while(twin, step)
+        optimizer.zero_grad(set_to_none=variant != "kept gradients")
+        optimizer.step(lambda images=images, labels=labels: functional.cross_entropy(called(images), labels))
+        reference.zero_grad()
+        functional.cross_entropy(twin(images), labels).backward()
+        reference.step()
+    tolerance = 1e-12 if variant == "float64" else 2e-6
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+        assert ours.stride() == theirs.stride()
+
+
+def test_groups_in_a_subspace_take_the_steps_of_the_module(tmp_path: Path) -> None:
+    """Matched by name, in whatever order; a decay of the weights is what the module's own would be."""
+    model, other = net(), net()
+    random = np.random.default_rng(4)
+    states = [{name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32) for name, p in model.named_parameters()} for _ in range(6)]
+    basis = dimred.fit(states, 4)
+    whole = dimred.SubspaceOptimizer(model, basis, weight_decay=0.05, alpha=0.01)
+    parted = dimred.SubspaceOptimizer(grouped(other.eval(), 0.05), basis, alpha=0.01)
+    model.eval()
+    for seed in range(3):
+        assert torch.equal(whole.step(closure_of(model, seed)), parted.step(closure_of(other, seed)))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    assert [(g["weight_decay"], g["weight_decay_of"], g["lr"]) for g in parted.param_groups] == [
+        (0.05, "all", parted.report["step_size"]), (0.0, "all", parted.report["step_size"])]  # fmt: skip
+    assert "preset: robust" in repr(parted) and "weight_decay: 0.05" in repr(parted)
+    with pytest.raises(ValueError, match="takes all its parameters when it is made"):
+        parted.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    assert len(parted.param_groups) == 2
+
+
+def test_a_frozen_parameter_is_left_out_of_the_line() -> None:
+    """In a subspace: its columns stay, and the slope that the search is told is that of the loss along the line that it takes."""
+    model = net().eval()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), alpha=0.05, gamma=0.5)
+    optimizer.step(closure_of(model, 1))
+    model.fc.weight.requires_grad_(False)
+    kept, momentum = model.fc.weight.detach().clone(), optimizer.state_dict()["dimred"]["momentum"]
+    start = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    begin = start.double()
+    optimizer.step(closure_of(model, 2))
+    assert torch.equal(model.fc.weight, kept)
+    end = nn.utils.parameters_to_vector(model.parameters()).detach().double()
+    t = optimizer.report["step_size"]
+    assert t > 0 and not torch.equal(begin, end)
+    twin = deepcopy(model).double()
+
+    def loss_at(w: torch.Tensor) -> float:
+        nn.utils.vector_to_parameters(w, twin.parameters())
+        images, labels = batch(2)
+        return float(functional.cross_entropy(twin(images.double()), labels).detach())
+
+    step = (end - begin) / t
+    assert optimizer.report["slope"] == pytest.approx((loss_at(begin + 1e-4 * step) - loss_at(begin - 1e-4 * step)) / 2e-4, rel=1e-3)
+    ends = np.cumsum([0] + [p.numel() for p in model.parameters()])
+    own = [i for i, (name, _) in enumerate(model.named_parameters()) if name == "fc.weight"][0]
+    columns = slice(ends[own], ends[own + 1])
+    assert torch.equal(optimizer.state_dict()["dimred"]["momentum"][columns], momentum[columns])
+
+
+def test_what_a_narrow_type_rounds_off_is_kept() -> None:
+    """bfloat16: the steps of SGD on float32 weights with gradients at the rounded ones, by a loop of its own; over a copy and a state, too.
+    What is loaded into the parameters from outside counts."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3)).bfloat16()
+    twin = deepcopy(model)
+    master = [p.detach().float() for p in twin.parameters()]
+    velocity = [torch.zeros_like(w) for w in master]
+    optimizer = dimred.SubspaceOptimizer(model, None, preset="swa", learning_rate=1e-3, momentum=0.9, weight_decay=0)
+
+    def loss_of(network: nn.Module, step: int) -> torch.Tensor:
+        x = torch.randn(8, 6, generator=torch.Generator().manual_seed(step)).bfloat16()
+        return functional.cross_entropy(network(x).float(), torch.arange(8) % 3)
+
+    for step in range(40):
+        if step == 10:
+            model, optimizer = deepcopy((model, optimizer))
+        if step == 20:
+            state, model = optimizer.state_dict(), deepcopy(model)
+            optimizer = dimred.SubspaceOptimizer(model, None, preset="swa", learning_rate=1e-3, momentum=0.9, weight_decay=0)
+            optimizer.load_state_dict(state)
+        if step == 30:
+            with torch.no_grad():
+                for network in (model, twin):
+                    next(network.parameters())[0].fill_(0.5)
+                master[0][0] = 0.5
+        optimizer.step(lambda model=model, step=step: loss_of(model, step))
+        twin.zero_grad()
+        loss_of(twin, step).backward()
+        with torch.no_grad():
+            for w, v, p in zip(master, velocity, twin.parameters(), strict=True):
+                w.sub_(v.mul_(0.9).add_(p.grad.float()), alpha=1e-3)
+                p.copy_(w)
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert any(not torch.equal(w, p.float()) for w, p in zip(master, twin.parameters(), strict=True))
+
+
+class Moving(nn.Module):
+    """Buffers that a pass moves and that its loss depends on: spectral_norm's vectors, and one that is replaced, not written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6)), nn.Linear(6, 3)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen = self.seen + 1
+        return self.out(torch.tanh(self.layer(images[:, 0, 0, :6]))) / self.seen
+
+
+def test_every_pass_begins_with_the_same_buffers() -> None:
+    torch.manual_seed(3)
+    model = Moving()
+    nn.init.normal_(model.layer.parametrizations.weight.original)
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), sigma=0.9, trials=6, check_closure=True)
+    for seed in range(3):
+        twin = deepcopy(model)
+        closure_of(twin, seed)()  # one pass: what the buffers are afterwards
+        optimizer.step(closure_of(model, seed))
+        for name, buffer in twin.named_buffers():
+            assert torch.equal(model.get_buffer(name), buffer), name
+    assert float(model.seen) == 3 and optimizer.report["trials"] > 0
+    before = everything(model, optimizer)
+    with pytest.raises(TypeError):
+        optimizer.step(lambda: model(batch()[0]))
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+@pytest.mark.parametrize("way", [deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["deepcopy", "pickle"])
+def test_copies_go_on_by_themselves(way: Callable[..., Any], flatten: bool) -> None:
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8, flatten=flatten)
+    optimizer.step(closure_of(model))
+    other, again = way((model, optimizer))
+    assert again.param_groups[0]["params"][0] is next(other.parameters()) and again.steps == 1
+    random = torch.get_rng_state()
+    kept = everything(model, optimizer)
+    again.step(closure_of(other, 1))
+    assert all(torch.equal(a, b) for a, b in zip(kept, everything(model, optimizer), strict=True))
+    torch.set_rng_state(random)
+    optimizer.step(closure_of(model, 1))
+    assert all(torch.equal(a, b) for a, b in zip(everything(model, optimizer), everything(other, again), strict=True))
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_what_is_loaded_in_place_arrives(flatten: bool, tmp_path: Path) -> None:
+    """A distributed checkpoint loads into the tensors of state_dict()."""
+    model = net()
+    optimizer = constant_sgd(model, flatten=flatten, weight_decay=0)
+    optimizer.step(closure_of(model))
+    checkpoint.save({"model": model.state_dict()}, checkpoint_id=tmp_path / "saved")
+    saved = [value.clone() for value in model.state_dict().values()]
+    optimizer.step(closure_of(model, 1))
+    checkpoint.load({"model": model.state_dict()}, checkpoint_id=tmp_path / "saved")
+    assert all(torch.equal(a, b) for a, b in zip(saved, model.state_dict().values(), strict=True))
+    model.eval()
+    expected = closure_of(model, 2)().detach()
+    optimizer.step(closure_of(model, 2))  # from the loaded weights
+    assert optimizer.report["loss"] == pytest.approx(float(expected), rel=1e-6)
+    assert all(p.untyped_storage().nbytes() == p.nbytes for p in model.parameters())  # a saved layer carries its own values alone
+
+
+def test_rates_are_read_and_not_set() -> None:
+    """lr is the last step size; schedulers and users who set it are refused by a sentence, before a step is lost."""
+    model = net()
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    optimizer.step(closure_of(model))
+    assert optimizer.param_groups[0]["lr"] == optimizer.report["step_size"] > 0
+    resumed = dimred.SubspaceOptimizer(model, random_basis(model))
+    resumed.load_state_dict(optimizer.state_dict())
+    resumed.step(closure_of(model))
+    before = everything(model, optimizer)
+    optimizer.param_groups[0]["lr"] = 0.25
+    with pytest.raises(ValueError, match="finds its step sizes itself, and lr of a group only says the last one; received 0.25"):
+        optimizer.step(closure_of(model))
+    for scheduler in (lambda o: torch.optim.lr_scheduler.StepLR(o, 30), lambda o: torch.optim.swa_utils.SWALR(o, 0.1)):
+        scheduled = dimred.SubspaceOptimizer(model, random_basis(model))
+        scheduler(scheduled)
+        with pytest.raises(ValueError, match="received a scheduler"):
+            scheduled.step(closure_of(model))
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(model, optimizer), strict=True))
+
+
+def test_parts_of_a_network_and_names_of_other_libraries() -> None:
+    """A basis of adapters by the names of PEFT's files; of a compiled or tied model; of snapshots that had the rest frozen."""
+
+    class Adapted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.base, self.lora_A = nn.Linear(4, 4), nn.ModuleDict({"default": nn.Linear(4, 2, bias=False)})
+            self.base.requires_grad_(False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.base(x) + self.lora_A["default"](x).sum(1, keepdim=True)
+
+    def moved(model: nn.Module, basis: dimred.Basis) -> set[str]:
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimizer = dimred.SubspaceOptimizer(model, basis)
+        optimizer.step(lambda: model(torch.ones(3, 4)).square().mean())
+        assert optimizer.report["accepted"]
+        return {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+
+    random = np.random.default_rng(4)
+
+    def rows_of_states(**shapes: tuple[int, ...]) -> list[dict[str, np.ndarray]]:
+        return [{name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()} for _ in range(6)]
+
+    files = dimred.fit(rows_of_states(**{"lora_A.weight": (2, 4)}), 3)
+    assert moved(Adapted(), files) == {"lora_A.default.weight"}
+    assert moved(torch.compile(Adapted(), backend="eager"), files) == {"_orig_mod.lora_A.default.weight"}
+    whole = dimred.fit([{"base.weight": np.ones((4, 4), np.float32), "base.bias": np.ones(4, np.float32), **state}
+                        for state in rows_of_states(**{"lora_A.default.weight": (2, 4)})], 3)  # fmt: skip
+    assert moved(Adapted(), whole) == {"lora_A.default.weight"}  # its columns of the base are zero
+    with pytest.raises(ValueError, match="the basis has base.weight, which the model does not train"):
+        dimred.SubspaceOptimizer(Adapted(), dimred.fit(rows_of_states(**{"base.weight": (4, 4), "lora_A.weight": (2, 4)}), 3))
+    tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    tied[1].weight = tied[0].weight
+    assert moved(tied, dimred.fit(rows_of_states(**{"1.weight": (4, 4)}), 3)) == {"0.weight"}  # as safetensors may have kept it
+    with pytest.raises(ValueError, match="the basis has 0.weight and 1.weight apart, which the model ties"):
+        dimred.SubspaceOptimizer(tied, dimred.fit(rows_of_states(**{"0.weight": (4, 4), "1.weight": (4, 4)}), 3))
+    thawed = Adapted()
+    optimizer = dimred.SubspaceOptimizer(thawed, files)
+    thawed.base.bias.requires_grad_(True)
+    with pytest.raises(ValueError, match="base.bias needs a gradient since the optimizer was made, which does not train it"):
+        optimizer.step(lambda: thawed(torch.ones(3, 4)).square().mean())
+
+
 RANKS = """
 import os, sys
 import numpy as np, torch, torch.distributed as dist
@@ -562,7 +854,8 @@ columns = sum(p.numel() for p in model.parameters())
 basis = basis_of(np.linalg.qr(np.random.default_rng(2).normal(size=(columns, 5)))[0].T)
 kind = sys.argv[1]
 network = nn.parallel.DistributedDataParallel(model) if kind == "ddp" else model
-optimizer = dimred.SubspaceOptimizer(network, basis, process_group=None if kind == "ddp" else True, weight_decay=0.01, alpha=0.02)
+optimizer = dimred.SubspaceOptimizer(network, basis, process_group=None if kind == "ddp" else True, weight_decay=0.01, alpha=0.02,
+                                     flatten=kind == "bare")
 for step in range(12):
     generator = torch.Generator().manual_seed(step)
     images, labels = torch.randn(12, 6, generator=generator), torch.randint(0, 3, (12,), generator=generator)
@@ -613,11 +906,13 @@ def test_closures_that_will_not_do_are_refused_with_the_remedy() -> None:
     seeds = iter(range(100))
     for closure, kind, text in (
         (backward, RuntimeError, r"the closure called backward\(\); it only runs the network forward"),
-        (lambda: model(images), TypeError, r"needs to return a scalar tensor, the mean loss, received \[16, 3\]"),
+        (lambda: model(images), TypeError, r"needs to return a scalar tensor, the mean loss, received float32 \[16, 3\]"),
         (lambda: 0.5, TypeError, r"needs to return a scalar tensor, the mean loss, received float"),
         (lambda: torch.tensor(1.0), RuntimeError, "depends on no parameter"),
         (lambda: closure_of(model, next(seeds))(), RuntimeError, r"gave a loss of .* and then of .*: it needs to use the same batch"),
-        (None, TypeError, r"step\(\) needs a closure"),
+        (None, TypeError, r"step\(\) needs a closure .* received none"),
+        (torch.tensor(1.0), TypeError, r"step\(\) needs a closure .* received a Tensor"),
+        (lambda: model(images).sum() * 1j, TypeError, r"needs to return a scalar tensor, the mean loss, received complex64 \[\]"),
     ):
         with pytest.raises(kind, match=text):
             optimizer.step(closure)
@@ -627,12 +922,45 @@ def test_closures_that_will_not_do_are_refused_with_the_remedy() -> None:
 def test_arguments_that_will_not_do_are_refused() -> None:
     model = net()
     basis = random_basis(model)
+    named = dimred.fit([{name: np.random.default_rng(i).normal(size=p.shape) for name, p in model.named_parameters()} for i in range(4)], 2)
+    weights = list(model.parameters())
 
-    class FullyShardedDataParallel(nn.Sequential):
-        pass
+    def groups(**options: Any) -> list[dict[str, Any]]:
+        return [{"params": weights, **options}]
 
+    def kept(before: list[tuple[int, torch.Tensor]]) -> bool:
+        return all(p.data_ptr() == place and torch.equal(p, value) for p, (place, value) in zip(weights, before, strict=True))
+
+    before = [(p.data_ptr(), p.detach().clone()) for p in weights]
     for make, kind, text in (
-        (lambda: dimred.SubspaceOptimizer(model, basis, preset="robots"), ValueError, "preset needs one of .* received robots"),
+        (lambda: dimred.SubspaceOptimizer(groups(lr=0.0), basis), ValueError, "finds its step sizes itself, a group takes no lr; received 0"),
+        (lambda: dimred.SubspaceOptimizer(groups(betas=(0.9, 0.99)), basis), ValueError, "a group takes params, .* received betas"),
+        (lambda: dimred.SubspaceOptimizer(groups(weight_decay=-1), basis), ValueError, "needs weight_decay >= 0 .* received -1"),
+        (lambda: dimred.SubspaceOptimizer(groups(weight_decay_of="biases"), basis), ValueError, "'weights' or 'all' in a group, received .*'biases'"),
+        (lambda: dimred.SubspaceOptimizer([{"params": weights[:1]}, {"params": weights[1:]}], basis), ValueError, "has no names; received 2 groups"),
+        (lambda: dimred.SubspaceOptimizer(weights[::-1], named), ValueError, r"in its order, .*received \[3\] where it has conv.weight \[4, 1, 3, 3\]"),
+        (lambda: dimred.SubspaceOptimizer(weights[:2], named), ValueError, "received 2 parameters for its 6"),
+        (lambda: dimred.SubspaceOptimizer([("a", weights[0]), *weights[1:]], basis), ValueError, "needs names of all parameters or of none"),
+        (lambda: dimred.SubspaceOptimizer([*weights, weights[0]], basis), ValueError, "received parameter 6 twice"),
+        (lambda: dimred.SubspaceOptimizer(weights[0], basis), TypeError, "needs a module, a list of tensors .* received Parameter"),
+        (lambda: dimred.SubspaceOptimizer([model], basis), TypeError, "needs a module, .* received Net among the parameters"),
+        (lambda: dimred.SubspaceOptimizer([{"params": set(weights)}], basis), TypeError, "needs parameters in an order, received a set"),
+        (lambda: dimred.SubspaceOptimizer(nn.LazyLinear(2), basis), ValueError, "received weight without; run the network once before"),
+        (lambda: dimred.SubspaceOptimizer(nn.Linear(2, 2, dtype=torch.complex64), basis), ValueError, r"needs dense real parameters, received complex64 \(weight"),
+        (lambda: dimred.SubspaceOptimizer(model, "pca_mat.npy"), TypeError, "needs a dimred.Basis or None as basis, received a str; Basis.load"),
+        (lambda: dimred.SubspaceOptimizer(model, named.components), TypeError, "needs a dimred.Basis or None as basis, received a ndarray"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, alpha=None), TypeError, "needs a number or a word as alpha, received None"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, trials=True), TypeError, "needs a number or a word as trials, received True"),
+        (lambda: dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=0), ValueError, "needs total_steps >= 1, received 0"),
+        (lambda: dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=2.5), TypeError, "a whole number as total_steps, received 2.5"),
+        (lambda: dimred.SubspaceOptimizer(model, random_basis(nn.Linear(2, 2)), flatten=True), ValueError, "the trained parameters have"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, flatten=True, process_group=True), ValueError, "process group"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(9), "pca_mat.npy", steps=1), TypeError, "Basis.load.path. reads one"),
+        (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(9), basis_of(np.eye(2, 9)), steps=0), ValueError, "needs steps >= 1, received 0"),
+        (lambda: dimred.minimize(lambda w: None, np.zeros(9), basis_of(np.eye(2, 9)), steps=1), TypeError, "return .loss, gradient., received a NoneType"),
+        (lambda: dimred.minimize(lambda w: (w, w), np.zeros(9), basis_of(np.eye(2, 9)), steps=1), TypeError, r"one number as the loss, received shape \[9\]"),
+        (lambda: dimred.minimize(lambda w: (0j, w), np.zeros(9, complex), basis_of(np.eye(2, 9)), steps=1), ValueError, "float32 or float64, received complex128"),
+        (lambda: dimred.SubspaceOptimizer(model, basis, preset="robots"), ValueError, "preset needs one of robust, .*, ema; received robots"),
         (lambda: dimred.SubspaceOptimizer(model, basis, rho=2), ValueError, "rho needs .*, received 2"),
         (lambda: dimred.SubspaceOptimizer(model, basis, rhoo=0.5), ValueError, "knows no hyperparameter rhoo"),
         (lambda: dimred.SubspaceOptimizer(model, basis, trials=2.5), ValueError, "trials needs a whole number, received 2.5"),
@@ -650,8 +978,6 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: dimred.SubspaceOptimizer(model, basis, preset="psgd"), ValueError, "needs total_steps"),
         (lambda: dimred.SubspaceOptimizer(nn.Linear(2, 2), basis), ValueError, "the basis has .* columns, the trained parameters have 6"),
         (lambda: dimred.SubspaceOptimizer([], basis), ValueError, "empty parameter list|no parameter"),
-        (lambda: dimred.SubspaceOptimizer(net().double(), basis), ValueError, "needs float32 parameters, received torch.float64 .conv.weight"),
-        (lambda: dimred.SubspaceOptimizer(FullyShardedDataParallel(net()), basis), TypeError, "sharded by FSDP"),
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis, steps=1), ValueError, "the basis has .* columns, w has 3"),
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), basis), ValueError, "needs steps or batches"),
         (lambda: dimred.minimize(lambda w: (0.0, w), np.zeros(3), None, steps=1, sam_radius=0.1), ValueError, "sam_radius is yours to add"),
@@ -659,12 +985,34 @@ def test_arguments_that_will_not_do_are_refused() -> None:
     ):
         with pytest.raises(kind, match=text):
             make()
+        assert kept(before), text
 
 
 def test_parameters_that_were_replaced_are_noticed() -> None:
+    """Those that lie in the optimizer's vector; others are read where they are, but not on another device."""
     model = net()
-    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
-    optimizer.step(closure_of(model))
-    model.fc.weight.data = model.fc.weight.data.clone()
-    with pytest.raises(RuntimeError, match="were moved or replaced"):
-        optimizer.step(closure_of(model))
+    flat, apart = (dimred.SubspaceOptimizer(model, random_basis(model), flatten=flatten) for flatten in (True, False))
+    flat.step(closure_of(model))
+    model.fc.weight.data = torch.zeros_like(model.fc.weight)
+    with pytest.raises(RuntimeError, match="(conv|fc).weight was moved or replaced"):
+        flat.step(closure_of(model))
+    model.eval()
+    expected = closure_of(model)().detach()
+    assert float(apart.step(closure_of(model))) == pytest.approx(float(expected), rel=1e-6)
+    model.to("meta")
+    with pytest.raises(RuntimeError, match="(conv|fc).weight was moved or replaced"):
+        apart.step(closure_of(model))
+
+
+def test_sharded_models_are_refused() -> None:
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = distributed.init_device_mesh("cpu", (1,))
+        model = nn.Linear(4, 2)
+        for name, parameter in list(model.named_parameters()):
+            setattr(model, name, nn.Parameter(distribute_tensor(parameter.detach(), mesh)))
+        for given in (model, model.parameters()):
+            with pytest.raises(TypeError, match="needs whole parameters, received a model sharded by FSDP"):
+                dimred.SubspaceOptimizer(given, random_basis(model))
+    finally:
+        distributed.destroy_process_group()

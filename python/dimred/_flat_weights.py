@@ -1,0 +1,126 @@
+"""The trained weights as one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.utils.dlpack import from_dlpack
+
+from dimred._trained import REPLACED, SCOPE, Trained
+
+
+class FlatWeights:
+    """vector: a copy of the parameters, one behind another, padded to `length`, in float32, or float64 where a parameter has that.
+
+    gradient: as long. gather() reads the parameters, scatter() writes them, each in one fused pass. Where a parameter's type is
+    narrower, the vector keeps the bits that it rounds off: gather() takes what differs from what scatter() wrote, and nothing else.
+    """
+
+    def __init__(self, trained: Trained, length: int) -> None:
+        self._trained, self.parameters = trained, trained.parameters
+        dtype = torch.float64 if any(p.dtype == torch.float64 for p in self.parameters) else torch.float32
+        self.vector = torch.zeros(length, dtype=dtype, device=self.parameters[0].device)
+        self.gradient = torch.zeros_like(self.vector)
+        self.ranges = list(pairwise(accumulate((p.numel() for p in self.parameters), initial=0)))
+        self._views, self._gradients = self._parts(self.vector), self._parts(self.gradient)
+        self._flattened = False
+        with torch.no_grad():
+            torch._foreach_copy_(self._views, list(self.parameters))
+
+    @property
+    def columns(self) -> int:
+        """M, without the padding."""
+        return self.ranges[-1][1]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the vector holds bits that the parameters do not."""
+        return any(p.dtype != self.vector.dtype for p in self.parameters)
+
+    def columns_of(self, rates: Iterable[tuple[Parameter, float]]) -> list[tuple[int, int, float]]:
+        """(begin, end, rate) of the given parameters that are trained and need a gradient; neighbours of one rate in one."""
+        place = dict(zip(self.parameters, self.ranges, strict=True))
+        merged: list[tuple[int, int, float]] = []
+        for begin, end, rate in sorted((*place[p], rate) for p, rate in rates if p in place and p.requires_grad):
+            if merged and merged[-1][1:] == (begin, rate):
+                begin = merged.pop()[0]
+            merged.append((begin, end, rate))
+        return merged
+
+    def flatten(self) -> None:
+        """Makes the parameters parts of the vector, each with a storage of its own there, so that nothing is copied any more.
+
+        Raises ValueError, before it changes one, for a parameter of another type or memory format.
+        """
+        for i, parameter in enumerate(self.parameters):
+            if parameter.dtype != torch.float32 or not parameter.is_contiguous():
+                kind = str(parameter.dtype).removeprefix("torch.") if parameter.is_contiguous() else f"strides {parameter.stride()}"
+                raise ValueError(f"{SCOPE} flatten=True needs contiguous float32 parameters, received {kind} ({self._trained.name(i)})")
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            # What came by DLPack has a storage that begins and ends with it: whoever saves it sees nothing of the others.
+            parameter.data = from_dlpack(view)
+        self._flattened = True
+
+    def gather(self) -> None:
+        """Raises RuntimeError where a parameter has gone elsewhere since the optimizer was made."""
+        same: list[tuple[Tensor, Parameter]] = []
+        rounded: list[tuple[Tensor, Parameter]] = []
+        for i, (parameter, view) in enumerate(zip(self.parameters, self._views, strict=True)):
+            if parameter.device != view.device or parameter.shape != view.shape or (self._flattened and not _lies_in(parameter, view)):
+                raise RuntimeError(f"{SCOPE} {self._trained.name(i)} {REPLACED}")
+            (same if parameter.dtype == view.dtype else rounded).append((view, parameter))
+        if self._flattened:
+            return
+        with torch.no_grad():
+            if same:
+                torch._foreach_copy_([view for view, _ in same], [parameter for _, parameter in same])
+            for view, parameter in rounded:
+                torch.where(view.to(parameter.dtype) == parameter, view, parameter.to(view.dtype), out=view)
+
+    def scatter(self) -> None:
+        """The way back."""
+        if not self._flattened:
+            with torch.no_grad():
+                torch._foreach_copy_(list(self.parameters), self._views)
+
+    def gather_gradients(self) -> None:
+        """Those of the parameters, as dense numbers; 0 where one has none."""
+        views, found, none = [], [], []
+        for parameter, view in zip(self.parameters, self._gradients, strict=True):
+            if parameter.grad is None:
+                none.append(view)
+            else:
+                views.append(view)
+                found.append(parameter.grad if parameter.grad.layout == torch.strided else parameter.grad.to_dense())
+        with torch.no_grad():
+            if none:
+                torch._foreach_zero_(none)
+            if found:
+                torch._foreach_copy_(views, found)
+
+    @contextmanager
+    def shifted(self, shift: Tensor | None) -> Iterator[None]:
+        """The weights plus a shift, and their own bits again afterwards."""
+        if shift is None:
+            yield
+            return
+        own = self.vector.clone()
+        self.vector.add_(shift)
+        self.scatter()
+        try:
+            yield
+        finally:
+            self.vector.copy_(own)
+            self.scatter()
+
+    def _parts(self, vector: Tensor) -> list[Tensor]:
+        return [vector[a:b].view(p.shape) for p, (a, b) in zip(self.parameters, self.ranges, strict=True)]
+
+
+def _lies_in(parameter: Parameter, view: Tensor) -> bool:
+    return parameter.numel() == 0 or parameter.data_ptr() == view.data_ptr()

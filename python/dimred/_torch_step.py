@@ -1,0 +1,290 @@
+"""A step of a method in tensors of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
+from torch.nn import Module
+
+from dimred._basis import Basis
+from dimred._flat_weights import FlatWeights
+from dimred._ranks import Ranks
+from dimred._stage2_run import Cost
+from dimred._trained import SCOPE, Block, Place, Trained, own_blocks
+
+Closure = Callable[[], Tensor]
+Numbers = NDArray[np.float64]
+Random = tuple[Tensor, tuple[torch.device, Tensor] | None]  # the processor's state, and a device's
+Values = list[tuple[dict[str, Any], str, Tensor, Tensor]]  # the module's dict of buffers, a name, the tensor under it, its values
+TILE = 1 << 16  # columns whose products are summed in float32; their sums are added in float64
+
+
+class TorchState:
+    """What lasts from step to step. All ranks hold the weights [M] whole, and of P, the gradient and the momentum m their own columns."""
+
+    def __init__(self, trained: Trained, basis: Basis | None, places: list[Place], ranks: Ranks) -> None:
+        self.trained, self.ranks = trained, ranks
+        part = -(-sum(p.numel() for p in trained.parameters) // ranks.size)
+        self.weights = FlatWeights(trained, part * ranks.size)  # padded, so that all ranks have as many
+        self.own = (ranks.rank * part, (ranks.rank + 1) * part)
+        self.blocks = own_blocks(basis, places, range(self.own[0], min(self.own[1], self.weights.columns)), self.weights.vector)
+        self.momentum = self.weights.vector.new_zeros(part)
+        self.spare = torch.zeros_like(self.momentum)
+        self.cost = Cost()
+
+    @property
+    def basis_bytes(self) -> int:
+        """Of this rank's part of P."""
+        return sum(block.rows.nbytes for block in self.blocks)
+
+    def coordinates(self, w: Tensor) -> Numbers:
+        """P w of all ranks; w padded as theirs."""
+        own = w.to(self.momentum)[slice(*self.own)]
+        parts = [products(block.rows, own[block.columns]) for block in self.blocks]
+        return self.ranks.sum(torch.cat([*parts, torch.zeros(0, dtype=torch.float64, device=own.device)])).cpu().numpy()
+
+    def within_own(self, begin: int, end: int) -> slice:
+        """Columns of all, counted from the first own one; empty where none is."""
+        a, b = max(begin, self.own[0]), min(end, self.own[1])
+        return slice(a - self.own[0], max(a, b) - self.own[0])
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a step descends in: the mean loss of a closure, and penalties.
+
+    decays: (begin, end, lambda) adds lambda / 2 |w|^2 of these columns. sam_radius: the loss at w + radius g / |g| instead.
+    scaler, optimizer: of losses in float16, and as whose gradients it knows these.
+    """
+
+    closure: Closure
+    decays: list[tuple[int, int, float]]
+    sam_radius: float = 0.0
+    scaler: GradScaler | None = None
+    optimizer: Any = None
+
+
+class TorchStep:
+    """method::SubspaceSpace of one step: every pass begins with the buffers and random numbers that the step began with.
+
+    check: evaluate the closure again at the same weights, and raise RuntimeError where it gives another loss.
+    """
+
+    def __init__(self, state: TorchState, objective: Objective, check: bool) -> None:
+        self._state, self._objective, self._check = state, objective, check
+        self._weights = state.weights
+        self._weights.gather()
+        self._module = state.trained.module
+        self._before = self._after = _buffers(self._module)
+        self._random = random_state(self._weights.vector.device)
+        self._random_after: Random | None = None
+        self._gradient = self._weights.gradient[slice(*state.own)]
+        self._frozen = [state.within_own(a, b) for p, (a, b) in zip(self._weights.parameters, self._weights.ranges, strict=True) if not p.requires_grad]
+        self._start: Tensor | None = None
+        self._direction: Tensor | None = None
+        self._shift: Tensor | None = None
+        self._loss = self._t = 0.0
+        self._moved = self._unscaled = False
+
+    def end(self, *, lost: bool) -> None:
+        """The random numbers go on as after the pass with gradients; statistics of a batch whose loss was lost do not stay."""
+        if lost:
+            _put(self._before)
+        if self._random_after is not None:
+            set_random_state(self._random_after)
+
+    # What the method asks for.
+
+    def gradient(self, move: bool) -> None:
+        if move and self._objective.sam_radius > 0:
+            self._shift = self._ascent()
+        with self._weights.shifted(self._shift):
+            self._gradient, loss = self._pass()
+        if move:
+            self._after, self._random_after = _buffers(self._module), random_state(self._weights.vector.device)
+        _put(self._after)
+        for begin, end, rate in self._objective.decays:
+            own = self._state.within_own(begin, end)
+            self._gradient[own].add_(self._weights.vector[slice(*self._state.own)][own], alpha=rate)
+        self._loss = loss + self._decay()
+        if move and self._check:
+            self._require_same(self.loss())
+
+    def project(self) -> tuple[Numbers, float, float, float]:
+        state = self._state
+        parts = [products(block.rows, self._gradient[block.columns]) for block in state.blocks]
+        state.cost.basis_bytes_read += state.basis_bytes
+        squares = products(torch.stack([state.momentum, self._gradient]), self._gradient)
+        numbers = state.ranks.sum(torch.cat([*parts, squares])).cpu().numpy()
+        return np.ascontiguousarray(numbers[:-2]), float(numbers[-2]), float(numbers[-1]), self._loss
+
+    def set_line(self, direction: Numbers, projected: Numbers, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool) -> None:
+        state = self._state
+        forward, inside = self._back_projected(np.stack([direction, projected]))
+        if moves_momentum:
+            torch.mul(state.momentum, gamma, out=state.spare)
+            state.spare.add_(self._gradient).sub_(inside)
+            for frozen in self._frozen:
+                state.spare[frozen] = state.momentum[frozen]
+            self._swap_momenta(moved=True)
+        # The gradient is 0 where a parameter is frozen, so that the slope is that of the line which leaves it where it is.
+        self._direction = state.ranks.gather(self._thawed(forward.sub(state.momentum, alpha=alpha) if alpha > 0 else forward))
+        self._start = self._weights.vector.clone() if keeps_start else None
+        self._t = 0.0
+
+    def move_to(self, t: float) -> None:
+        if t == self._t:
+            return
+        assert self._direction is not None
+        w = self._weights.vector
+        if self._start is None:
+            w.add_(self._direction, alpha=t - self._t)
+        elif t == 0:
+            w.copy_(self._start)
+        else:
+            torch.add(self._start, self._direction, alpha=t, out=w)
+        self._t = t
+        self._weights.scatter()
+
+    def loss(self) -> float:
+        with torch.no_grad(), self._weights.shifted(self._shift):
+            loss = self._state.ranks.mean(self._evaluate())
+        _put(self._after)
+        return loss + self._decay()
+
+    def subtract_momentum(self, alpha: float) -> None:
+        self._weights.vector.sub_(self._state.ranks.gather(self._thawed(self._state.momentum)), alpha=alpha)
+        self._weights.scatter()
+
+    def restore(self) -> None:
+        if self._start is not None:
+            self._weights.vector.copy_(self._start)
+        if self._moved:
+            self._swap_momenta(moved=False)
+        self._weights.scatter()
+        _put(self._before)
+        set_random_state(self._random)
+        for parameter in self._weights.parameters:
+            parameter.grad = None
+
+    # Passes.
+
+    def _evaluate(self) -> Tensor:
+        self._state.cost.forward_passes += 1
+        _put(self._before)
+        set_random_state(self._random)
+        return _scalar(self._objective.closure())
+
+    def _pass(self) -> tuple[Tensor, float]:
+        """The mean gradient, own columns, and the mean loss."""
+        parameters = self._weights.parameters
+        for parameter in parameters:
+            parameter.grad = None
+        scaler = self._objective.scaler
+        with torch.enable_grad():
+            loss = self._evaluate()
+            if any(parameter.grad is not None for parameter in parameters):
+                raise RuntimeError(f"{SCOPE} the closure called backward(); it only runs the network forward and returns the loss, "
+                                   "of which the optimizer takes the gradient")  # fmt: skip
+            if not loss.requires_grad:
+                raise RuntimeError(f"{SCOPE} the closure's loss depends on no parameter: does it run under torch.no_grad()?")
+            self._state.cost.backward_passes += 1
+            (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+        if scaler is not None and not self._unscaled:  # once a step, as the scaler keeps count
+            scaler.unscale_(self._objective.optimizer)
+        self._weights.gather_gradients()
+        if scaler is not None and self._unscaled:
+            self._weights.gradient.div_(scaler.get_scale())
+        self._unscaled = True
+        ranks = self._state.ranks
+        return ranks.own_mean(self._weights.gradient, slice(*self._state.own)), ranks.mean(loss)
+
+    def _ascent(self) -> Tensor | None:
+        """SAM's radius g / |g|; none where g is not finite."""
+        own, _ = self._pass()
+        norm = float(self._state.ranks.sum(products(own[None], own))) ** 0.5
+        if not np.isfinite(norm) or norm == 0:
+            return None
+        return self._state.ranks.gather(own).mul(self._objective.sam_radius / norm)
+
+    def _decay(self) -> float:
+        w = self._weights.vector
+        parts = [rate / 2 * products(w[None, begin:end], w[begin:end]) for begin, end, rate in self._objective.decays]
+        return float(torch.cat(parts).sum()) if parts else 0.0
+
+    def _require_same(self, again: float) -> None:
+        if np.isfinite(self._loss) and not abs(again - self._loss) <= 1e-4 * max(1e-3, abs(self._loss)):
+            raise RuntimeError(f"{SCOPE} the closure gave a loss of {self._loss:.9g} and then of {again:.9g} at the same weights: "
+                               "it needs to use the same batch, and torch's random numbers alone, at each call")  # fmt: skip
+
+    def _back_projected(self, coordinates: Numbers) -> Tensor:
+        """P'c of n vectors of k coordinates, own columns."""
+        momentum = self._state.momentum
+        self._state.cost.basis_bytes_read += self._state.basis_bytes
+        out = momentum.new_zeros(len(coordinates), len(momentum))
+        row = 0
+        for block in self._state.blocks:
+            own = torch.from_numpy(coordinates[:, row : row + len(block.rows)]).to(block.rows)
+            out[:, block.columns] = own @ block.rows
+            row += len(block.rows)
+        return out
+
+    def _thawed(self, own: Tensor) -> Tensor:
+        """With 0 in the columns of parameters that need no gradient."""
+        if not self._frozen:
+            return own
+        moving = own.clone()
+        for frozen in self._frozen:
+            moving[frozen] = 0
+        return moving
+
+    def _swap_momenta(self, *, moved: bool) -> None:
+        state = self._state
+        state.momentum, state.spare, self._moved = state.spare, state.momentum, moved
+
+
+def products(rows: Tensor, vector: Tensor) -> Tensor:
+    """rows [k, n] times vector [n], in float64 over tiles of sums in the rows' type."""
+    total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    for begin in range(0, len(vector), TILE):
+        total += torch.mv(rows[:, begin : begin + TILE], vector[begin : begin + TILE])
+    return total
+
+
+def _scalar(loss: Any) -> Tensor:
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
+        received = f"{str(loss.dtype).removeprefix('torch.')} {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise TypeError(f"{SCOPE} the closure needs to return a scalar tensor, the mean loss, received {received}")
+    return loss
+
+
+def _buffers(module: Module | None) -> Values:
+    """The buffers as they are: a forward pass may write to one, or put another tensor in its place."""
+    modules = [] if module is None else module.modules()
+    held = [(part._buffers, name, buffer) for part in modules for name, buffer in part._buffers.items() if buffer is not None]
+    return [(buffers, name, buffer, buffer.detach().clone()) for buffers, name, buffer in held]
+
+
+@torch.no_grad()
+def _put(values: Values) -> None:
+    if values:
+        for buffers, name, buffer, _ in values:
+            buffers[name] = buffer
+        torch._foreach_copy_([buffer for *_, buffer, _ in values], [value for *_, value in values])
+
+
+def random_state(device: torch.device) -> Random:
+    return torch.get_rng_state(), (device, torch.cuda.get_rng_state(device)) if device.type == "cuda" else None
+
+
+def set_random_state(state: Random) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1][1], state[1][0])
