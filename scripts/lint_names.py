@@ -18,9 +18,9 @@ KINDS = {"function", "prototype", "variable", "struct", "class", "union", "enum"
 
 
 def tags(files):
-    """What `files` declare at namespace scope, as (file, line, its namespaces, whether it is of its file alone, name)."""
-    command = ["ctags", "--langmap=C++:+.h.inc.cu.cuh", "--languages=C++", "--kinds-C++=+p", "--fields=+szn",
-               "--output-format=json", "-f", "-", "-L", "-"]
+    """What `files` declare at namespace scope: (file, line, namespaces, whether it is of its file alone, name)."""
+    options = "--langmap=C++:+.h.inc.cu.cuh --languages=C++ --kinds-C++=+p --fields=+szn --output-format=json -f - -L -"
+    command = ["ctags", *options.split()]
     done = subprocess.run(command, input="\n".join(files), capture_output=True, text=True, check=True)
     for tag in map(json.loads, done.stdout.splitlines()):
         is_of_namespace = tag.get("scopeKind", "namespace") == "namespace"

@@ -3,7 +3,7 @@
 # Idempotent: what is there already is left alone. Without root it says what to ask for.
 #   scripts/setup.sh [--no-build | --tests | --benchmarks | --lint]
 #   --tests, --benchmarks      builds these, too, with the Python packages that they and notebooks need
-#   --lint                     builds nothing, and installs what scripts/lint.sh runs
+#   --lint                     installs what scripts/lint.sh runs, and builds the tests of threads for it
 #   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
 #   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
 set -euo pipefail
@@ -136,11 +136,11 @@ build() {
   trap - EXIT
   say "build (CUDA toolkit: $root)"
   export CUDA_PATH=$root PATH="$root/bin:$PATH"
-  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=ON \
-    -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" "${@:2}" \
+  cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=ON \
+    -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" "${@:3}" \
     >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
-  mv build-configure.log build/configure.log
-  ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" "$1"
+  mv build-configure.log "$1/configure.log"
+  ninja -C "$1" -j "${DIMRED_JOBS:-$(nproc)}" "$2"
 }
 
 install_packages
@@ -150,9 +150,12 @@ install_python requirements/base.txt "Python packages (torch and its libraries: 
 link_package
 case "${1:-}" in
   --no-build) ;;
-  --lint) install_python requirements/lint.txt "clang-format, clang-tidy, lizard" ;;
-  --tests) install_test_python; build all -DBUILD_TESTING=ON ;;
-  --benchmarks) install_test_python; build all -DDIMRED_BENCHMARKS=ON ;;
-  '') build programs ;;
+  --lint)
+    install_python requirements/lint.txt "formatters and linters"
+    build build-threads threads_test -DBUILD_TESTING=ON -DCMAKE_CXX_FLAGS=-fsanitize=thread -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1"
+    ;;
+  --tests) install_test_python; build build all -DBUILD_TESTING=ON ;;
+  --benchmarks) install_test_python; build build all -DDIMRED_BENCHMARKS=ON ;;
+  '') build build programs ;;
   *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks, --lint)" >&2; exit 2 ;;
 esac

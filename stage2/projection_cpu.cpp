@@ -19,8 +19,9 @@ constexpr std::int64_t block = 1024;
 constexpr std::int64_t lanes = 16;
 constexpr int rows_at_once = 8;  // each pass over them reads and writes both results once
 
-// The loader picks the version for the processor it finds.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The loader picks the version for the processor it finds; the thread sanitizer would be called
+// then, before it is loaded.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define DIMRED_VECTOR_VERSIONS \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -7,6 +7,7 @@
 #include "data/paths.h"
 #include "data/shard_source.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data::formats {
 #define DIMRED_FORMAT(name) DatasetFormat name();
@@ -24,7 +25,6 @@ const std::vector<DatasetFormat>& registry() {
     std::vector<DatasetFormat> entries;
 #define DIMRED_FORMAT(of) entries.push_back(formats::of()), entries.back().name = #of;
 #include "data/formats.inc"
-#include "support/text.h"
 #undef DIMRED_FORMAT
     return entries;
   }();

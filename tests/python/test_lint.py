@@ -1,4 +1,4 @@
-"""scripts/lint_names.py reports the names that a unity build lets meet, and no others."""
+"""The gate reports the names that a unity build lets meet and the includes that work by chance, and no others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def private(body: str, room: str = "pca", include: str = "") -> str:
     return f'{include}\nnamespace dimred::{room} {{\nnamespace {{\n{body}\n}}\n}}\n'
 
 
-def names_reported(folder: Path, **texts: str) -> list[str]:
+def names_reported(folder: Path, script: str = "lint_names.py", **texts: str) -> list[str]:
     files = [name.replace("__", "/").replace("_dot_", ".") for name in texts]
     for file, text in zip(files, texts.values(), strict=True):
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
     done = subprocess.run(
-        [sys.executable, REPOSITORY / "scripts" / "lint_names.py", *files],
+        [sys.executable, REPOSITORY / "scripts" / script, *files],
         cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
     assert done.returncode == bool(done.stdout), done.stderr
     return done.stdout.splitlines()
@@ -55,3 +55,23 @@ def test_names_that_cannot_meet_are_not_reported(tmp_path: Path) -> None:
         data__b_dot_cpp=private("int size_of(int) { return 1; }", room="data"),
         tests__pca__c_dot_cpp=private("int size_of(int) { return 1; }\nTEST(A, B) {}\nTEST(A, C) {}\nstruct S { Row count; };"),
         pca__d_dot_cpp="namespace dimred::pca {\nint made() { int size_of = 1; return size_of; }\n}\n") == []  # fmt: skip
+
+
+def test_includes_that_work_by_chance_are_reported(tmp_path: Path) -> None:
+    found = names_reported(
+        tmp_path, script="lint_includes.py",
+        pca__a_dot_h="#include <vector>\n#include <map>\ninline int low(int a) { return std::min(a, 1); }\n",
+        pca__a_dot_cpp="#include \"pca/a.h\"\nstd::map<int, int> of_the_own_header;\nstd::set<int> set;\n",
+        pca__b_dot_cpp="""namespace dimred {
+// std::sort( of a comment
+const char* text = R"({{ std::ostringstream)";
+#include "pca/list.inc"
+#include "pca/a.h"
+}
+#include "pca/a.h"
+""")  # fmt: skip
+    assert found == [
+        "pca/a.h:3: std::min needs #include <algorithm>",
+        "pca/a.cpp:3: std::set needs #include <set>",
+        'pca/b.cpp:5: #include "pca/a.h" stands inside braces, not at file scope',
+    ]
