@@ -15,10 +15,11 @@ from dimred._trained import REPLACED, SCOPE, Trained
 
 
 class FlatWeights:
-    """vector: a copy of the parameters, one behind another, padded to `length`, in float32, or float64 where a parameter has that.
+    """A copy of the parameters, one behind another: vector [length], padded behind its columns, and gradient as long.
 
-    gradient: as long. gather() reads the parameters, scatter() writes them, each in one fused pass. Where a parameter's type is
-    narrower, the vector keeps the bits that it rounds off: gather() takes what differs from what scatter() wrote, and nothing else.
+    Both have float32, or float64 where a parameter has that. gather() reads the parameters, scatter() writes them,
+    each in one fused pass. Where a parameter's type is narrower, the vector keeps the bits that it rounds off:
+    gather() takes what differs from what scatter() wrote, and nothing else.
     """
 
     def __init__(self, trained: Trained, length: int) -> None:
@@ -43,26 +44,28 @@ class FlatWeights:
         return any(p.dtype != self.vector.dtype for p in self.parameters)
 
     def columns_of(self, rates: Iterable[tuple[Parameter, float]]) -> list[tuple[int, int, float]]:
-        """(begin, end, rate) of the given parameters that are trained and need a gradient; neighbours of one rate in one."""
+        """(begin, end, rate) of those that are trained and need a gradient; neighbours of one rate in one."""
         place = dict(zip(self.parameters, self.ranges, strict=True))
         merged: list[tuple[int, int, float]] = []
         for begin, end, rate in sorted((*place[p], rate) for p, rate in rates if p in place and p.requires_grad):
-            if merged and merged[-1][1:] == (begin, rate):
-                begin = merged.pop()[0]
-            merged.append((begin, end, rate))
+            goes_on = merged and merged[-1][1:] == (begin, rate)
+            merged.append((merged.pop()[0] if goes_on else begin, end, rate))
         return merged
 
     def flatten(self) -> None:
-        """Makes the parameters parts of the vector, each with a storage of its own there, so that nothing is copied any more.
+        """Makes the parameters parts of the vector, each with a storage of its own there, so that nothing is copied.
 
         Raises ValueError, before it changes one, for a parameter of another type or memory format.
         """
         for i, parameter in enumerate(self.parameters):
-            if parameter.dtype != torch.float32 or not parameter.is_contiguous():
-                kind = str(parameter.dtype).removeprefix("torch.") if parameter.is_contiguous() else f"strides {parameter.stride()}"
-                raise ValueError(f"{SCOPE} flatten=True needs contiguous float32 parameters, received {kind} ({self._trained.name(i)})")
+            dtype, strides = str(parameter.dtype).removeprefix("torch."), parameter.stride()
+            if dtype != "float32" or not parameter.is_contiguous():
+                raise ValueError(
+                    f"{SCOPE} flatten=True needs contiguous float32 parameters, "
+                    f"received {dtype} with strides {strides} ({self._trained.name(i)})"
+                )
         for parameter, view in zip(self.parameters, self._views, strict=True):
-            # What came by DLPack has a storage that begins and ends with it: whoever saves it sees nothing of the others.
+            # The storage of what comes by DLPack begins and ends with it, so that a saver sees nothing of the others.
             parameter.data = from_dlpack(view)
         self._flattened = True
 
@@ -71,7 +74,7 @@ class FlatWeights:
         same: list[tuple[Tensor, Parameter]] = []
         rounded: list[tuple[Tensor, Parameter]] = []
         for i, (parameter, view) in enumerate(zip(self.parameters, self._views, strict=True)):
-            if parameter.device != view.device or parameter.shape != view.shape or (self._flattened and not _lies_in(parameter, view)):
+            if not _fits(parameter, view) or (self._flattened and not _lies_in(parameter, view)):
                 raise RuntimeError(f"{SCOPE} {self._trained.name(i)} {REPLACED}")
             (same if parameter.dtype == view.dtype else rounded).append((view, parameter))
         if self._flattened:
@@ -120,6 +123,10 @@ class FlatWeights:
 
     def _parts(self, vector: Tensor) -> list[Tensor]:
         return [vector[a:b].view(p.shape) for p, (a, b) in zip(self.parameters, self.ranges, strict=True)]
+
+
+def _fits(parameter: Parameter, view: Tensor) -> bool:
+    return parameter.device == view.device and parameter.shape == view.shape
 
 
 def _lies_in(parameter: Parameter, view: Tensor) -> bool:

@@ -22,7 +22,9 @@ NO_BATCH = object()
 
 @dataclass
 class Minimized:
-    """w: [M] in the type of the start. losses: before each step. reports: what each did (step_size, trials, accepted, ...)."""
+    """w: [M] in the type of the start. losses: before each step. reports: what each did (step_size, trials,
+    accepted, ...).
+    """
 
     w: Vector
     losses: list[float] = field(default_factory=list)
@@ -43,12 +45,12 @@ def minimize(
 ) -> Minimized:
     """Descends from w [M] in the rows of the basis, and beside them by the residual momentum, as `dimred stage2` does.
 
-    loss_and_grad(w) -> (loss, gradient [M]), or loss_and_grad(w, batch) with batches; NumPy's, JAX's or any other arrays. w comes as
-        float32 or float64, as given, and is only to be read.
+    loss_and_grad(w) -> (loss, gradient [M]), or loss_and_grad(w, batch) with batches; NumPy's, JAX's or any other
+        arrays. w comes as float32 or float64, as given, and is only to be read.
     steps: how many; with batches, at most.
     loss(w) or loss(w, batch): of the trials, where it costs less than loss_and_grad.
-    preset, hyperparameters: as SubspaceOptimizer takes them, but for weight_decay and sam_radius: a preset's are left out, and yours
-        to add to the loss.
+    preset, hyperparameters: as SubspaceOptimizer takes them, but for weight_decay and sam_radius: a preset's are
+        left out, and yours to add to the loss.
     callback: called after each step; what it raises ends the descent.
 
     Raises ValueError for a basis of another length and a gradient of another shape.
@@ -58,7 +60,9 @@ def minimize(
     require_steps(SCOPE, "steps", steps)
     for name in ("weight_decay", "sam_radius"):
         if hyperparameters.get(name):
-            raise ValueError(f"{SCOPE} {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}")
+            raise ValueError(
+                f"{SCOPE} {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}"
+            )
     method = method_of(SCOPE, preset, basis, hyperparameters, ("steps", steps))
     space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
     done = Minimized(space.w)
@@ -74,12 +78,17 @@ def minimize(
 
 
 def method_of(
-    scope: str, preset: str, basis: Basis | None, hyperparameters: Mapping[str, float | str], length: tuple[str, int | None]
+    scope: str,
+    preset: str,
+    basis: Basis | None,
+    hyperparameters: Mapping[str, float | str],
+    length: tuple[str, int | None],
 ) -> _core.Method:
-    """A preset in the basis, for a run of `length` (the argument's name and value). Raises TypeError and ValueError for what cannot be."""
-    if basis is not None and not isinstance(basis, Basis):
-        remedy = "; Basis.load(path) reads one" if isinstance(basis, str | os.PathLike) else ""
-        raise TypeError(f"{scope} needs a dimred.Basis or None as basis, received a {type(basis).__name__}{remedy}")
+    """A preset in the basis, for a run of `length` (the argument's name and value).
+
+    Raises TypeError and ValueError for what cannot be.
+    """
+    _require_basis(scope, basis)
     numbers: dict[str, float] = {}
     words: dict[str, str] = {}
     for name, value in hyperparameters.items():
@@ -89,13 +98,19 @@ def method_of(
             numbers[name] = float(value)
         else:
             raise TypeError(f"{scope} needs a number or a word as {name}, received {value!r}")
-    blocks = [] if basis is None else basis.blocks or [(0, basis.components.shape[1])]
-    method = _core.Method(preset, numbers, words, [0 if basis is None else len(basis.components)] * len(blocks))
+    blocks = [] if basis is None else [len(basis.components)] * max(1, len(basis.blocks))
+    method = _core.Method(preset, numbers, words, blocks)
     if method.needs_basis and basis is None:
         raise ValueError(f"{scope} the preset {preset} needs a basis, received None")
     if method.depends_on_length and length[1] is None:
         raise ValueError(f"{scope} the preset {preset} has a rate that falls over the run: needs {length[0]}")
     return method
+
+
+def _require_basis(scope: str, basis: Any) -> None:
+    if basis is not None and not isinstance(basis, Basis):
+        remedy = "; Basis.load(path) reads one" if isinstance(basis, str | os.PathLike) else ""
+        raise TypeError(f"{scope} needs a dimred.Basis or None as basis, received a {type(basis).__name__}{remedy}")
 
 
 def require_steps(scope: str, name: str, steps: int | None) -> None:
@@ -111,7 +126,9 @@ def require_steps(scope: str, name: str, steps: int | None) -> None:
 class _ArraySpace:
     """method::SubspaceSpace over arrays of NumPy."""
 
-    def __init__(self, w: Vector, basis: Basis | None, loss_and_grad: Callable[..., Any], loss: Callable[..., Any] | None) -> None:
+    def __init__(
+        self, w: Vector, basis: Basis | None, loss_and_grad: Callable[..., Any], loss: Callable[..., Any] | None
+    ) -> None:
         if w.ndim != 1 or w.dtype not in (np.float32, np.float64):
             raise ValueError(f"{SCOPE} needs w as a vector of float32 or float64, received {w.dtype} {list(w.shape)}")
         if basis is not None and basis.components.shape[1] != len(w):
@@ -141,10 +158,14 @@ class _ArraySpace:
         gradient_momentum, gradient_square = _products(np.stack([self._m, self._g]), self._g)
         return g_k, float(gradient_momentum), float(gradient_square), self._value
 
-    def set_line(self, direction: Vector, projected: Vector, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool) -> None:
+    def set_line(
+        self, direction: Vector, projected: Vector, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool
+    ) -> None:
         both, row = np.zeros((2, len(self.w)), self.w.dtype), 0
         for columns, rows in self.blocks:
-            coordinates = np.stack([direction[row : row + len(rows)], projected[row : row + len(rows)]]).astype(self.w.dtype)
+            coordinates = np.stack([direction[row : row + len(rows)], projected[row : row + len(rows)]]).astype(
+                self.w.dtype
+            )
             both[:, columns] = coordinates @ rows
             row += len(rows)
         if moves_momentum:

@@ -29,7 +29,9 @@ def bare(model: Any) -> Any:
 def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
     """Whether FSDP or tensor parallelism holds parts of a tensor, or of the model's, on other ranks."""
     # A type whose module nobody has imported has no values; to import it takes half a second.
-    distributed = [getattr(sys.modules.get(f"torch.distributed.{name}"), "DTensor", None) for name in ("tensor", "_tensor")]
+    distributed = [
+        getattr(sys.modules.get(f"torch.distributed.{name}"), "DTensor", None) for name in ("tensor", "_tensor")
+    ]
     pieces = tuple(kind for kind in distributed if kind is not None)
     fully = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = model.modules() if isinstance(model, Module) else ()
@@ -37,7 +39,9 @@ def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
 
 
 def aliases(model: Module) -> dict[Parameter, list[str]]:
-    """Each parameter once, with all its names: a tied one has several; the first is the name that named_parameters() gives."""
+    """Each parameter once, with all its names: a tied one has several; the first is the name that named_parameters()
+    gives.
+    """
     names: dict[Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
@@ -45,12 +49,15 @@ def aliases(model: Module) -> dict[Parameter, list[str]]:
 
 
 def adapter_names(model: Any) -> set[str]:
-    """Of a model of PEFT, whose files leave them out of the parameters' names; its default name where the model does not tell."""
+    """Of a model of PEFT, whose files leave them out of the parameters' names; its default name where the model does
+    not tell.
+    """
     return {"default", *getattr(model, "peft_config", {})}
 
 
 def plain_names(names: Sequence[str], adapters: set[str] | None = None) -> list[str]:
-    """The names without what DataParallel ("module." before all), torch.compile and PEFT (an adapter's name) add to them.
+    """The names without what DataParallel ("module." before all), torch.compile and PEFT (an adapter's name) add to
+    them.
 
     adapters: of adapter_names. A name that two parameters would then share stays as it is.
     """

@@ -25,36 +25,37 @@ from dimred._trained import SCOPE, Params, in_basis, refuse_changes, trained_of
 
 
 class SubspaceOptimizer(torch.optim.Optimizer):
-    """A preset of `dimred stage2` on your network, data and loss: one searched step in the basis and beside it for each step().
+    """A preset of `dimred stage2` on your network, data and loss: one searched step in and beside the basis a step().
 
         optimizer = SubspaceOptimizer(model, basis, preset="robust")
         for images, labels in loader:
             loss = optimizer.step(lambda: cross_entropy(model(images), labels))
 
-    model_or_params: a module (also wrapped by DistributedDataParallel), whose buffers, as BatchNorm's statistics, are then as they were
-        after each trial; or what optimizers of torch take. What needs no gradient stays as it is. A group may have weight_decay, which
-        then counts for all its parameters.
-    basis: of dimred.fit, whose columns find their parameters by name (without names: in the basis's order); None for presets without
-        one ("sgd", "swa", "ema").
+    model_or_params: a module (also wrapped by DistributedDataParallel), whose buffers, as BatchNorm's statistics,
+        are then as they were after each trial; or what optimizers of torch take. What needs no gradient stays as it
+        is. A group may have weight_decay, which then counts for all its parameters.
+    basis: of dimred.fit, whose columns find their parameters by name (without names: in the basis's order); None for
+        presets without one ("sgd", "swa", "ema").
     preset: "robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"
-        (docs/reference/presets.md). It starts from the weights that the network has: a preset's own start is the caller's to load, its
-        average of iterates to take.
+        (docs/reference/presets.md). It starts from the weights that the network has: a preset's own start is the
+        caller's to load, its average of iterates to take.
     total_steps: of the run, for what falls as it goes on.
-    flatten: True makes the parameters parts of one vector, which saves copying them, and leaves them there; they then may not be
-        moved. Their type needs to be float32. Otherwise they stay where they are, and a copy in float32 (of float64 parameters: in
-        float64) keeps what a narrower type rounds off.
+    flatten: True makes the parameters parts of one vector, which saves copying them, and leaves them there; they
+        then may not be moved. Their type needs to be float32. Otherwise they stay where they are, and a copy in
+        float32 (of float64 parameters: in float64) keeps what a narrower type rounds off.
     check_closure: evaluate the closure once more at each step and compare, not at the first alone.
     grad_scaler: a torch.amp.GradScaler; call its update() after step(). Its step() refuses closures.
-    process_group: of bare modules on several ranks (True: the default group): gradients and losses are averaged over it.
+    process_group: of bare modules on several ranks (True: the default one): their gradients and losses are averaged.
     hyperparameters: `rho`, `alpha`, `trials`, `weight_decay` and all others that a preset has; `update_rule`.
 
-    step(closure) -> the loss before the step, weight decay included. The closure runs the network forward on ONE batch, the same at
-    each call, and returns the mean loss, a scalar tensor; it does not call backward. It is called with gradients once and without them
-    for each trial, from the same buffers and random numbers. If it raises, weights, buffers and state are as before. `report` says what
-    the last step did; `lr` of each group is the step size that it took, and not to be set: the next step refuses schedulers.
+    step(closure) -> the loss before the step, weight decay included. The closure runs the network forward on ONE
+    batch, the same at each call, and returns the mean loss, a scalar tensor; it does not call backward. It is called
+    with gradients once and without them for each trial, from the same buffers and random numbers. If it raises,
+    weights, buffers and state are as before. `report` says what the last step did; `lr` of each group is the step
+    size that it took, and not to be set: the next step refuses schedulers.
 
-    Cost of a step: one pass with gradients, a forward pass a trial, two readings of the basis (k x M float32; over ranks each reads
-    its part), on R ranks one all-reduce of k + 2 numbers and one all-gather of M.
+    Cost of a step: one pass with gradients, a forward pass a trial, two readings of the basis (k x M float32; over
+    ranks each reads its part), on R ranks one all-reduce of k + 2 numbers and one all-gather of M.
     """
 
     def __init__(
@@ -75,16 +76,25 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._method = method_of(SCOPE, preset, basis, hyperparameters, ("total_steps", total_steps))
         trained, places = in_basis(trained_of(model_or_params), basis)
         decayed = "all" if self._method.weight_decay_all else "weights"
-        super().__init__(trained.groups, {"lr": 0.0, "weight_decay": self._method.weight_decay, "weight_decay_of": decayed})
+        super().__init__(
+            trained.groups, {"lr": 0.0, "weight_decay": self._method.weight_decay, "weight_decay_of": decayed}
+        )
         self._basis = basis
         self.preset, self.total_steps, self.steps = preset, total_steps, 0
         self.report: dict[str, Any] = {}
         self._check_closure = check_closure
         self._taken: TakenRun | None = None
         self._scaler = grad_scaler
-        self._arguments = {"model_or_params": model_or_params if isinstance(model_or_params, Module) else trained.given, "basis": basis,
-                           "preset": preset, "flatten": flatten, "check_closure": check_closure, "grad_scaler": grad_scaler,
-                           "process_group": process_group, **hyperparameters}  # fmt: skip
+        self._arguments = {
+            "model_or_params": model_or_params if isinstance(model_or_params, Module) else trained.given,
+            "basis": basis,
+            "preset": preset,
+            "flatten": flatten,
+            "check_closure": check_closure,
+            "grad_scaler": grad_scaler,
+            "process_group": process_group,
+            **hyperparameters,
+        }
         self._lr = 0.0
         self._space = TorchState(trained, basis, places, Ranks(model_or_params, process_group))
         self._decays()  # which refuses those of a group that cannot be
@@ -96,7 +106,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         """One step on the closure's batch; the loss before it. See the class."""
         if not callable(closure):
             received = "none" if closure is None else f"a {type(closure).__name__}"
-            raise TypeError(f"{SCOPE} step() needs a closure that runs the network forward and returns the loss, received {received}")
+            raise TypeError(
+                f"{SCOPE} step() needs a closure that runs the network forward and returns the loss, "
+                f"received {received}"
+            )
         self._refuse_rates()
         refuse_changes(self._space.trained)
         begin = time.perf_counter()
@@ -111,9 +124,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return torch.tensor(self.report["loss"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Of the constructor alone: later ones are refused, as the columns of the basis and of the momentum are those of the first."""
+        """Of the constructor alone: a later one is refused, as basis and momentum have no columns for it."""
         if self._is_made:
-            raise ValueError(f"{SCOPE} takes all its parameters when it is made; make another one with the new group among its groups")
+            raise ValueError(
+                f"{SCOPE} takes all its parameters when it is made; "
+                "make another one with the new group among its groups"
+            )
         super().add_param_group(param_group)
 
     @property
@@ -123,20 +139,27 @@ class SubspaceOptimizer(torch.optim.Optimizer):
 
     def __repr__(self) -> str:
         rows = "none" if self._basis is None else len(self._basis.components)
-        about = f"preset: {self.preset}\nrows of the basis: {rows}\nweights: {self._space.weights.columns}\nsteps: {self.steps}"
+        columns = self._space.weights.columns
+        about = f"preset: {self.preset}\nrows of the basis: {rows}\nweights: {columns}\nsteps: {self.steps}"
         return super().__repr__().replace("(\n", f"(\n{about}\n", 1)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Copies and pickles are made by the constructor, and then go on as this one; of a copied (model, optimizer), on that model."""
+        """Copies and pickles are made by the constructor, then go on as this one; a (model, optimizer) stays a pair."""
         return _again, (type(self), self._arguments | {"total_steps": self.total_steps}, self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the method, a copy of the residual momentum (this rank's columns), and the steps done; the basis by its checksum.
+        """The method's numbers, a copy of the momentum (this rank's columns), the steps; the basis by its checksum.
 
         Of parameters in a narrower type than float32 also the weights that they round.
         """
-        own = {"preset": self.preset, "basis": self._checksum(), "method": self._method.state_dict(),
-               "momentum": self._space.momentum.clone(), "columns": list(self._space.own), "steps": self.steps}  # fmt: skip
+        own = {
+            "preset": self.preset,
+            "basis": self._checksum(),
+            "method": self._method.state_dict(),
+            "momentum": self._space.momentum.clone(),
+            "columns": list(self._space.own),
+            "steps": self.steps,
+        }
         if self._space.weights.rounds:
             own["weights"] = self._space.weights.vector.clone()
         return {**super().state_dict(), "dimred": own}
@@ -147,8 +170,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
             raise ValueError(f"{SCOPE} needs a state of its own, received one with {', '.join(state_dict)}")
         own = state_dict["dimred"]
         if own["preset"] != self.preset or list(own["columns"]) != list(self._space.own):
-            raise ValueError(f"{SCOPE} needs a state of the preset {self.preset} and columns {list(self._space.own)}, "
-                             f"received {own['preset']} and {own['columns']}")  # fmt: skip
+            raise ValueError(
+                f"{SCOPE} needs a state of the preset {self.preset} and columns {list(self._space.own)}, "
+                f"received {own['preset']} and {own['columns']}"
+            )
         if own["basis"] != self._checksum():
             raise ValueError(f"{SCOPE} needs a state of the basis {self._checksum()}, received one of {own['basis']}")
         before = self._method.state_dict()
@@ -166,10 +191,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self.steps = own["steps"]
 
     def load_run(self, run: str | os.PathLike[str]) -> None:
-        """Takes up a state of `dimred stage2` with the same network, preset and matrix: weights, buffers, momentum, the method's numbers.
+        """Takes up a state of `dimred stage2` with the same network, preset and matrix: weights, buffers, momentum,
+        the method's numbers.
 
-        run: its folder, of which the newest state is taken, or one of its states (RUN/checkpoints/state_...). Parameters are found by
-        their names. Raises ValueError for another network, method or matrix, OSError for a damaged state.
+        run: its folder, of which the newest state is taken, or one of its states (RUN/checkpoints/state_...).
+        Parameters are found by their names. Raises ValueError for another network, method or matrix, OSError for a
+        damaged state.
         """
         state, text, vectors, counters = _core.read_run_state(os.fspath(run))
         scalars = json.loads(text)
@@ -182,15 +209,17 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
 
     def save_run(self) -> Path:
-        """The way back of load_run: the steps since then as the run's next state, from which `dimred stage2` goes on; its folder.
+        """The way back of load_run: the steps since then as the run's next state, from which `dimred stage2` goes
+        on; its folder.
 
-        The run is that of load_run, with the same preset and constants; whole epochs of its batch size and data, taken in any order,
-        count as its epochs. Weights, buffers, momentum, the method's numbers, step, epoch and cost go on, all else is as it was; the
-        program's first act is to evaluate the epoch for curve.csv. steps.csv has no rows of these steps. Whole or not at all.
+        The run is that of load_run, with the same preset and constants; whole epochs of its batch size and data,
+        taken in any order, count as its epochs. Weights, buffers, momentum, the method's numbers, step, epoch and
+        cost go on, all else is as it was; the program's first act is to evaluate the epoch for curve.csv. steps.csv
+        has no rows of these steps. Whole or not at all.
 
-        Raises ValueError within an epoch; for another preset or constant, another newest state, a run with an average of its iterates
-        or a loss scale, groups with a weight decay of their own, several ranks; OSError while another process has the run, or for a
-        full disk.
+        Raises ValueError within an epoch; for another preset or constant, another newest state, a run with an
+        average of its iterates or a loss scale, groups with a weight decay of their own, several ranks; OSError
+        while another process has the run, or for a full disk.
         """
         taken = self._taken
         if taken is None:
@@ -200,7 +229,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
                 raise ValueError(f"{SCOPE} save_run needs the {name} of the run, {self.defaults[name]}, in all groups")
         run = taken.require_way_back(self.preset, self._method, self.total_steps, self._space.ranks.size)
         vectors, counters, coordinates = saved_state(self._space, taken.scalars)
-        scalars = taken.following(self.steps - taken.scalars["step"], self._space.cost, self._method.state_dict(), coordinates)
+        scalars = taken.following(
+            self.steps - taken.scalars["step"], self._space.cost, self._method.state_dict(), coordinates
+        )
         text = json.dumps(scalars)
         state = _core.write_run_state(str(run), taken.text, text, vectors, counters)
         self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
@@ -215,8 +246,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             rate, of = group["weight_decay"], group["weight_decay_of"]
             if not 0 <= rate < float("inf") or of not in ("weights", "all"):
-                raise ValueError(f"{SCOPE} needs weight_decay >= 0 of 'weights' or 'all' in a group, received {rate} of {of!r}")
-            found += [(parameter, rate) for parameter in group["params"] if rate > 0 and (parameter.dim() > 1 or of == "all")]
+                raise ValueError(
+                    f"{SCOPE} needs weight_decay >= 0 of 'weights' or 'all' in a group, received {rate} of {of!r}"
+                )
+            found += [
+                (parameter, rate) for parameter in group["params"] if rate > 0 and (parameter.dim() > 1 or of == "all")
+            ]
         return self._space.weights.columns_of(found)
 
     def _set_rates(self, rate: float) -> None:
@@ -228,7 +263,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             if "initial_lr" in group or group["lr"] != self._lr:
                 received = "a scheduler" if "initial_lr" in group else f"{float(group['lr']):g}"
-                raise ValueError(f"{SCOPE} finds its step sizes itself, and lr of a group only says the last one; received {received}")
+                raise ValueError(
+                    f"{SCOPE} finds its step sizes itself, and lr of a group only says the last one; "
+                    f"received {received}"
+                )
 
 
 def _again(kind: type[SubspaceOptimizer], arguments: dict[str, Any], state: dict[str, Any]) -> SubspaceOptimizer:

@@ -13,13 +13,16 @@ from torch.nn.parallel import DistributedDataParallel
 class Ranks:
     """A process group, or this process alone.
 
-    process_group: of bare modules; True is the default group. A DistributedDataParallel brings its own, and averages gradients itself.
+    process_group: of bare modules; True is the default group. A DistributedDataParallel brings its own, and averages
+        gradients itself.
     """
 
     def __init__(self, model: Any, process_group: Any) -> None:
         parallel = model if isinstance(model, DistributedDataParallel) else None
         self.averages_gradients = parallel is not None
-        self.group = parallel.process_group if parallel is not None else None if process_group is True else process_group
+        self.group = (
+            parallel.process_group if parallel is not None else None if process_group is True else process_group
+        )
         alone = parallel is None and not process_group
         self.size = 1 if alone else dist.get_world_size(self.group)
         self.rank = 0 if alone else dist.get_rank(self.group)

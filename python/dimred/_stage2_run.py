@@ -44,32 +44,58 @@ class TakenRun:
         wanted = {"preset": preset, "trial_batchnorm": "restored", "average": "none", **method.options}
         for name, value in wanted.items():
             if options.get(name) != value:
-                raise ValueError(f"{self.scope} save_run needs the options of the run, whose {name} is {options.get(name)}, received {value}")
+                raise ValueError(
+                    f"{self.scope} save_run needs the options of the run, whose {name} is {options.get(name)}, "
+                    f"received {value}"
+                )
         if "loss_scale" in self.scalars:
             raise ValueError(f"{self.scope} save_run takes no run with a loss scale, which steps here do not move")
         length = None if options.get("budget") else self.scalars["length"] * self.scalars["steps_per_epoch"]
         if method.depends_on_length and total_steps != length:
             ends = "by a budget of passes" if length is None else f"after {length:.0f} steps"
-            raise ValueError(f"{self.scope} save_run needs rates that fall over the run, which ends {ends}, received total_steps = {total_steps}")
+            raise ValueError(
+                f"{self.scope} save_run needs rates that fall over the run, which ends {ends}, "
+                f"received total_steps = {total_steps}"
+            )
         if ranks > 1:
             raise ValueError(f"{self.scope} save_run needs one process, received {ranks} ranks")
         return Path(run)
 
-    def following(self, steps: int, cost: Cost, method: dict[str, Any], coordinates: NDArray[np.float64]) -> dict[str, Any]:
-        """The scalars after so many more steps: an epoch's last step is done and its row of the curve due. ValueError within an epoch."""
+    def following(
+        self, steps: int, cost: Cost, method: dict[str, Any], coordinates: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """The scalars after `steps` more: an epoch's last step is done, its row of the curve due; else ValueError."""
         per_epoch, position = self.scalars["steps_per_epoch"], self.scalars["position"]
         before, within = divmod(position["epoch"] * per_epoch + position["step_in_epoch"], per_epoch)
         epochs, more = divmod(steps, per_epoch)
         if within or more or not epochs:
-            raise ValueError(f"{self.scope} save_run needs whole epochs of {per_epoch} steps since load_run, received {steps} steps"
-                             + (f" after {within} of an epoch" if within else ""))  # fmt: skip
+            raise ValueError(
+                f"{self.scope} save_run needs whole epochs of {per_epoch} steps since load_run, received {steps} steps"
+                + (f" after {within} of an epoch" if within else "")
+            )
         spent = position["totals"]
         totals = spent | {"images": spent["images"] + spent["images"] // before * epochs if before else 0}
         totals |= {name: spent[name] + value for name, value in vars(cost).items()}
         done = self.scalars["step"] + steps
         sums = {"loss_sum": 0.0, "correct_count": 0.0, "sample_count": 0.0}
-        at = position | sums | {"epoch": before + epochs - 1, "step_in_epoch": per_epoch, "step": done, "row_due": True, "totals": totals}
-        return self.scalars | {"step": done, "position": at, "method": method, "coordinates": coordinates.tolist(), "not_finite": 0}
+        at = (
+            position
+            | sums
+            | {
+                "epoch": before + epochs - 1,
+                "step_in_epoch": per_epoch,
+                "step": done,
+                "row_due": True,
+                "totals": totals,
+            }
+        )
+        return self.scalars | {
+            "step": done,
+            "position": at,
+            "method": method,
+            "coordinates": coordinates.tolist(),
+            "not_finite": 0,
+        }
 
 
 def _tables(table: dict[str, Any]) -> list[dict[str, Any]]:

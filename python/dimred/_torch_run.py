@@ -17,7 +17,8 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def take_up_of(state: TorchState, scalars: dict[str, Any], vectors: Arrays, counters: Arrays) -> Callable[[], None]:
-    """w, m and the buffers of the trainer's state in the order of `state`, as a function that takes them up and does not fail.
+    """w, m and the buffers of the trainer's state in the order of `state`, as a function that takes them up and does
+    not fail.
 
     Raises ValueError for another network or matrix.
     """
@@ -82,9 +83,14 @@ def _parted(values: NDArray[Any], tensors: list[Tensor]) -> list[Tensor]:
     sizes = [tensor.numel() for tensor in tensors]
     if sum(sizes) != len(values):
         raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, the model {sum(sizes)}")
-    return [part.view(tensor.shape) for tensor, part in zip(tensors, torch.split(torch.from_numpy(values), sizes), strict=True)]
+    return [
+        part.view(tensor.shape)
+        for tensor, part in zip(tensors, torch.split(torch.from_numpy(values), sizes), strict=True)
+    ]
 
 
 def _joined(tensors: list[Tensor], dtype: torch.dtype) -> NDArray[Any]:
     """Their values, one behind another."""
-    return torch.cat([torch.empty(0, dtype=dtype), *(tensor.detach().cpu().flatten().to(dtype) for tensor in tensors)]).numpy()
+    return torch.cat(
+        [torch.empty(0, dtype=dtype), *(tensor.detach().cpu().flatten().to(dtype) for tensor in tensors)]
+    ).numpy()

@@ -17,24 +17,29 @@ from dimred._basis import Basis
 from dimred._flat_weights import FlatWeights
 from dimred._ranks import Ranks
 from dimred._stage2_run import Cost
-from dimred._trained import SCOPE, Block, Place, Trained, own_blocks
+from dimred._trained import SCOPE, Place, Trained, own_blocks
 
 Closure = Callable[[], Tensor]
 Numbers = NDArray[np.float64]
 Random = tuple[Tensor, tuple[torch.device, Tensor] | None]  # the processor's state, and a device's
-Values = list[tuple[dict[str, Any], str, Tensor, Tensor]]  # the module's dict of buffers, a name, the tensor under it, its values
+# A module's dictionary of buffers, a name in it, the tensor under that name, and its values.
+Values = list[tuple[dict[str, Any], str, Tensor, Tensor]]
 TILE = 1 << 16  # columns whose products are summed in float32; their sums are added in float64
 
 
 class TorchState:
-    """What lasts from step to step. All ranks hold the weights [M] whole, and of P, the gradient and the momentum m their own columns."""
+    """What lasts from step to step.
+
+    All ranks hold the weights [M] whole, and of P, the gradient and the momentum m their own columns.
+    """
 
     def __init__(self, trained: Trained, basis: Basis | None, places: list[Place], ranks: Ranks) -> None:
         self.trained, self.ranks = trained, ranks
         part = -(-sum(p.numel() for p in trained.parameters) // ranks.size)
         self.weights = FlatWeights(trained, part * ranks.size)  # padded, so that all ranks have as many
         self.own = (ranks.rank * part, (ranks.rank + 1) * part)
-        self.blocks = own_blocks(basis, places, range(self.own[0], min(self.own[1], self.weights.columns)), self.weights.vector)
+        columns = range(self.own[0], min(self.own[1], self.weights.columns))
+        self.blocks = own_blocks(basis, places, columns, self.weights.vector)
         self.momentum = self.weights.vector.new_zeros(part)
         self.spare = torch.zeros_like(self.momentum)
         self.cost = Cost()
@@ -60,7 +65,8 @@ class TorchState:
 class Objective:
     """What a step descends in: the mean loss of a closure, and penalties.
 
-    decays: (begin, end, lambda) adds lambda / 2 |w|^2 of these columns. sam_radius: the loss at w + radius g / |g| instead.
+    decays: (begin, end, lambda) adds lambda / 2 |w|^2 of these columns. sam_radius: the loss at w + radius g / |g|
+        instead.
     scaler, optimizer: of losses in float16, and as whose gradients it knows these.
     """
 
@@ -72,7 +78,7 @@ class Objective:
 
 
 class TorchStep:
-    """method::SubspaceSpace of one step: every pass begins with the buffers and random numbers that the step began with.
+    """method::SubspaceSpace of one step, whose passes all begin with the same buffers and random numbers.
 
     check: evaluate the closure again at the same weights, and raise RuntimeError where it gives another loss.
     """
@@ -86,7 +92,8 @@ class TorchStep:
         self._random = random_state(self._weights.vector.device)
         self._random_after: Random | None = None
         self._gradient = self._weights.gradient[slice(*state.own)]
-        self._frozen = [state.within_own(a, b) for p, (a, b) in zip(self._weights.parameters, self._weights.ranges, strict=True) if not p.requires_grad]
+        columns = zip(self._weights.parameters, self._weights.ranges, strict=True)
+        self._frozen = [state.within_own(a, b) for p, (a, b) in columns if not p.requires_grad]
         self._start: Tensor | None = None
         self._direction: Tensor | None = None
         self._shift: Tensor | None = None
@@ -94,7 +101,7 @@ class TorchStep:
         self._moved = self._unscaled = False
 
     def end(self, *, lost: bool) -> None:
-        """The random numbers go on as after the pass with gradients; statistics of a batch whose loss was lost do not stay."""
+        """Random numbers go on as after the pass with gradients; a batch without a loss leaves no statistics."""
         if lost:
             _put(self._before)
         if self._random_after is not None:
@@ -125,7 +132,15 @@ class TorchStep:
         numbers = state.ranks.sum(torch.cat([*parts, squares])).cpu().numpy()
         return np.ascontiguousarray(numbers[:-2]), float(numbers[-2]), float(numbers[-1]), self._loss
 
-    def set_line(self, direction: Numbers, projected: Numbers, gamma: float, alpha: float, moves_momentum: bool, keeps_start: bool) -> None:
+    def set_line(
+        self,
+        direction: Numbers,
+        projected: Numbers,
+        gamma: float,
+        alpha: float,
+        moves_momentum: bool,
+        keeps_start: bool,
+    ) -> None:
         state = self._state
         forward, inside = self._back_projected(np.stack([direction, projected]))
         if moves_momentum:
@@ -134,8 +149,9 @@ class TorchStep:
             for frozen in self._frozen:
                 state.spare[frozen] = state.momentum[frozen]
             self._swap_momenta(moved=True)
-        # The gradient is 0 where a parameter is frozen, so that the slope is that of the line which leaves it where it is.
-        self._direction = state.ranks.gather(self._thawed(forward.sub(state.momentum, alpha=alpha) if alpha > 0 else forward))
+        own = forward.sub(state.momentum, alpha=alpha) if alpha > 0 else forward
+        # The gradient is 0 where a parameter is frozen: the slope is that of the line which leaves it where it is.
+        self._direction = state.ranks.gather(self._thawed(own))
         self._start = self._weights.vector.clone() if keeps_start else None
         self._t = 0.0
 
@@ -182,21 +198,30 @@ class TorchStep:
         set_random_state(self._random)
         return _scalar(self._objective.closure())
 
-    def _pass(self) -> tuple[Tensor, float]:
-        """The mean gradient, own columns, and the mean loss."""
+    def _evaluate_with_graph(self) -> Tensor:
+        """The loss whose backward() is still to come."""
         parameters = self._weights.parameters
         for parameter in parameters:
             parameter.grad = None
-        scaler = self._objective.scaler
         with torch.enable_grad():
             loss = self._evaluate()
             if any(parameter.grad is not None for parameter in parameters):
-                raise RuntimeError(f"{SCOPE} the closure called backward(); it only runs the network forward and returns the loss, "
-                                   "of which the optimizer takes the gradient")  # fmt: skip
+                raise RuntimeError(
+                    f"{SCOPE} the closure called backward(); it only runs the network forward and returns the loss, "
+                    "of which the optimizer takes the gradient"
+                )
             if not loss.requires_grad:
-                raise RuntimeError(f"{SCOPE} the closure's loss depends on no parameter: does it run under torch.no_grad()?")
-            self._state.cost.backward_passes += 1
-            (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+                raise RuntimeError(
+                    f"{SCOPE} the closure's loss depends on no parameter: does it run under torch.no_grad()?"
+                )
+        return loss
+
+    def _pass(self) -> tuple[Tensor, float]:
+        """The mean gradient, own columns, and the mean loss."""
+        scaler = self._objective.scaler
+        loss = self._evaluate_with_graph()
+        self._state.cost.backward_passes += 1
+        (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         if scaler is not None and not self._unscaled:  # once a step, as the scaler keeps count
             scaler.unscale_(self._objective.optimizer)
         self._weights.gather_gradients()
@@ -221,8 +246,10 @@ class TorchStep:
 
     def _require_same(self, again: float) -> None:
         if np.isfinite(self._loss) and not abs(again - self._loss) <= 1e-4 * max(1e-3, abs(self._loss)):
-            raise RuntimeError(f"{SCOPE} the closure gave a loss of {self._loss:.9g} and then of {again:.9g} at the same weights: "
-                               "it needs to use the same batch, and torch's random numbers alone, at each call")  # fmt: skip
+            raise RuntimeError(
+                f"{SCOPE} the closure gave a loss of {self._loss:.9g} and then of {again:.9g} at the same weights: "
+                "it needs to use the same batch, and torch's random numbers alone, at each call"
+            )
 
     def _back_projected(self, coordinates: Numbers) -> Tensor:
         """P'c of n vectors of k coordinates, own columns."""
@@ -260,7 +287,11 @@ def products(rows: Tensor, vector: Tensor) -> Tensor:
 
 def _scalar(loss: Any) -> Tensor:
     if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
-        received = f"{str(loss.dtype).removeprefix('torch.')} {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        received = (
+            f"{str(loss.dtype).removeprefix('torch.')} {list(loss.shape)}"
+            if isinstance(loss, Tensor)
+            else type(loss).__name__
+        )
         raise TypeError(f"{SCOPE} the closure needs to return a scalar tensor, the mean loss, received {received}")
     return loss
 
@@ -268,7 +299,12 @@ def _scalar(loss: Any) -> Tensor:
 def _buffers(module: Module | None) -> Values:
     """The buffers as they are: a forward pass may write to one, or put another tensor in its place."""
     modules = [] if module is None else module.modules()
-    held = [(part._buffers, name, buffer) for part in modules for name, buffer in part._buffers.items() if buffer is not None]
+    held = [
+        (part._buffers, name, buffer)
+        for part in modules
+        for name, buffer in part._buffers.items()
+        if buffer is not None
+    ]
     return [(buffers, name, buffer, buffer.detach().clone()) for buffers, name, buffer in held]
 
 

@@ -30,8 +30,8 @@ Place = tuple[int, int]  # the first column and the number of columns that a bas
 class Trained:
     """parameters, names: those that need a gradient, and all names of each; no names where nobody told them.
 
-    groups: as torch.optim.Optimizer takes them. given: as the optimizer received them: the module, or groups whose parameters have
-    their names. left_out: by name, those that needed no gradient when the optimizer was made.
+    groups: as torch.optim.Optimizer takes them. given: as the optimizer received them: the module, or groups whose
+    parameters have their names. left_out: by name, those that needed no gradient when the optimizer was made.
     """
 
     parameters: tuple[Parameter, ...]
@@ -51,25 +51,26 @@ class Trained:
 
 
 def trained_of(given: Params) -> Trained:
-    """The parameters of what an optimizer of torch takes. Raises TypeError and ValueError for what cannot be trained."""
+    """The parameters of what an optimizer of torch takes; TypeError and ValueError for what cannot be trained."""
     if isinstance(given, Module):
         known = {parameter: tuple(names) for parameter, names in aliases(bare(given)).items()}
-        if is_sharded(known, given):
-            raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
         groups = [{"params": [parameter for parameter in known if parameter.requires_grad]}]
     else:
         given = _groups(given)
         known = _known(given)
         groups = [group | {"params": [tensor for _, tensor in group["params"]]} for group in given]
-    trained = [parameter for parameter in known if parameter.requires_grad]
-    left_out = tuple((names[0] if names else "a parameter", parameter) for parameter, names in known.items() if not parameter.requires_grad)
-    result = Trained(tuple(trained), tuple(known[parameter] for parameter in trained), groups, given, left_out)
+    if is_sharded(known, given):
+        raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
+    trained = {parameter: names for parameter, names in known.items() if parameter.requires_grad}
+    frozen = ((names, parameter) for parameter, names in known.items() if not parameter.requires_grad)
+    left_out = tuple((names[0] if names else "a parameter", parameter) for names, parameter in frozen)
+    result = Trained(tuple(trained), tuple(trained.values()), groups, given, left_out)
     _refuse_parameters(result)
     return result
 
 
 def refuse_changes(trained: Trained) -> None:
-    """Raises RuntimeError where a parameter was replaced since the optimizer was made, ValueError where another one needs a gradient."""
+    """Raises RuntimeError where a parameter was replaced since then, ValueError where another one needs a gradient."""
     module = trained.module
     known = trained.left_out if module is None else tuple(module.named_parameters())
     ours = set(trained.parameters)
@@ -78,7 +79,10 @@ def refuse_changes(trained: Trained) -> None:
         raise RuntimeError(f"{SCOPE} {name} {REPLACED}")
     for name, parameter in known:
         if parameter.requires_grad and parameter not in ours:
-            raise ValueError(f"{SCOPE} {name} needs a gradient since the optimizer was made, which does not train it; make another optimizer")
+            raise ValueError(
+                f"{SCOPE} {name} needs a gradient since the optimizer was made, which does not train it; "
+                "make another optimizer"
+            )
 
 
 def _groups(given: Iterable[Any]) -> list[dict[str, Any]]:
@@ -93,8 +97,10 @@ def _groups(given: Iterable[Any]) -> list[dict[str, Any]]:
         if not isinstance(item, dict) or "params" not in item:
             raise TypeError(f"{NEEDED}; received {type(item).__name__} where a group with params was expected")
         if "lr" in item:
-            raise ValueError(f"{SCOPE} finds its step sizes itself, a group takes no lr; received {item['lr']} (what is not to move: "
-                             "requires_grad_(False))")  # fmt: skip
+            raise ValueError(
+                f"{SCOPE} finds its step sizes itself, a group takes no lr; received {item['lr']} "
+                "(what is not to move: requires_grad_(False))"
+            )
         if unknown := [name for name in item if name not in GROUP_OPTIONS]:
             raise ValueError(f"{SCOPE} a group takes {', '.join(GROUP_OPTIONS)}, received {unknown[0]}")
         group = item | {"params": _listed(item["params"])}
@@ -131,17 +137,21 @@ def _known(groups: list[dict[str, Any]]) -> dict[Parameter, tuple[str, ...]]:
 def _refuse_parameters(trained: Trained) -> None:
     if not trained.parameters:
         raise ValueError(f"{SCOPE} received no parameter that needs a gradient")
-    if is_sharded(trained.parameters):
-        raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
     device = trained.parameters[0].device
     for i, parameter in enumerate(trained.parameters):
         if is_lazy(parameter) or parameter.device.type == "meta":
-            raise ValueError(f"{SCOPE} needs parameters that have values, received {trained.name(i)} without; run the network once before")
+            raise ValueError(
+                f"{SCOPE} needs parameters that have values, received {trained.name(i)} without; "
+                "run the network once before"
+            )
         if not parameter.is_floating_point() or parameter.layout != torch.strided:
             kind = f"{parameter.dtype}".removeprefix("torch.")
             raise ValueError(f"{SCOPE} needs dense real parameters, received {kind} ({trained.name(i)})")
         if parameter.device != device:
-            raise ValueError(f"{SCOPE} needs all parameters on one device, received {device} and {parameter.device} ({trained.name(i)})")
+            raise ValueError(
+                f"{SCOPE} needs all parameters on one device, "
+                f"received {device} and {parameter.device} ({trained.name(i)})"
+            )
 
 
 # Columns.
@@ -150,15 +160,17 @@ def _refuse_parameters(trained: Trained) -> None:
 def in_basis(trained: Trained, basis: Basis | None) -> tuple[Trained, list[Place]]:
     """The parameters in the order in which the basis has them, and their places there.
 
-    They are found by name. Where either side has none, they need to be those of the basis in its order, with its shapes.
-    Raises ValueError where they are not.
+    They are found by name. Where either side has none, they need to be those of the basis in its order, with its
+    shapes. Raises ValueError where they are not.
     """
     if basis is None:
         return trained, []
     by_name = bool(basis.names and trained.names[0])
     places = _named_places(trained, basis) if by_name else _places_in_order(trained, basis)
     order = sorted(range(len(places)), key=lambda i: places[i])
-    in_order = replace(trained, parameters=tuple(trained.parameters[i] for i in order), names=tuple(trained.names[i] for i in order))
+    in_order = replace(
+        trained, parameters=tuple(trained.parameters[i] for i in order), names=tuple(trained.names[i] for i in order)
+    )
     return in_order, [places[i] for i in order]
 
 
@@ -170,7 +182,10 @@ def _named_places(trained: Trained, basis: Basis) -> list[Place]:
     for parameter, names in zip(trained.parameters, trained.names, strict=True):
         found = [name for name in [next(flat) for _ in names] if name in there]
         if len(found) > 1:
-            raise ValueError(f"{SCOPE} the basis has {found[0]} and {found[1]} apart, which the model ties: fit it without one of them")
+            raise ValueError(
+                f"{SCOPE} the basis has {found[0]} and {found[1]} apart, which the model ties: "
+                "fit it without one of them"
+            )
         if not found or there[found[0]][0] != tuple(parameter.shape):
             known = f"has it as {list(there[found[0]][0])}" if found else "does not have it"
             raise ValueError(f"{SCOPE} the model trains {names[0]} {list(parameter.shape)}, the basis {known}")
@@ -186,13 +201,20 @@ def _places_in_order(trained: Trained, basis: Basis) -> list[Place]:
     shapes = [tuple(parameter.shape) for parameter in trained.parameters]
     sizes = [parameter.numel() for parameter in trained.parameters]
     if basis.names and shapes != basis.shapes:
-        raise ValueError(f"{SCOPE} needs the parameters that the basis has, in its order, where they have no names: give the module, or "
-                         f"(name, tensor) of named_parameters(); received {_first_difference(shapes, basis)}")  # fmt: skip
+        raise ValueError(
+            f"{SCOPE} needs the parameters that the basis has, in its order, where they have no names: give the "
+            f"module, or (name, tensor) of named_parameters(); received {_first_difference(shapes, basis)}"
+        )
     if sum(sizes) != basis.components.shape[1]:
-        raise ValueError(f"{SCOPE} the basis has {basis.components.shape[1]} columns, the trained parameters have {sum(sizes)} values")
+        raise ValueError(
+            f"{SCOPE} the basis has {basis.components.shape[1]} columns, "
+            f"the trained parameters have {sum(sizes)} values"
+        )
     if not basis.names and len(trained.groups) > 1:
-        raise ValueError(f"{SCOPE} needs one list of parameters, in the order of the columns, where the basis has no names; "
-                         f"received {len(trained.groups)} groups")  # fmt: skip
+        raise ValueError(
+            f"{SCOPE} needs one list of parameters, in the order of the columns, where the basis has no names; "
+            f"received {len(trained.groups)} groups"
+        )
     return list(zip(accumulate([0, *sizes[:-1]]), sizes, strict=True))
 
 
@@ -217,7 +239,7 @@ class Block:
 
 
 def own_blocks(basis: Basis | None, places: list[Place], own: range, like: Tensor) -> list[Block]:
-    """The blocks of the basis on the columns `own` of the parameters in its order, with the type and device of `like`."""
+    """The blocks of the basis on the columns `own` of the parameters, with the type and device of `like`."""
     if basis is None:
         return []
     blocks = []

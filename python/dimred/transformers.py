@@ -21,15 +21,25 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
 
         Trainer(model, arguments, callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps, per_epoch, from_epoch: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's: per_epoch (2 where
-    neither is given) needs a training set of known length. A training from a checkpoint goes on with the recording.
+    every_steps, per_epoch, from_epoch: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's:
+    per_epoch (2 where neither is given) needs a training set of known length. A training from a checkpoint goes on
+    with the recording.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, every_steps: int | None = None, per_epoch: int | None = None, from_epoch: int = 1) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        every_steps: int | None = None,
+        per_epoch: int | None = None,
+        from_epoch: int = 1,
+    ) -> None:
         self._options = CallbackOptions(folder, every_steps, per_epoch, from_epoch)
         self.recorder: SnapshotRecorder | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **_: Any
+    ) -> None:
         """Where a training begins."""
         try:
             steps = math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
@@ -53,19 +63,28 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
         SubspaceTrainer(model, arguments, basis=dimred.fit("snapshots"), preset="robust", train_dataset=texts).train()
 
-    basis, preset, hyperparameters: as SubspaceOptimizer takes them. What arguments say of the optimizer and its schedule, and
-    max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the search found.
+    basis, preset, hyperparameters: as SubspaceOptimizer takes them. What arguments say of the optimizer and its
+    schedule, and max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the
+    search found.
 
-    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16) and optimizers=.
+    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16) and
+    optimizers=.
     """
 
     def __init__(
-        self, *arguments: Any, basis: Basis | None, preset: str = "robust", hyperparameters: Mapping[str, float | str] | None = None, **others: Any
+        self,
+        *arguments: Any,
+        basis: Basis | None,
+        preset: str = "robust",
+        hyperparameters: Mapping[str, float | str] | None = None,
+        **others: Any,
     ) -> None:
         super().__init__(*arguments, **others)
         if self.args.gradient_accumulation_steps > 1:
-            raise ValueError("[SubspaceTrainer] needs gradient_accumulation_steps = 1, as a line is searched on one batch; "
-                             f"received {self.args.gradient_accumulation_steps}")  # fmt: skip
+            raise ValueError(
+                "[SubspaceTrainer] needs gradient_accumulation_steps = 1, as a line is searched on one batch; "
+                f"received {self.args.gradient_accumulation_steps}"
+            )
         if self.args.fp16:
             raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
         if any(getattr(self, name) is not None for name in ("optimizer", "lr_scheduler")):
@@ -77,8 +96,14 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
         if not hasattr(self, "_searching"):
             group = True if self.args.world_size > 1 else None
-            self._searching = _SteppedBefore(self.model, self._basis, preset=self._preset, total_steps=1, process_group=group,
-                                             **self._hyperparameters)  # fmt: skip
+            self._searching = _SteppedBefore(
+                self.model,
+                self._basis,
+                preset=self._preset,
+                total_steps=1,
+                process_group=group,
+                **self._hyperparameters,
+            )
             self.optimizer = self._searching
         return self._searching
 
