@@ -9,6 +9,7 @@ optional and the integers) may come along.
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 ALGORITHMS = """adjacent_find all_of any_of binary_search clamp copy copy_if copy_n count count_if equal equal_range
     fill fill_n find find_if find_if_not for_each generate is_sorted lexicographical_compare lower_bound max
@@ -50,17 +51,17 @@ NAMES_OF = {
     "unordered_set": r"unordered_set<",
     "variant": r"(get_if<|variant<|visit\()",
 }
-NAMES_OF = {header: re.compile(rf"\bstd::{names}") for header, names in NAMES_OF.items()}
+PATTERNS = {header: re.compile(rf"\bstd::{names}") for header, names in NAMES_OF.items()}
 INCLUDE = re.compile(r'#include (?:<(\w+)>|"[^"]+\.(?:h|cuh)")')
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 NO_CODE = re.compile(r'//.*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 
 
-def standard_headers(text):
+def standard_headers(text: str) -> set[str]:
     return set(re.findall(r"^#include <(\w+)>", text, re.MULTILINE))
 
 
-def findings(path):
+def findings(path: pathlib.Path) -> Iterator[str]:
     text = RAW_STRING.sub(lambda string: "\n" * string[0].count("\n"), path.read_text())
     own_header = path.with_suffix(".h")
     known = standard_headers(text) | (standard_headers(own_header.read_text()) if own_header.is_file() else set())
@@ -71,13 +72,13 @@ def findings(path):
             yield f"{path}:{number}: {line} stands inside braces, not at file scope"
         code = "" if include else NO_CODE.sub("", line)
         depth += code.count("{") - code.count("}")
-        for header in NAMES_OF:
-            if header not in known and (name := NAMES_OF[header].search(code)):
+        for header, pattern in PATTERNS.items():
+            if header not in known and (name := pattern.search(code)):
                 known.add(header)
                 yield f"{path}:{number}: {name[0].rstrip('(<')} needs #include <{header}>"
 
 
-def main():
+def main() -> int:
     found = [line for name in sys.argv[1:] for line in findings(pathlib.Path(name))]
     print("".join(f"{line}\n" for line in found), end="")
     return 1 if found else 0

@@ -13,11 +13,14 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 
 KINDS = {"function", "prototype", "variable", "struct", "class", "union", "enum", "typedef"}
 
+Namespaces = tuple[str, ...]
 
-def tags(files):
+
+def tags(files: list[str]) -> Iterator[tuple[str, int, Namespaces, bool, str]]:
     """What `files` declare at namespace scope: (file, line, namespaces, whether it is of its file alone, name)."""
     options = "--langmap=C++:+.h.inc.cu.cuh --languages=C++ --kinds-C++=+p --fields=+szn --output-format=json -f - -L -"
     command = ["ctags", *options.split()]
@@ -34,14 +37,14 @@ def tags(files):
 
 
 @functools.cache
-def included(file):
+def included(file: str) -> list[str]:
     """The files of the repository that `file` includes itself."""
     names = re.findall(r'^#include "(.+)"', pathlib.Path(file).read_text(), re.MULTILINE)
     places = (pathlib.Path(folder, name) for name in names for folder in ("", "lib"))
     return [str(place) for place in places if place.is_file()]
 
 
-def closure(files):
+def closure(files: Iterable[str]) -> set[str]:
     seen, left = set(), list(files)
     while left:
         file = left.pop()
@@ -51,14 +54,14 @@ def closure(files):
     return seen
 
 
-def room_of(file):
+def room_of(file: str) -> str:
     parts = pathlib.PurePath(file).parts
     return "/".join(parts[: 2 if parts[0] in ("tests", "lib") else 1])
 
 
-def findings(files):
-    private = collections.defaultdict(dict)  # (room, namespaces, name) -> file -> line
-    shared = collections.defaultdict(list)  # (namespaces, name) -> (header, line)
+def findings(files: list[str]) -> Iterator[str]:
+    private: dict[tuple[str, Namespaces, str], dict[str, int]] = collections.defaultdict(dict)  # file -> line
+    shared: dict[tuple[Namespaces, str], list[tuple[str, int]]] = collections.defaultdict(list)  # (header, line)
     for path, line, namespaces, is_private, name in tags(files):
         if path.endswith((".h", ".cuh")):
             shared[namespaces, name].append((path, line))
@@ -75,7 +78,7 @@ def findings(files):
                 yield f"{first}: {name} hides or overloads {'::'.join((*namespaces[:length], name))} of {where[0]}"
 
 
-def main():
+def main() -> int:
     found = list(findings(sys.argv[1:]))
     print("".join(f"{line}\n" for line in found), end="")
     return 1 if found else 0

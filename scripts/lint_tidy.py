@@ -21,7 +21,7 @@ BUILD = ROOT / "build"
 ONLY_GCC = re.compile(r" -Winvalid-pch -include \S*cmake_pch.hxx| -fpch-preprocess| -fopenmp| --param=\S*")
 
 
-def command_for_clang(entry):
+def command_for_clang(entry: dict[str, str]) -> str:
     """A unit's own, or for a .cu the host's side of it, for which clang needs the toolkit's headers alone."""
     if not entry["file"].endswith(".cu"):
         return ONLY_GCC.sub("", entry["command"]) + " -Wno-unknown-warning-option"
@@ -30,7 +30,7 @@ def command_for_clang(entry):
     return f"clang++ -x cuda {flags} -c {entry['file']}"
 
 
-def built_from():
+def built_from() -> dict[str, set[str]]:
     """Unit -> the files of the repository that it is built from, as the last build saw them."""
     lines = subprocess.run(["ninja", "-C", BUILD, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     files = {}
@@ -41,13 +41,13 @@ def built_from():
     return files
 
 
-def units():
+def units() -> dict[str, set[str]]:
     """The build's units with the files they are made of; writes their commands for clang beside the build's own."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     files = built_from()
     found = {}
     for entry in commands:
-        target = re.search(r" -o (\S+)", entry["command"])[1]
+        target = entry["command"].split(" -o ")[1].split()[0]
         if target not in files:
             sys.exit(f"lint: {target} was never built, so what it includes is unknown: scripts/setup.sh --tests first")
         entry["command"] = command_for_clang(entry)
@@ -62,24 +62,24 @@ def units():
     return found
 
 
-def tidy(unit):
+def tidy(unit: str) -> str:
     """What clang-tidy says of a unit."""
     # A unit lies in build/, so that clang-tidy itself would find the root's configuration alone.
     folder = "tests/" if unit.startswith(f"{BUILD}/tests/") else ""
     options = ["--quiet", f"--config-file={folder}.clang-tidy"]
-    command = [ROOT / ".venv/bin/clang-tidy", "-p", BUILD / "lint", *options, unit]
+    command = [str(ROOT / ".venv/bin/clang-tidy"), "-p", str(BUILD / "lint"), *options, unit]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr if done.returncode else ""
 
 
-def main():
+def main() -> int:
     wanted = set(sys.stdin.read().split())
     all_units = units()
     chosen = [unit for unit, files in all_units.items() if files & wanted]
     unseen = sorted(wanted - set().union(*all_units.values()))
     if unseen:
         print("lint: not seen by clang-tidy, as nothing built here includes them:", *unseen)
-    jobs = int(os.environ.get("DIMRED_JOBS") or os.cpu_count())
+    jobs = int(os.environ.get("DIMRED_JOBS") or os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         said = list(pool.map(tidy, chosen))
     print("".join(said), end="")
