@@ -6,12 +6,10 @@ import csv
 import fcntl
 import json
 import math
+import multiprocessing
 import os
 import pickle
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
@@ -21,9 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import PACKAGE, REPOSITORY
+from conftest import PACKAGE
 from dimred_twins import build
 from fashion import few
+from ranked_steps import take_steps
 from reference.problem import Problem, minibatches, reference
 from safetensors.torch import load_file
 from test_presets import CASES, TOLERANCE, Case, deviation
@@ -838,50 +837,18 @@ def test_parts_of_a_network_and_names_of_other_libraries() -> None:
         optimizer.step(lambda: thawed(torch.ones(3, 4)).square().mean())
 
 
-RANKS = """
-import os, sys
-import numpy as np, torch, torch.distributed as dist
-from torch import nn
-from torch.nn import functional
-sys.path[:0] = [{package!r}, {tests!r}]
-import dimred
-from test_subspace_optimizer import basis_of
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-dist.init_process_group("gloo")
-torch.manual_seed(3)
-model = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3))
-columns = sum(p.numel() for p in model.parameters())
-basis = basis_of(np.linalg.qr(np.random.default_rng(2).normal(size=(columns, 5)))[0].T)
-kind = sys.argv[1]
-network = nn.parallel.DistributedDataParallel(model) if kind == "ddp" else model
-optimizer = dimred.SubspaceOptimizer(network, basis, process_group=None if kind == "ddp" else True, weight_decay=0.01, alpha=0.02,
-                                     flatten=kind == "bare")
-for step in range(12):
-    generator = torch.Generator().manual_seed(step)
-    images, labels = torch.randn(12, 6, generator=generator), torch.randint(0, 3, (12,), generator=generator)
-    mine = slice(rank * 12 // size, (rank + 1) * 12 // size)
-    optimizer.step(lambda: functional.cross_entropy(network(images[mine]), labels[mine]))
-np.save(f"{{sys.argv[2]}}/{{kind}}_{{size}}_{{rank}}.npy", nn.utils.parameters_to_vector(model.parameters()).detach().numpy())
-dist.barrier()
-os._exit(0)  # Gloo's threads now and then abort the interpreter at its end
-"""
-
-
-def test_ranks_take_the_steps_of_one_process(tmp_path: Path) -> None:
+def test_ranks_take_the_steps_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DistributedDataParallel, and bare modules with a process group; M = 73 is no multiple of 2 or 3."""
-    script = RANKS.format(package=str(PACKAGE), tests=str(REPOSITORY / "tests" / "python"))
-    path = os.pathsep.join([str(REPOSITORY / "tests"), str(REPOSITORY / "experiments"), str(REPOSITORY / "tests" / "python")])
-    for kind, size in (("bare", 1), ("bare", 3), ("ddp", 2)):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1",
-                                    "PYTHONPATH": path}  # fmt: skip
-        started = [subprocess.Popen([sys.executable, "-c", script, kind, tmp_path], env=environment | {"RANK": str(rank)}, stderr=subprocess.PIPE)
-                   for rank in range(size)]  # fmt: skip
-        for process in started:
-            _, errors = process.communicate(timeout=120)
-            assert process.returncode == 0, errors.decode()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ranked_steps"])  # so that torch is imported once
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), str(Path(__file__).parent)]))  # which the server reads
+    ranks = [context.Process(target=take_steps, args=(kind, rank, size, tmp_path))
+             for kind, size in (("bare", 1), ("bare", 3), ("ddp", 2)) for rank in range(size)]  # fmt: skip
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join(timeout=120)
+        assert process.exitcode == 0
     alone = np.load(tmp_path / "bare_1_0.npy")
     for name in ("bare_3_0", "bare_3_1", "bare_3_2", "ddp_2_0", "ddp_2_1"):
         w = np.load(tmp_path / f"{name}.npy")
