@@ -58,6 +58,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     ranks each reads its part), on R ranks one all-reduce of k + 2 numbers and one all-gather of M.
     """
 
+    # Keywords, as all optimizers of torch take them, rather than a value of options that users would have to import.
     def __init__(
         self,
         model_or_params: Params,
