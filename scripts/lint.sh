@@ -11,7 +11,7 @@ mapfile -t all < <(git ls-files --cached --others --exclude-standard -- '*.cpp' 
 mapfile -t shell < <(git ls-files --cached --others --exclude-standard -- '*.sh' '*.sbatch' .ci/run scripts/bundle/run)
 # Python that is laid out; the rest follows.
 mapfile -t python < <(git ls-files -- 'docs/*.py' 'scripts/*.py' tests/{cluster,faults,reference}/'*.py' 'experiments/benchmarks/*.py' \
-  ':!scripts/options_reference.py' ':!scripts/bundle/*' ':!experiments/benchmarks/device.py' ':!experiments/benchmarks/league*.py')
+  ':!scripts/options_reference.py' ':!scripts/bundle/*' ':!experiments/benchmarks/device.py')
 files=("$@")
 [ "${1:---check}" != --check ] || files=("${all[@]}")
 

@@ -166,7 +166,7 @@ def test_a_page_whose_script_has_left_names_a_revision_that_has_it() -> None:
     departed: list[str] = []  # REVISION:FILE
     for page in pages:
         text = page.read_text()
-        command = r"`python (experiments/\w+\.py)(?:\s(experiments/[\w/]+\.toml))?"
+        command = r"`(?:python )?((?:experiments|scripts)/\w+\.(?:py|sh))(?:\s(experiments/[\w/]+\.toml))?"
         made = re.findall(r"made at revision `(\w+)` with\s" + command, text, re.IGNORECASE)
         there = {script for script, _ in re.findall(command, text) if (REPOSITORY / script).exists()}
         assert {script for script, _ in re.findall(command, text)} == there | {script for _, script, _ in made}, shown(page)
