@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
-from torch.nn import Module
 
 from dimred import _core
 from dimred._basis import Basis
@@ -87,7 +86,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._taken: TakenRun | None = None
         self._scaler = grad_scaler
         self._arguments = {
-            "model_or_params": model_or_params if isinstance(model_or_params, Module) else trained.given,
+            "model_or_params": trained.given,
             "basis": basis,
             "preset": preset,
             "flatten": flatten,
