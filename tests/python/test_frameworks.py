@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
+import multiprocessing
 import os
 import pickle
 import re
 import runpy
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -29,7 +28,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
-from trainer_parts import BATCH, PlainTrainer, Regression, Rows, Subspace, arguments, data, network, trained_weights, weights
+from trainer_parts import BATCH, PlainTrainer, Regression, Rows, Subspace, arguments, data, network, train_rank, trained_weights, weights
 
 import dimred
 from dimred.lightning import SnapshotCallback as LightningSnapshots
@@ -178,17 +177,21 @@ def test_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     np.testing.assert_array_equal(weights(other.model), weights(whole.model))
 
 
-def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path) -> None:
-    paths = [str(PACKAGE), str(REPOSITORY / "tests" / "python")]
+def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    common = {"PYTHONPATH": os.pathsep.join(paths), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [subprocess.Popen([sys.executable, REPOSITORY / "tests" / "python" / "trainer_parts.py", tmp_path],
-                              env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=subprocess.DEVNULL)
-             for rank in (0, 1)]  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), str(Path(__file__).parent)]))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["trainer_parts"])  # so that Transformers is imported once
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [context.Process(target=train_rank, args=(tmp_path, common | {"RANK": rank, "LOCAL_RANK": rank})) for rank in "01"]
+    for process in ranks:
+        process.start()
     one = trained_weights(tmp_path, 1)
-    assert [rank.wait(timeout=300) for rank in ranks] == [0, 0]
+    for process in ranks:
+        process.join(timeout=300)
+        assert process.exitcode == 0
     first, second = (np.load(tmp_path / f"rank_{rank}.npy") for rank in (0, 1))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, one, atol=1e-5)

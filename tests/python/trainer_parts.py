@@ -1,9 +1,8 @@
-"""Parts of test_frameworks that need Hugging Face's Trainer alone; run as a program, one rank of a training."""
+"""Parts of test_frameworks that need Hugging Face's Trainer alone, and one rank of a training."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -89,8 +88,9 @@ def trained_weights(folder: Path, ranks: int) -> np.ndarray:
     return weights(trainer.model)
 
 
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    np.save(out / f"rank_{os.environ['RANK']}.npy", trained_weights(out, int(os.environ["WORLD_SIZE"])))
+def train_rank(folder: Path, environment: dict[str, str]) -> None:
+    """A process whose environment says which rank it is; leaves its weights in the folder."""
+    os.environ.update(environment)
+    np.save(folder / f"rank_{environment['RANK']}.npy", trained_weights(folder, int(environment["WORLD_SIZE"])))
     torch.distributed.barrier()
     os._exit(0)  # Gloo's threads now and then abort the interpreter at its end
