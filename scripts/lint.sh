@@ -28,7 +28,7 @@ python3 scripts/lint_includes.py "${files[@]}" || status=1
 .venv/bin/shellcheck -x -e SC2016 "${shell[@]}" || status=1  # SC2016: scripts hold text of other languages
 .venv/bin/ruff format -q --check "${python[@]}" || status=1
 .venv/bin/ruff check -q "${python[@]}" || status=1
-.venv/bin/mypy --no-error-summary python scripts/*.py || status=1
+.venv/bin/mypy --no-error-summary python scripts/*.py tests/cluster tests/faults || status=1
 printf '%s\n' "${files[@]}" | python3 scripts/lint_tidy.py || status=1
 find_races || status=1
 exit $status

@@ -147,7 +147,7 @@ def slurm(place: Hosts, job: Job, ranks: int) -> None:
 def submit(place: Hosts, job: Job, ranks: int, *options: object) -> str:
     """The job's number."""
     nodes = min(2, ranks)
-    words = [
+    words: list[object] = [
         "sbatch",
         "--parsable",
         f"--nodes={nodes}",
@@ -155,7 +155,7 @@ def submit(place: Hosts, job: Job, ranks: int, *options: object) -> str:
         f"--output={job.log}",
         *options,
     ]
-    return place.ask(*words, FILES / "slurm.sbatch", **job.variables()).strip()
+    return place.ask(*words, FILES / "slurm.sbatch", host="head", **job.variables()).strip()
 
 
 def gone(place: Hosts, number: str) -> bool:

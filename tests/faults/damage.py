@@ -170,7 +170,8 @@ def adopted(place: Workplace, damage: Damage) -> Case:
 
 def adopted_bytes(config: Path) -> list[int]:
     """Positions of the values that stage 2 takes over."""
-    text, position, wanted, found = config.read_text(), 0, False, []
+    text, position, wanted = config.read_text(), 0, False
+    found: list[int] = []
     for line in text.splitlines(keepends=True):
         if line.startswith("#"):
             wanted = any(group in line for group in ("Data", "Model", "Loss"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 def generator(seed: int, *names: object) -> random.Random:
@@ -10,7 +13,7 @@ def generator(seed: int, *names: object) -> random.Random:
     return random.Random("/".join(map(str, (seed, *names))))
 
 
-def evenly(items: list, count: int) -> list:
+def evenly(items: list[Item], count: int) -> list[Item]:
     """`count` of the items, spread over all; 0: all."""
     if count <= 0 or count >= len(items):
         return list(items)
