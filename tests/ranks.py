@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fashion import few
 
 PATIENCE = 90  # seconds after which a test's ranks hang
-SMALL = ["--train_samples=3000", "--test_samples=301", "--global_batch_size=60", "--threads=1",
-         "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2"]  # fmt: skip
+SMALL = ["--train_samples=1500", "--test_samples=301", "--global_batch_size=60", "--threads=1",
+         "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2", f"--data={few()}"]  # fmt: skip
 
 
 @dataclass(frozen=True)

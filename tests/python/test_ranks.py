@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fashion import few
 from ranks import SMALL, distance, ended, refused, rows, run_ranks, started, vectors
 
 
@@ -32,20 +33,20 @@ def runs(tmp_path_factory, dimred: Path):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
-    """50 steps without BatchNorm: sums in another order alone. (A ReLU or a maximum that rounding turns
+    """25 steps without BatchNorm: sums in another order alone. (A ReLU or a maximum that rounding turns
     over is a jump in the gradient; at this learning rate none does.)"""
     one, several = vectors(runs("stage1", 1)), vectors(runs("stage1", ranks))
     assert distance(one["weights"], several["weights"]) < 1e-5
     for before, now in zip(rows(runs("stage1", 1)), rows(runs("stage1", ranks)), strict=True):
         assert float(now["train_loss"]) == pytest.approx(float(before["train_loss"]), rel=1e-5)
         assert now["images"] == before["images"]
-        assert now["test_accuracy"] == before["test_accuracy"]
+        assert float(now["test_accuracy"]) == pytest.approx(float(before["test_accuracy"]), abs=1.01 / 301)  # an image on the border
         assert int(now["wire_bytes"]) > 0
 
 
 @pytest.mark.parametrize("ranks", [3])
 def test_stage2_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
-    """50 steps: line searches take the same trials unless rounding decides one."""
+    """25 steps: line searches take the same trials unless rounding decides one."""
     one, several = runs("stage2", 1), runs("stage2", ranks)
     assert np.abs(np.load(one / "pca_mat.npy") - np.load(several / "pca_mat.npy")).max() < 1e-6
     weights = [vectors(run)["weights"] for run in (one, several)]
@@ -63,8 +64,8 @@ def test_the_same_ranks_give_the_same_bits(runs, tmp_path: Path, dimred: Path) -
 @pytest.mark.parametrize("stage", ["stage1", "stage2"])
 def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: Path, dimred: Path) -> None:
     """An epoch by 3 ranks, then 14 steps by 1, 2 or again 3 of them."""
-    few = [option for option in SMALL if "samples" not in option] + ["--train_samples=840", "--test_samples=100"]
-    options = [stage, *few, "--total_epochs=2"] if stage == "stage1" else [
+    fewer = [option for option in SMALL if "samples" not in option] + ["--train_samples=840", "--test_samples=100"]
+    options = [stage, *fewer, "--total_epochs=2"] if stage == "stage1" else [
         stage, "--preset=robust", "--global_batch_size=60", "--threads=1", "--n_component=5", "--checkpoint", runs("stage1", 1)]  # fmt: skip
     begun = tmp_path / "begun"
     assert run_ranks(dimred, [*options, "--epochs=1", "--output", begun], 3).codes == [0, 0, 0]
@@ -86,7 +87,7 @@ def test_batchnorm_policies(policy: str, tmp_path: Path, dimred: Path) -> None:
     """Synchronised statistics make BatchNorm independent of the ranks; 101 samples leave the last batch
     of 1 to one rank."""
     small = ["--train_samples=101", "--test_samples=50", "--global_batch_size=20", "--threads=1", "--model=resnet20",
-             "--learning_rate=0.01", "--epochs=1", f"--batchnorm_statistics={policy}"]  # fmt: skip
+             "--learning_rate=0.01", "--epochs=1", f"--batchnorm_statistics={policy}", f"--data={few()}"]  # fmt: skip
     for ranks in (1, 2):
         done = run_ranks(dimred, ["stage1", *small, "--output", tmp_path / str(ranks)], ranks)
         assert done.codes == [0] * ranks, done.errors

@@ -12,11 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fashion import few
 from ranks import PATIENCE, SMALL, ended, refused, rows, run_ranks, started
 
 # Every stop waits for the first epoch.
-FEW = [*(option for option in SMALL if "train_samples" not in option), "--train_samples=900", f"--data={few()}"]
+FEW = [*(option for option in SMALL if "train_samples" not in option), "--train_samples=900"]
 LONG = ["stage1", *FEW, "--epochs=1000"]
 
 

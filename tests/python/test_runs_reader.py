@@ -30,6 +30,7 @@ from dimred.runs import (
     read_snapshots,
     read_weights,
 )
+from fashion import few
 from run_folders import row, write_run
 
 
@@ -37,7 +38,7 @@ from run_folders import row, write_run
 def trained(tmp_path_factory, execute) -> Path:
     """A folder with a real stage-1 run of 12 snapshots, a matrix of it and a stage-2 run."""
     folder = tmp_path_factory.mktemp("trained")
-    small = ["--train_samples=320", "--test_samples=100", "--validation_fraction=0.2", "--threads=1"]
+    small = ["--train_samples=320", "--test_samples=100", "--validation_fraction=0.2", "--threads=1", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--epochs=3", "--snapshots_per_epoch=4", "--output", folder / "stage1")
     execute("dimred", "pca", "--snapshots", folder / "stage1/snapshots", "--components=4",
             "--output", folder / "pca_mat.npy")  # fmt: skip

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fashion import few
 from ranks import run_ranks
 
 STAGE1 = ["--train_samples=800", "--test_samples=200", "--validation_fraction=0.25", "--epochs=3", "--learning_rate=0.05",
-          "--snapshots_per_epoch=3", "--threads=1", "--quiet"]  # fmt: skip
+          "--snapshots_per_epoch=3", "--threads=1", "--quiet", f"--data={few()}"]  # fmt: skip
 ARMS = {"plain": ["--preset=sgd"], "averaged": ["--preset=swa"]}
 
 
@@ -62,7 +63,7 @@ def test_a_fitted_temperature_lowers_the_validation_loss_alike_on_two_ranks(
 
 
 def test_it_needs_held_out_samples_and_logits(runs: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]) -> None:
-    small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet"]
+    small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--output", tmp_path / "all")
     assert "this has no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
     execute("dimred", "stage1", *small, "--validation_fraction=0.2", "--margin_loss=arcface", "--output", tmp_path / "margin")
