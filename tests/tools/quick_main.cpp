@@ -1,5 +1,5 @@
-// gtest's main for tests that see LibTorch. The process ends here: else LibTorch takes its operators
-// out of their tables one by one, a tenth of a second.
+// gtest's main for tests that see LibTorch. The process ends here: else LibTorch takes its
+// operators out of their tables one by one, a tenth of a second.
 #include <gtest/gtest.h>
 
 #include <cstdio>
