@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "stores/local_files.h"
+#include "stores/options.h"
+#include "stores/store.h"
 #include "support/atomic_file.h"
 
 namespace dimred::stores {
