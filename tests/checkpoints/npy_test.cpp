@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/formatted.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
