@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "commands/device_memory.h"
 #include "commands/run.h"
 #include "distributed/agreement.h"
 #include "support/errors.h"
@@ -68,16 +70,27 @@ Failure cause_of(distributed::Ranks& ranks, double patience, const std::exceptio
   return standing;
 }
 
-/// work(ranks), where a device's memory is short with the options that lower its need.
-int advised(const std::string& name,
-            const std::function<int(const distributed::Ranks&)>& work,
-            const distributed::Ranks& ranks) {
+using Work = std::function<int(const distributed::Ranks&)>;
+
+/// work(ranks), where a device's memory is short with the options that lower its need. `samples`:
+/// of a pass, once the options are resolved; 0: not known.
+int advised(
+    const std::string& name,
+    const Work& work,
+    const distributed::Ranks& ranks,
+    const std::function<std::int64_t()>& samples = [] { return 0; }) {
   try {
     return work(ranks);
-  } catch (const c10::OutOfMemoryError& error) {
-    const auto command = name.substr(name.rfind(' ') + 1);
-    throw std::runtime_error(memory_advice(error.what_without_backtrace(), command));
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (!is_memory_shortage(text)) throw;
+    throw std::runtime_error(memory_advice(text, name.substr(name.rfind(' ') + 1), samples()));
   }
+}
+
+/// A step's samples on one rank, by passes of gradient_accumulation.
+std::int64_t samples_of_a_pass(const training::RunOptions& run) {
+  return run.batch_size.value_or(0) / std::max<std::int64_t>(1, run.gradient_accumulation);
 }
 
 }  // namespace
@@ -86,7 +99,7 @@ int with_ranks(const std::string& name,
                const launch::RankInfo& rank_info,
                const launch::ConnectOptions& options,
                bool on_gpu,
-               const std::function<int(const distributed::Ranks&)>& work) {
+               const Work& work) {
   if (rank_info.size == 1) return advised(name, work, distributed::single_process(rank_info));
   End end(name, rank_info.rank);
   distributed::Ranks ranks;
@@ -108,14 +121,13 @@ int with_ranks(const std::string& name,
   }
 }
 
-int with_ranks(const OptionTable& table,
-               const training::CommonOptions& options,
-               const std::function<int(const distributed::Ranks&)>& work) {
+int with_ranks(const OptionTable& table, const training::CommonOptions& options, const Work& work) {
   const bool on_gpu = training::parse_device(options.run.device).is_cuda();
   return with_ranks(
       table.command(), launch::discover(), options.ranks, on_gpu, [&](const auto& ranks) {
         require_same_options(ranks, table);
-        return work(ranks);
+        return advised(
+            table.command(), work, ranks, [&] { return samples_of_a_pass(options.run); });
       });
 }
 

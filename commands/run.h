@@ -23,10 +23,6 @@ struct ErrorReport {
 };
 ErrorReport error_report_of(const std::exception& error);
 
-/// One line of what a device's memory was asked for, out of torch's message, and which options of
-/// `command` (stage1, stage2, evaluate, ...) lower it.
-std::string memory_advice(const std::string& message, const std::string& command);
-
 /// How a rank that cannot start reports to the others, which wait for it.
 using ReportToRanks = std::function<void(const std::string& text)>;
 

@@ -2,11 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "cuda/cuda.h"
 #include "support/errors.h"
@@ -19,48 +21,92 @@ std::string cuda_version() {
   return formatted("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+/// Keeps what torch warns of.
+class Listener final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { text = warning.msg(); }
+  std::string text;
+};
+
+/// What torch warns of when it counts the devices for the first time: why it cannot use the driver.
+/// It would print it, in several lines, beside our one.
+const std::string& counting_warning() {
+  static const std::string text = [] {
+    Listener listener;
+    const c10::WarningUtils::WarningHandlerGuard guard(&listener);
+    torch::cuda::device_count();
+    return listener.text;
+  }();
+  return text;
+}
+
 /// Why torch sees no device.
 std::string reason() {
   if (!cuda::library().absence.empty()) return cuda::library().absence;
-  std::ifstream driver("/proc/driver/nvidia/version");
-  std::string line;
-  if (!std::getline(driver, line))
-    return "libcuda.so.1 is there, but the kernel has no NVIDIA driver";
-  return formatted(
-      "the driver ({}) shows none to CUDA {}: it is too old, or CUDA_VISIBLE_DEVICES hides them",
-      line,
-      cuda_version());
+  if (!counting_warning().empty()) return reason_of_warning(counting_warning(), cuda_version());
+  if (const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return formatted("CUDA_VISIBLE_DEVICES = '{}' hides all that the driver has", visible);
+  return "libcuda.so.1 is there, but the driver shows no device";
 }
 
 }  // namespace
 
-torch::Device parse_device(const std::string& text, int local_rank) {
-  std::optional<torch::Device> device;
-  const bool automatic = text == "auto";
+std::string reason_of_warning(const std::string& warning, const std::string& cuda) {
+  constexpr std::string_view head = "CUDA initialization: ";
+  const auto begin = warning.starts_with(head) ? head.size() : 0;
+  const auto end = std::min(warning.find(". Please update"), warning.find('\n'));
+  const auto said = warning.substr(begin, end == std::string::npos ? end : end - begin);
+  const bool old = said.find("too old") != std::string::npos;
+  return old ? formatted("{}; torch needs one for CUDA {}", said, cuda) : said;
+}
+
+namespace {
+
+/// cuda where there is a device, cpu where there is none; throws where there is one that cannot be
+/// used.
+std::string automatic_device() {
+  if (cuda::library().failed || !counting_warning().empty())
+    fail_environment("[training::device] cannot use the GPU: {}; --device cpu goes on without",
+                     reason());
+  return torch::cuda::is_available() ? "cuda" : "cpu";
+}
+
+std::optional<torch::Device> device_of(const std::string& text) {
   try {
-    device.emplace(automatic ? (torch::cuda::is_available() ? "cuda" : "cpu") : text);
-  } catch (const c10::Error&) {  // said below
+    return torch::Device(text);
+  } catch (const c10::Error&) {  // the caller says it
+    return std::nullopt;
   }
+}
+
+}  // namespace
+
+torch::Device cuda_device(const std::string& text, int count, int local_rank) {
+  torch::Device device(text);
+  if (!device.has_index() && text == "cuda")
+    device.set_index(static_cast<torch::DeviceIndex>(local_rank % count));
+  // torch keeps an index modulo 256.
+  const bool exists = (text == "cuda" || device.str() == text) && device.index() < count;
+  require_environment(exists,
+                      "[training::device] there is no CUDA device {}, only {}, counted from 0; "
+                      "received --device {}",
+                      text.substr(text.find(':') + 1),
+                      count,
+                      text);
+  return device;
+}
+
+torch::Device parse_device(const std::string& text, int local_rank) {
+  const auto chosen = text == "auto" ? automatic_device() : text;
+  const auto device = device_of(chosen);
   require(device && (device->is_cpu() || device->is_cuda()),
           "[training::device] needs auto, cpu, cuda or cuda:N, received {}",
           text);
-  require_environment(!automatic || !cuda::library().failed,
-                      "[training::device] cannot use the GPU: {}; --device cpu goes on without",
-                      cuda::library().absence);
   if (device->is_cpu()) return *device;
-  require_environment(torch::cuda::is_available(),
-                      "[training::device] no CUDA device was found for --device {}: {}",
-                      text,
-                      reason());
-  const int count = static_cast<unsigned char>(torch::cuda::device_count());
-  if (!device->has_index()) device->set_index(static_cast<torch::DeviceIndex>(local_rank % count));
-  require_environment(device->index() < count,
-                      "[training::device] there is no CUDA device {}, only {}, counted from 0; "
-                      "received --device {}",
-                      static_cast<int>(device->index()),
-                      count,
-                      text);
-  return *device;
+  if (!counting_warning().empty() || !torch::cuda::is_available())
+    fail_environment(
+        "[training::device] no CUDA device was found for --device {}: {}", text, reason());
+  return cuda_device(chosen, static_cast<unsigned char>(torch::cuda::device_count()), local_rank);
 }
 
 void make_deterministic() {

@@ -6,10 +6,18 @@
 
 namespace dimred::training {
 
-/// cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of its
-/// machine. Throws std::invalid_argument for another text; std::runtime_error where no such device
-/// is, with the reason (no driver, too old a driver, fewer devices).
+/// auto, cpu, cuda or cuda:N; "cuda" alone is the device of the process's place among the ranks of
+/// its machine. Throws std::invalid_argument for another text; std::runtime_error where no such
+/// device is, with the reason (no driver, too old a driver, fewer devices).
 torch::Device parse_device(const std::string& text, int local_rank = 0);
+
+/// The device of `text`, cuda or cuda:N, on a machine with `count` >= 1 of them. Throws
+/// std::runtime_error where N is none of them.
+torch::Device cuda_device(const std::string& text, int count, int local_rank = 0);
+
+/// What torch warns of a driver that it cannot use, as part of a line: without advice that holds
+/// links. `cuda`: the version that torch was built for.
+std::string reason_of_warning(const std::string& warning, const std::string& cuda);
 
 /// From now on this process computes the same bits from the same inputs on the same machine with
 /// the same number of threads: torch throws for an operator that has no such form, cuDNN and oneDNN

@@ -22,5 +22,34 @@ TEST(Device, AnotherWordIsRefused) {
   EXPECT_EQ(text, "[training::device] needs auto, cpu, cuda or cuda:N, received tpu");
 }
 
+TEST(Device, AnOrdinalIsOneOfThose) {
+  EXPECT_EQ(cuda_device("cuda:1", 2), torch::Device("cuda:1"));
+  EXPECT_EQ(cuda_device("cuda", 2, /*local_rank=*/5), torch::Device("cuda:1"));
+  for (const std::string index : {"2", "99", "128", "255", "256", "257"}) {
+    const auto text = thrown<std::runtime_error>([&] { cuda_device("cuda:" + index, 2); });
+    EXPECT_EQ(text,
+              "[training::device] there is no CUDA device " + index +
+                  ", only 2, counted from 0; received --device cuda:" + index);
+  }
+}
+
+TEST(Device, AnOldDriverIsNamedInOneLineWithoutLinks) {
+  // torch's own text (c10/cuda/CUDAFunctions.cpp).
+  EXPECT_EQ(reason_of_warning(
+                "CUDA initialization: The NVIDIA driver on your system is too old (found version "
+                "11040). Please update your GPU driver by downloading and installing a new version "
+                "from the URL: http://www.nvidia.com/Download/index.aspx Alternatively, go to: "
+                "https://pytorch.org to install a PyTorch version that has been compiled with your "
+                "version of the CUDA driver.",
+                "13.0"),
+            "The NVIDIA driver on your system is too old (found version 11040); torch needs one "
+            "for CUDA 13.0");
+  EXPECT_EQ(reason_of_warning("CUDA initialization: Unexpected error from cudaGetDeviceCount(). "
+                              "Error 802: system not yet initialized\nframe",
+                              "13.0"),
+            "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized");
+  EXPECT_EQ(reason_of_warning("", "13.0"), "");
+}
+
 }  // namespace
 }  // namespace dimred::training

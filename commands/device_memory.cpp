@@ -1,0 +1,100 @@
+#include "commands/device_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "support/errors.h"
+
+namespace dimred::commands {
+namespace {
+
+/// "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.50 GiB is free":
+/// from `begin` up to and without `end`, or the first line where torch says it in other words.
+std::string between_words(const std::string& text,
+                          const std::string& begin,
+                          const std::string& end) {
+  const auto from = text.find(begin);
+  const auto to = from == std::string::npos ? from : text.find(end, from);
+  if (to == std::string::npos) return text.substr(0, text.find('\n'));
+  return text.substr(from, to - from);
+}
+
+std::string options_of(const std::string& command) {
+  if (command == "evaluate" || command == "predict" || command == "verify")
+    return "lower --batch_size";
+  std::string common =
+      "lower --batch_size (--gradient_accumulation splits a step's batch to the same result), or "
+      "give --precision bfloat16, --cuda_graphs false or --data_on_device no";
+  if (command != "stage2") return common;
+  return common + "; the matrix takes 4 x n_component x M bytes, so a smaller one lowers it, too";
+}
+
+/// Bytes of "20.00 GiB" at `place`, as torch writes sizes.
+std::optional<double> bytes_at(const std::string& text, std::size_t place) {
+  constexpr std::array<std::pair<const char*, double>, 4> units{
+      {{"bytes", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}}};
+  std::istringstream in(text.substr(place, 40));
+  double count = 0;
+  std::string unit;
+  if (!(in >> count >> unit)) return std::nullopt;
+  for (const auto& [name, size] : units)
+    if (unit.starts_with(name)) return count * size;
+  return std::nullopt;
+}
+
+std::optional<double> bytes_behind(const std::string& text, const std::string& words) {
+  const auto found = text.find(words);
+  if (found == std::string::npos) return std::nullopt;
+  return bytes_at(text, found + words.size());
+}
+
+/// Of the size that stands before `words`: "... and 1.00 GiB is reserved".
+std::optional<double> bytes_before(const std::string& text, const std::string& words) {
+  const auto found = text.find(words);
+  if (found == std::string::npos || found < 2) return std::nullopt;
+  const auto unit = text.rfind(' ', found - 1);
+  if (unit == std::string::npos || unit == 0) return std::nullopt;
+  return bytes_at(text, text.rfind(' ', unit - 1) + 1);
+}
+
+}  // namespace
+
+bool is_memory_shortage(const std::string& message) {
+  constexpr std::array texts{"CUDA out of memory",
+                             "CUDA error: out of memory",
+                             "CUBLAS_STATUS_ALLOC_FAILED",
+                             "CUDNN_STATUS_ALLOC_FAILED",
+                             "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+                             "CUSOLVER_STATUS_ALLOC_FAILED"};
+  return std::ranges::any_of(
+      texts, [&](const char* text) { return message.find(text) != std::string::npos; });
+}
+
+std::optional<std::int64_t> most_samples(const std::string& message, std::int64_t batch) {
+  const auto wanted = bytes_behind(message, "Tried to allocate ");
+  const auto free = bytes_behind(message, " of which ");
+  const auto had = bytes_behind(message, "Of the allocated memory ");
+  if (!wanted || !free || !had) return std::nullopt;
+  const auto unused = bytes_before(message, " is reserved by PyTorch but unallocated");
+  const double share = (*had + *free + unused.value_or(0)) / (*had + *wanted);
+  if (!(share < 1)) return std::nullopt;  // in pieces that are each too small
+  return static_cast<std::int64_t>(std::floor(share * static_cast<double>(batch)));
+}
+
+std::string memory_advice(const std::string& message,
+                          const std::string& command,
+                          std::int64_t batch) {
+  const auto most = batch > 0 ? most_samples(message, batch) : std::nullopt;
+  return formatted(
+      "[device] out of memory: {}{}; {}{}",
+      between_words(message, "Tried to allocate", " is free"),
+      message.find(" is free") == std::string::npos ? "" : " is free",
+      most ? formatted("passes are of {} samples, of which at most {} can fit; ", batch, *most)
+           : "",
+      options_of(command));
+}
+
+}  // namespace dimred::commands
