@@ -15,11 +15,11 @@ fs::path libraries() {
   return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib";
 }
 
-#ifdef DIMRED_CUDA_LIBRARY
+#ifdef DIMRED_WITH_CUDA_LIBRARY
 /// In a process of its own: PyTorch asks once whether it has a part for CUDA.
 TEST(Library, GivesPyTorchItsPartAndUsOurFunctions) {
   const auto loaded_well = [] {
-    const auto loaded = load(DIMRED_CUDA_LIBRARY);
+    const auto loaded = load(libraries() / "libdimred_cuda.so");
     const auto* functions = loaded.functions;
     return !loaded.failed && loaded.absence.empty() && functions != nullptr &&
            functions->device_graphs != nullptr &&
@@ -31,7 +31,7 @@ TEST(Library, GivesPyTorchItsPartAndUsOurFunctions) {
 #endif
 
 TEST(Library, IsThereWhereTheDriverIs) {
-#ifdef DIMRED_CUDA_LIBRARY
+#ifdef DIMRED_WITH_CUDA_LIBRARY
   const bool expected = ::dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
 #else
   const bool expected = false;

@@ -9,6 +9,7 @@
 
 #include "method/method.h"
 #include "method/presets.h"
+#include "stage2/fused.h"
 #include "stage2/projection_device.h"
 #include "tests/tools/function_space.h"
 
@@ -126,6 +127,67 @@ TEST_F(DeviceAlgebraTest, RefusesWhatTheFusedKernelsDoNotTake) {
   const auto gaps = torch::zeros({8, 2}).cuda().select(1, 0);
   EXPECT_THROW(project({{torch::zeros({129, 8}).cuda(), v, {}, fused}}), std::logic_error);
   EXPECT_THROW(project({{torch::zeros({3, 8}).cuda(), gaps, {}, fused}}), std::logic_error);
+}
+
+/// The shortest test of each kernel, for compute-sanitizer: one column behind a whole tile, rows
+/// that leave a rest of eight, both types of P, vectors beside it, with weights and without.
+class DeviceKernels : public DeviceAlgebraTest {
+ protected:
+  static constexpr std::int64_t columns = 4097;
+  static constexpr std::size_t k = 9;
+  const torch::Tensor basis = torch::randn({static_cast<std::int64_t>(k), columns});
+  const torch::Tensor vectors = torch::randn({2, columns});
+
+  void expect_projections(DeviceAlgebra algebra) {
+    for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+      const auto p = basis.to(dtype);
+      const auto g = vectors[0], m = vectors[1];
+      const Product here{.basis = p, .vector = g, .others = {m, g}};
+      const Product there{.basis = p.cuda(),
+                          .vector = g.cuda(),
+                          .others = {m.cuda(), g.cuda()},
+                          .algebra = algebra};
+      const auto host = project({here}), device = project({there});
+      ASSERT_EQ(device.size(), host.size());
+      for (std::size_t i = 0; i < host.size(); ++i) EXPECT_NEAR(device[i], host[i], 2e-3) << i;
+    }
+  }
+};
+
+TEST_F(DeviceKernels, FusedProjectOnce) { expect_projections(DeviceAlgebra::fused); }
+
+TEST_F(DeviceKernels, FusedAdvanceOnce) {
+  const std::vector<double> d(k, 0.3), g_k(k, -0.7);
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const auto p = basis.to(dtype);
+    const auto [forward, projected] = back_project(p, d, g_k);
+    const auto m = 0.9 * vectors[1] + vectors[0] - projected;
+    const auto u = forward - 0.1 * m;
+    for (const bool moves : {true, false}) {
+      const auto momentum = vectors[1].cuda(), gradient = vectors[0].cuda();
+      const auto weights = moves ? torch::ones({columns}).cuda() : torch::Tensor();
+      const auto start = moves ? torch::empty_like(weights) : torch::Tensor();
+      const auto direction = fused::advance(Subspace(p.cuda()),
+                                            {.direction = d, .gradient = g_k},
+                                            {gradient, momentum, 0.9, 0.1},
+                                            weights,
+                                            start);
+      EXPECT_TRUE(torch::allclose(direction.cpu(), u, 1e-4, 1e-4));
+      EXPECT_TRUE(torch::allclose(momentum.cpu(), m, 1e-4, 1e-4));
+      if (!moves) continue;
+      EXPECT_TRUE(torch::allclose(weights.cpu(), 1 + u, 1e-4, 1e-4));
+      EXPECT_TRUE(torch::equal(start.cpu(), torch::ones({columns})));
+    }
+  }
+}
+
+TEST_F(DeviceKernels, AtenOnce) {
+  expect_projections(DeviceAlgebra::aten);
+  const std::vector<double> d(k, 0.3), g_k(k, -0.7);
+  const auto host = back_project(basis, d, g_k);
+  const auto device = back_project(device::aligned_rows(basis, torch::kCUDA), d, g_k);
+  EXPECT_TRUE(torch::allclose(device.first.cpu(), host.first, 1e-4, 1e-4));
+  EXPECT_TRUE(torch::allclose(device.second.cpu(), host.second, 1e-4, 1e-4));
 }
 
 /// f(w) = sum_j c_j (w_j - 1)^2 / 2 in `columns` coordinates, on a device.
