@@ -10,8 +10,8 @@ scripts/setup.sh --lint
 mapfile -t all < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h' '*.inc' '*.cu' '*.cuh')
 mapfile -t shell < <(git ls-files --cached --others --exclude-standard -- '*.sh' '*.sbatch' .ci/run scripts/bundle/run)
 # Python that is laid out; the rest follows.
-mapfile -t python < <(git ls-files -- 'docs/*.py' 'scripts/*.py' tests/{cluster,faults,reference}/'*.py' 'experiments/benchmarks/*.py' \
-  ':!scripts/options_reference.py' ':!scripts/bundle/*' ':!experiments/benchmarks/device.py')
+mapfile -t python < <(git ls-files -- 'docs/*.py' 'scripts/*.py' tests/{cluster,device,faults,reference}/'*.py' 'experiments/benchmarks/*.py' \
+  ':!scripts/options_reference.py')
 files=("$@")
 [ "${1:---check}" != --check ] || files=("${all[@]}")
 

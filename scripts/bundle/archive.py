@@ -6,6 +6,7 @@ import lzma
 import math
 import tarfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,25 +54,38 @@ def nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def write_archive(path: Path, folder: Path, images: Sequence[str], most: float = math.inf) -> int:
-    """`folder` as path; its folders `images` go by themselves. Returns the archive's bytes. Raises TooLarge where they are
-    above `most`. What lies at path is whole: until then it is path.part."""
-    entries = sorted(folder.iterdir(), key=lambda entry: (entry.name in images, entry.name))
+@dataclass(frozen=True)
+class Group:
+    """Files of a folder that lie together in the archive, and how they are compressed. Groups of the same filters that
+    follow one another share a stream, in which what they have in common is stored once."""
+
+    name: str
+    files: Sequence[Path]
+    filters: list[dict[str, Any]]
+
+
+def write_archive(path: Path, folder: Path, groups: Sequence[Group], most: float = math.inf) -> dict[str, int]:
+    """Files of `folder` as path. Returns each group's bytes there, to 64 kB. Raises TooLarge where they are above
+    `most` together. What lies at path is whole: until then it is path.part."""
     part = path.with_name(path.name + ".part")
+    costs: dict[str, int] = {}
     try:
         with part.open("wb") as file:
-            streams = Streams(file, PROGRAMS)
+            streams = Streams(file, groups[0].filters)
             with tarfile.open(fileobj=streams, mode="w", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
-                tar.add(folder, folder.name, recursive=False, filter=nobodys)
-                for entry in entries:
-                    if entry.name in images:
-                        streams.begin(IMAGES)
-                    tar.add(entry, f"{folder.name}/{entry.name}", filter=nobodys)
+                for before, group in zip([groups[0], *groups], groups, strict=False):
+                    begin = file.tell()
+                    if group.filters is not before.filters:
+                        streams.begin(group.filters)
+                    for entry in group.files:
+                        tar.add(entry, f"{folder.name}/{entry.relative_to(folder)}", filter=nobodys)
+                    costs[group.name] = file.tell() - begin
             streams.end()
+            costs[groups[-1].name] += file.tell() - sum(costs.values())
         size = part.stat().st_size
         if size > most:
             raise TooLarge(f"{path} needs at most {most / 1e6:.0f} MB, received {size / 1e6:.1f} MB")
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    return size
+    return costs

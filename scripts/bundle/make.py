@@ -6,6 +6,7 @@ import argparse
 import gzip
 import importlib.util
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,24 +14,32 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks"))
+sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks" / "gpu"))
 
-from archive import TooLarge, write_archive  # noqa: E402
-from programs import DEVICE_ROOMS, DEVICE_TESTS, FASHION  # noqa: E402
+from archive import IMAGES, PROGRAMS, Group, TooLarge, write_archive  # noqa: E402
+from programs import DEVICE_TESTS, FASHION  # noqa: E402
 from shared_libraries import OF_THE_COMPILER, Unusable, needed, newest, output_of, private, runpaths  # noqa: E402
 from torch_libraries import Unfit, library_folders, torch_folder, torch_version  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ("dimred", "dimred-train", "device_algebra")
+OURS = ("dimred", "dimred-train", "device_algebra")
 REQUIRED = ("dimred", "dimred-train")
 # The part of our Python that runs there, below python/ as it lies here.
-PYTHON = ("experiments/benchmarks/device.py", "experiments/benchmarks/programs.py", "experiments/benchmarks/machine.py", "experiments/benchmarks/resnet50.py",
-          "tests/device/*.py", "scripts/bundle/torch_libraries.py", "experiments/dimred_twins/*.py",
-          "experiments/workbench/__init__.py", "experiments/workbench/text_table.py",
-          "experiments/recipes/fashion_demo.toml", "experiments/recipes/fashion_stage2.toml")  # fmt: skip
+PYTHON = (
+    "experiments/benchmarks/gpu/*.py",
+    "experiments/benchmarks/machine.py",
+    "tests/device/*.py",
+    "scripts/bundle/torch_libraries.py",
+    "experiments/dimred_twins/*.py",
+    "experiments/workbench/__init__.py",
+    "experiments/workbench/text_table.py",
+    "experiments/recipes/fashion_demo.toml",
+    "experiments/recipes/fashion_stage2.toml",
+)
+STARTED = ("gpu_check.sh", "gpu_profile.sh", "gpu_python.sh")
 PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")  # pytest and what it needs
 IDX = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
-MOST = 60_000_000  # bytes of the archive
+MOST = 48_000_000  # bytes of the archive without CIFAR-10, which has one of its own
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -55,22 +64,19 @@ def build_folder() -> Path:
 
 def programs_of(build: Path) -> list[Path]:
     """The programs, and the tests of rooms that have some for a device."""
-    found = [build / "bin" / name for name in PROGRAMS if (build / "bin" / name).is_file()]
-    for room in DEVICE_ROOMS:
-        program = build / "bin" / f"{room}_test"
-        if program.is_file() and "  " in output_of(program, "--gtest_list_tests", f"--gtest_filter={DEVICE_TESTS}"):
-            found.append(program)
-    return found
+    tests = [build / "bin" / f"{room}_test" for room in DEVICE_TESTS]
+    return [program for program in [*(build / "bin" / name for name in OURS), *tests] if program.is_file()]
 
 
 def begin(folder: Path) -> None:
-    """An empty folder, without the archive of an earlier bundle. Raises Unusable where something else than a bundle lies
-    there."""
+    """An empty folder, without the archive of an earlier bundle. Raises Unusable where something else than a bundle
+    lies there."""
     earlier = (folder / "bundle.json").is_file()
     if folder.exists() and any(folder.iterdir()) and not earlier:
         raise Unusable(f"needs a new or empty folder or an earlier bundle, {folder} is something else")
     if earlier:
-        archive_of(folder).unlink(missing_ok=True)
+        for name in ("", "-cifar10"):
+            archive_of(folder, name).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", "lib", "data", "python"):
         (folder / name).mkdir(parents=True)
@@ -118,13 +124,17 @@ def sources_of(options: argparse.Namespace) -> dict[str, Path]:
 
 def inflate(source: Path, folder: Path) -> bool:
     """Fashion-MNIST's IDX files as they are, not compressed by themselves; False where source has none."""
-    files = [file for file in sorted(source.iterdir()) if file.name.removesuffix(".gz") in IDX] if source.is_dir() else []
+    files = (
+        [file for file in sorted(source.iterdir()) if file.name.removesuffix(".gz") in IDX] if source.is_dir() else []
+    )
     if len(files) != len(IDX):
         return False
     folder.mkdir()
     for file in files:
         content = file.read_bytes()
-        (folder / file.name.removesuffix(".gz")).write_bytes(gzip.decompress(content) if file.suffix == ".gz" else content)
+        (folder / file.name.removesuffix(".gz")).write_bytes(
+            gzip.decompress(content) if file.suffix == ".gz" else content
+        )
     return True
 
 
@@ -150,8 +160,12 @@ def add_texts(folder: Path) -> None:
         found = importlib.util.find_spec(name)
         if not found or not found.origin:
             raise Unusable(f"needs the Python package {name}")
-        shutil.copytree(Path(found.origin).parent, folder / "python" / "packages" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in (HERE / "run", HERE / "README.txt", REPOSITORY / "scripts" / "gpu_check.sh"):
+        shutil.copytree(
+            Path(found.origin).parent,
+            folder / "python" / "packages" / name,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    for file in (HERE / "run", HERE / "README.txt", *(REPOSITORY / "scripts" / name for name in STARTED)):
         shutil.copy(file, folder)
 
 
@@ -169,26 +183,61 @@ def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, s
     """bundle.json: what it needs, and what it holds."""
     programs = sorted((folder / "bin").iterdir())
     binaries = [*programs, *(path for path in (folder / "lib").iterdir() if path.is_file())]
-    report = {"torch": torch[0], "cuda": torch[1], "glibc": newest(binaries, "GLIBC"),
-            "glibcxx": newest(binaries, "GLIBCXX"), "glibc_of_its_libstdc++": newest(files_of(folder / "lib" / "libstdc++"), "GLIBC"),
-            "dimred": output_of(build / "bin" / "dimred", "--version").strip(), "programs": [path.name for path in programs],
-            "left_out": [*left_out, "no libdimred_arrow.so: s3:// and gs:// need pyarrow"],
-            "bytes": {name: size_of(folder / name) for name in ("bin", "lib", "data", "python")}}  # fmt: skip
+    report = {
+        "torch": torch[0],
+        "cuda": torch[1],
+        "glibc": newest(binaries, "GLIBC"),
+        "glibcxx": newest(binaries, "GLIBCXX"),
+        "glibc_of_its_libstdc++": newest(files_of(folder / "lib" / "libstdc++"), "GLIBC"),
+        "dimred": output_of(build / "bin" / "dimred", "--version").strip(),
+        "programs": [path.name for path in programs],
+        "left_out": [*left_out, "no libdimred_arrow.so: s3:// and gs:// need pyarrow"],
+        "bytes": {name: size_of(folder / name) for name in ("bin", "lib", "data", "python")},
+    }
     (folder / "bundle.json").write_text(json.dumps(report, indent=1) + "\n")
     return report
 
 
-def archive_of(folder: Path) -> Path:
+def archive_of(folder: Path, name: str = "") -> Path:
     """Where it lies."""
-    return folder.with_name(folder.name + ".tar.xz")
+    return folder.with_name(f"{folder.name}{name}.tar.xz")
 
 
-def archive(folder: Path) -> int:
-    """FOLDER.tar.xz, which Python's tarfile reads; its size. Raises Unusable where it is too large."""
-    try:
-        return write_archive(archive_of(folder), folder, ["data"], MOST)
-    except TooLarge as error:
-        raise Unusable(f"{error}; --cifar10 can be left out") from error
+def groups_of(folder: Path) -> list[Group]:
+    """The archive's, in its order: what a machine cannot do without first."""
+    files = files_of(folder)
+    below = {
+        name: [file for file in files if file.is_relative_to(folder / name)]
+        for name in ("bin", "lib", "python", "data")
+    }
+    ours, tests = ([file for file in below["bin"] if (file.name in OURS) == mine] for mine in (True, False))
+    top = [file for file in files if file.parent == folder]
+    fashion = [file for file in below["data"] if folder / "data" / "fashion" in file.parents]
+    return [
+        Group("programs", [*top, *ours], PROGRAMS),
+        Group("device tests", tests, PROGRAMS),
+        Group("libraries", below["lib"], PROGRAMS),
+        Group("check and pytest", below["python"], PROGRAMS),
+        Group("Fashion-MNIST", fashion, IMAGES),
+    ]
+
+
+def archive(folder: Path) -> list[str]:
+    """FOLDER.tar.xz, and FOLDER-cifar10.tar.xz of data/cifar10 where that is, which Python's tarfile reads; a line
+    each, with what their parts cost. Raises Unusable where the first is too large."""
+    cifar10 = [file for file in files_of(folder) if folder / "data" / "cifar10" in file.parents]
+    wanted = [("", [group for group in groups_of(folder) if group.files], float(MOST))]
+    wanted += [("-cifar10", [Group("CIFAR-10", cifar10, IMAGES)], math.inf)] if cifar10 else []
+    lines = []
+    for name, groups, most in wanted:
+        path = archive_of(folder, name)
+        try:
+            costs = write_archive(path, folder, groups, most)
+        except TooLarge as error:
+            raise Unusable(str(error)) from error
+        parts = ", ".join(f"{group} {size / 1e6:.1f}" for group, size in costs.items())
+        lines.append(f"{path}: {sum(costs.values()) / 1e6:.1f} MB ({parts}); unpack: python3 -m tarfile -e {path.name}")
+    return lines
 
 
 def make(options: argparse.Namespace) -> None:
@@ -202,11 +251,13 @@ def make(options: argparse.Namespace) -> None:
     report = describe(build, folder, left_out, torch_version(torch))
     sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in report["bytes"].items())
     print(f"{folder}: {size_of(folder) / 1e6:.1f} MB ({sizes})")
-    print(f"needs glibc {report['glibc']} or later, torch {report['torch']} for CUDA {report['cuda']}; a libstdc++ with GLIBCXX_"
-          f"{report['glibcxx']}, else its own is used, which needs glibc {report['glibc_of_its_libstdc++']}")  # fmt: skip
+    print(
+        f"needs glibc {report['glibc']} or later, torch {report['torch']} for CUDA {report['cuda']}; a libstdc++ with "
+        f"GLIBCXX_{report['glibcxx']}, else its own is used, which needs glibc {report['glibc_of_its_libstdc++']}"
+    )
     print("\n".join(report["left_out"]))
     if not options.no_archive:
-        print(f"{folder}.tar.xz: {archive(folder) / 1e6:.1f} MB; unpack: python3 -m tarfile -e {folder.name}.tar.xz")
+        print("\n".join(archive(folder)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

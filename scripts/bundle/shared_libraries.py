@@ -47,8 +47,11 @@ def needed(programs: Iterable[Path]) -> dict[str, Path]:
 def private(libraries: dict[str, Path], torch_folders: Iterable[Path]) -> dict[str, Path]:
     """Those that a machine with torch alone has not."""
     of_torch = {path.name for folder in torch_folders for path in folder.glob("*.so*")}
-    return {name: path for name, path in libraries.items()
-            if name not in of_torch and not OF_THE_SYSTEM.fullmatch(name) and name not in OF_THE_COMPILER}  # fmt: skip
+    return {
+        name: path
+        for name, path in libraries.items()
+        if name not in of_torch and not OF_THE_SYSTEM.fullmatch(name) and name not in OF_THE_COMPILER
+    }
 
 
 def runpaths(file: Path) -> list[str]:

@@ -70,8 +70,10 @@ def require_fit(needs: dict[str, Any], folder: Path) -> None:
     """Raises Unfit where torch or the C library is not what the programs were linked with."""
     version, cuda = torch_version(folder)
     if (version, cuda) != (needs["torch"], needs["cuda"]):
-        raise Unfit(f"needs torch {needs['torch']} for CUDA {needs['cuda']}, {folder} is {version} for "
-                    f"{'CUDA ' + cuda if cuda else 'processors alone'}")  # fmt: skip
+        raise Unfit(
+            f"needs torch {needs['torch']} for CUDA {needs['cuda']}, {folder} is {version} for "
+            f"{'CUDA ' + cuda if cuda else 'processors alone'}"
+        )
     glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 0").split()[-1]
     if version_of(glibc) < version_of(needs["glibc"]):
         raise Unfit(f"needs glibc {needs['glibc']} or later, this system has {glibc}")

@@ -10,15 +10,16 @@ import sys
 import tarfile
 from pathlib import Path
 
+import driver_stub
 import pytest
 from conftest import REPOSITORY
 
-sys.path[:0] = [str(REPOSITORY / "scripts" / "bundle"), str(REPOSITORY / "experiments" / "benchmarks")]
-import archive  # noqa: E402
-import make  # noqa: E402
-import shared_libraries  # noqa: E402
-import torch_libraries  # noqa: E402
-from archive import write_archive  # noqa: E402
+sys.path.insert(0, str(REPOSITORY / "scripts" / "bundle"))
+import archive
+import make
+import shared_libraries
+import torch_libraries
+from archive import IMAGES, PROGRAMS, Group, write_archive
 
 BUNDLE = REPOSITORY / "scripts" / "bundle.sh"
 TOOLS = ("strip", "readelf", "objdump", "ldd", "cmake")
@@ -28,7 +29,9 @@ pytestmark = pytest.mark.skipif(any(not shutil.which(tool) for tool in TOOLS), r
 def made(binaries: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """bundle.sh, of the build under test."""
     given = os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_PYTHON": sys.executable}
-    return subprocess.run([BUNDLE, folder, "--no-archive", *options], env=given, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [BUNDLE, folder, "--no-archive", *options], env=given, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,13 @@ def test_programs_of_a_moved_bundle_start(bundle: Path) -> None:
     assert done.returncode == 0 and "conv1" in done.stdout, done.stderr
 
 
+@driver_stub.needs_a_compiler
+def test_its_cuda_library_loads_where_a_driver_is(bundle: Path, tmp_path: Path) -> None:
+    driver_stub.make(tmp_path, 13000, driver_stub.NO_DEVICE)
+    done = run(bundle, "cuda_test", LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_libraries_come_from_the_bundle_from_torch_and_from_the_c_library(bundle: Path, monkeypatch) -> None:
     script = bundle / "python" / "scripts" / "bundle" / "torch_libraries.py"
     path = subprocess.run([sys.executable, script, bundle], capture_output=True, text=True, check=True).stdout.strip()
@@ -72,7 +82,7 @@ def test_libraries_come_from_the_bundle_from_torch_and_from_the_c_library(bundle
 def test_what_it_needs_is_written_down_and_refused_elsewhere(bundle: Path, tmp_path: Path) -> None:
     report = json.loads((bundle / "bundle.json").read_text())
     assert report["torch"].startswith("2.") and float(report["glibc"]) >= 2.17
-    assert {"dimred", "dimred-train", "stage2_test"} <= set(report["programs"])
+    assert {"dimred", "dimred-train", "device_algebra", "cuda_test", "stage2_test"} <= set(report["programs"])
     other = tmp_path / "other"
     shutil.copytree(bundle, other)
     (other / "bundle.json").write_text(json.dumps(report | {"torch": "1.0"}))
@@ -103,18 +113,28 @@ def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, t
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "needs a Python with torch" in done.stderr
 
 
-def test_the_check_starts_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
-    given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
-    given |= {"DIMRED_DEVICE": "cpu"}
-    missing = ("numpy", "torchvision", "scipy", "sklearn", "pandas", "safetensors")  # on a machine with torch alone
+def test_the_check_runs_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
+    """With torch and pytest alone; scripts/bundle_check.sh runs all parts of an archive so."""
+    missing = ("numpy", "torchvision", "scipy", "sklearn", "pandas", "safetensors")
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({missing})\n")
-    given |= {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([bundle / "gpu_check.sh", "--device=cpu", "--parts", "algebra", "demo", "--output",
-                           tmp_path / "out"], env=given, capture_output=True, text=True, check=False)  # fmt: skip
-    assert "4 passed" in done.stdout, done.stdout
-    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "device: these parts have no figures: demo", done.stderr
-    figures = json.loads((tmp_path / "out" / "device.json").read_text())["figures"]
-    assert {figure["part"] for figure in figures} == {"algebra"}
+    given = {
+        "PATH": "/usr/bin:/bin",
+        "DIMRED_PYTHON": sys.executable,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(tmp_path),
+    }
+    command = [bundle / "gpu_check.sh", "--device=cpu", "--parts", "a", "c", "d", "g", "--output", tmp_path / "out"]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    report = json.loads((tmp_path / "out" / "gpu_check.json").read_text())
+    found = {part["part"]: (part["result"], part["why"]) for part in report["parts"]}
+    assert found == {
+        "a": ("ok in part", "needs a CUDA device"),
+        "c": ("not run", "needs a CUDA device"),
+        "d": ("ok", ""),
+        "g": ("failed", "demo: Fashion-MNIST is not here; DIMRED_FASHION names its folder"),
+    }, done.stderr
+    passed = [test["test"] for test in report["parts"][0]["tests"] if test["outcome"] == "passed"]
+    assert "test_programs.py::test_no_device_test_fails[cuda]" in passed
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, binaries: Path) -> None:
@@ -134,26 +154,75 @@ def test_a_build_and_data_that_are_not_there_are_named(tmp_path: Path, binaries:
 
 def test_the_archive_is_the_folder_in_streams_of_their_own(tmp_path: Path) -> None:
     folder = tmp_path / "one"
-    for name, text in (("bin/program", b"\xe8\x00\x01\x02\x03" * 99), ("data/images", bytes(range(256)) * 40), ("run", b"#!/bin/sh\n")):
+    for name, text in (
+        ("bin/program", b"\xe8\x00\x01\x02\x03" * 99),
+        ("data/images", bytes(range(256)) * 40),
+        ("run", b"#!/bin/sh\n"),
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text)
     (folder / "run").chmod(0o755)
-    size = write_archive(tmp_path / "one.tar.xz", folder, ["data"])
+    files = [folder / "run", folder / "bin/program", folder / "data/images"]
+    groups = [
+        Group(file.name, [file], filters) for file, filters in zip(files, (PROGRAMS, PROGRAMS, IMAGES), strict=True)
+    ]
+    costs = write_archive(tmp_path / "one.tar.xz", folder, groups)
     content = (tmp_path / "one.tar.xz").read_bytes()
-    assert len(content) == size and content.count(b"\xfd7zXZ\x00") == 2
+    assert list(costs) == ["run", "program", "images"]
+    assert sum(costs.values()) == len(content)
+    assert content.count(b"\xfd7zXZ\x00") == 2
     with tarfile.open(tmp_path / "one.tar.xz") as tar:
         tar.extractall(tmp_path / "there", filter="fully_trusted")
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for file in files:
         copy = tmp_path / "there" / "one" / file.relative_to(folder)
         assert copy.read_bytes() == file.read_bytes() and copy.stat().st_mode == file.stat().st_mode
+
+
+def names_in(path: Path) -> set[str]:
+    """Of an archive's files."""
+    with tarfile.open(path) as tar:
+        return set(tar.getnames())
+
+
+def test_cifar10_has_an_archive_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    make.begin(folder)
+    for name in (
+        "bin/dimred",
+        "bin/stage2_test",
+        "lib/libx.so",
+        "python/check.py",
+        "data/fashion/one",
+        "data/cifar10/train.packed",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(name.encode() * 30)
+    lines = make.archive(folder)
+    assert [line.partition(":")[0] for line in lines] == [f"{folder}.tar.xz", f"{folder}-cifar10.tar.xz"]
+    assert all(part in lines[0] for part in ("programs", "device tests", "libraries", "Fashion-MNIST"))
+    assert "CIFAR-10" in lines[1]
+    names = [names_in(tmp_path / f"bundle{name}.tar.xz") for name in ("", "-cifar10")]
+    assert names[1] == {"bundle/data/cifar10/train.packed"}
+    assert names[0] == {
+        "bundle/bundle.json",
+        *(
+            f"bundle/{name}"
+            for name in ("bin/dimred", "bin/stage2_test", "lib/libx.so", "python/check.py", "data/fashion/one")
+        ),
+    }
+    make.begin(folder)
+    assert [path.name for path in tmp_path.iterdir()] == [
+        "bundle"
+    ]  # a new bundle takes the archives of the earlier one along
 
 
 def test_an_archive_that_is_too_large_or_stopped_is_not_there(tmp_path: Path, monkeypatch) -> None:
     folder, path = tmp_path / "one", tmp_path / "one.tar.xz"
     folder.mkdir()
     (folder / "bundle.json").write_text("{}")
+    groups = [Group("all", [folder / "bundle.json"], PROGRAMS)]
     with pytest.raises(archive.TooLarge, match=f"^{path} needs at most 0 MB, received 0.0 MB$"):
-        write_archive(path, folder, [], 10)
+        write_archive(path, folder, groups, 10)
     assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
 
     def stopped(streams: archive.Streams) -> None:
@@ -162,23 +231,18 @@ def test_an_archive_that_is_too_large_or_stopped_is_not_there(tmp_path: Path, mo
 
     monkeypatch.setattr(archive.Streams, "end", stopped)
     with pytest.raises(KeyboardInterrupt):
-        write_archive(path, folder, [])
+        write_archive(path, folder, groups)
     assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_new_bundle_takes_the_archive_of_the_earlier_one_along(tmp_path: Path) -> None:
-    folder, path = tmp_path / "one", tmp_path / "one.tar.xz"
-    make.begin(folder)
-    path.write_text("of the earlier one")
-    make.begin(folder)
-    assert not path.exists() and (folder / "bundle.json").read_text() == "{}\n"
-
-
-@pytest.mark.parametrize(("change", "says"), [
-    ({"torch": "2.99.0"}, "needs torch 2.99.0 for CUDA 13.0, "),
-    ({"cuda": "99.0"}, "for CUDA 99.0, "),
-    ({"glibc": "99.1"}, "needs glibc 99.1 or later, this system has "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"torch": "2.99.0"}, "needs torch 2.99.0 for CUDA 13.0, "),
+        ({"cuda": "99.0"}, "for CUDA 99.0, "),
+        ({"glibc": "99.1"}, "needs glibc 99.1 or later, this system has "),
+    ],
+)
 def test_another_torch_or_system_is_refused(change: dict[str, str], says: str) -> None:
     folder = torch_libraries.torch_folder()
     version, cuda = torch_libraries.torch_version(folder)

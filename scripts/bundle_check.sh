@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Unpacks a bundle's archive and runs its check there on the processor, in an environment that knows nothing but a Python with torch
+# and pytest: what can be known of a bundle before a machine with a device has it. About a minute.
+#   scripts/bundle_check.sh [ARCHIVE] [options of gpu_check.sh]
+#   ARCHIVE          default runs/bundle.tar.xz
+#   DIMRED_PYTHON    that Python, default .venv's; another version than the build's is a better check
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+archive=$(realpath "${1:-$root/runs/bundle.tar.xz}")
+python=${DIMRED_PYTHON:-$root/.venv/bin/python}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$python" -m tarfile -e "$archive" "$folder"
+bundle=$(dirname "$folder"/*/bundle.json)
+env -i PATH=/usr/bin:/bin DIMRED_PYTHON="$python" OMP_NUM_THREADS=1 "$bundle/gpu_check.sh" --device cpu --output "$folder/results" "${@:2}"
