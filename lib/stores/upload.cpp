@@ -9,6 +9,7 @@
 
 #include "stores/attempts.h"
 #include "stores/local_files.h"
+#include "support/digest.h"
 #include "support/locations.h"
 #include "support/option_values.h"
 #include "support/scope_exit.h"
