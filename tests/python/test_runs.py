@@ -164,7 +164,7 @@ def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
             "--threads=1", "--output", tmp_path / "two")  # fmt: skip
     last, first = rows(tmp_path / "one")[-1], rows(tmp_path / "two")[0]
     assert last["validation_loss"] == first["validation_loss"]
-    printed = execute("dimred", "evaluate", tmp_path / "one")
+    printed = execute("dimred", "evaluate", tmp_path / "one", "--threads=1")
     assert f"validation  loss {float(last['validation_loss']):.4f}" in printed
 
 
@@ -226,10 +226,10 @@ def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
     execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
             "--start=mean", "--threads=1", "--output", tmp_path / "two")  # fmt: skip
     assert [row["weights"] for row in rows(tmp_path / "two")] == ["mean", "raw", "recalibrated"]
-    printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5")
+    printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5", "--threads=1")
     accuracy = float(rows(tmp_path / "two")[-1]["test_accuracy"])
     assert f"accuracy {100 * accuracy:.2f} %" in printed
-    assert "recalibrated" in execute("dimred", "evaluate", tmp_path / "one" / "snapshots")
+    assert "recalibrated" in execute("dimred", "evaluate", tmp_path / "one" / "snapshots", "--threads=1")
 
 
 @pytest.mark.parametrize("preset", ["mindspore-latest", "mindspore-first", "dldr"])
