@@ -10,9 +10,10 @@ import struct
 from pathlib import Path
 
 import pytest
+from conftest import DEVICE
 from programs import data, rows_of, run, train
 
-MODELS = {"convnet": ("fashion", "1,28,28"), "resnet20": ("cifar10", "3,32,32")}
+MODELS = {"convnet": ("fashion", "1,28,28")} | ({} if DEVICE == "cpu" else {"resnet20": ("cifar10", "3,32,32")})
 
 
 def sides(device: str) -> dict[str, dict[str, object]]:

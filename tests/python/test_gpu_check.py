@@ -115,7 +115,7 @@ def test_without_a_device_its_tests_are_counted(tmp_path: Path) -> None:
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     results = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
     assert done.returncode == 0, done.stdout
-    assert len(results) > 20
+    assert len(results) > 15
     assert {result["outcome"] for result in results} == {"skipped"}
     assert all(result["why"].startswith(NEEDS_CUDA) for result in results)
 
@@ -401,7 +401,7 @@ def test_a_driver_that_cannot_be_used_is_said_in_one_line(
     line = fails(1, *command, "--device=cuda")
     assert "no CUDA device was found for --device cuda: " in line
     assert says in line
-    if code != 100:
+    if code == 0:
         line = fails(1, *command, "--device=auto")
         assert line.rstrip().endswith("; --device cpu goes on without")
     assert not (tmp_path / "run").exists()
